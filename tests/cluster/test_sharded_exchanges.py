@@ -44,6 +44,8 @@ def test_each_node_declares_its_shards_when_the_policy_is_set_and_when_it_joins(
     b.wait_until(lambda: bound_shards(b) == shards(a, b), "both nodes have shards")
     c.join(a)
     a.wait_until(lambda: bound_shards(a) == shards(a, b, c), "the third node has shards")
-    homes = a.ctl_json("list_queues", "name", "node")
-    assert all(f" {row['node']} " in row["name"] for row in homes)
-    assert has_queue(c, NAME)
+    for node in nodes:
+        rows = node.ctl_json("list_queues", "--local", "name")
+        assert sorted(row["name"] for row in rows) == shards(node)
+        # It is declared under the exchange's name, which stands for a shard of this node.
+        assert has_queue(node, NAME)

@@ -68,9 +68,13 @@ async def test_messages_to_the_exchange_come_to_consumers_of_its_name(embedded, 
     set_policy(embedded, shards_per_node=2, routing_key="1")
     await wait_for_bindings(embedded, (0, "1"), (1, "1"))
     received = []
+
+    async def receive(message):
+        received.append(message.body)
+
     queue = await channel.get_queue(NAME, ensure=False)
     for _ in range(4):
-        await queue.consume(lambda message: received.append(message.body), no_ack=True)
+        await queue.consume(receive, no_ack=True)
     queues = vhost_of(embedded).queues
     for number in (0, 1):
         assert queues[shard(embedded, number)].figures.counts().consumers == 2
@@ -78,7 +82,7 @@ async def test_messages_to_the_exchange_come_to_consumers_of_its_name(embedded, 
     sent = [b"%d" % number for number in range(50)]
     for body in sent:
         await exchange.publish(aio_pika.Message(body), body.decode())
-    await wait_until(lambda: len(received) == len(sent))
+    await wait_until(lambda: len(received) >= len(sent))
     assert sorted(received) == sorted(sent)
 
 
