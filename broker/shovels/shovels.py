@@ -1,9 +1,9 @@
 """All shovels of a node: one for each parameter of the component `shovel` that is to run here.
 
 A shovel follows its parameter: it starts when that is set, starts anew when it is changed, and ends
-when it is deleted, or its virtual host. Changes are applied one after the other, so that no two
-shovels of one name run at a time. In a cluster each shovel runs on one of the nodes that run, which
-all of them choose alike (`chosen`).
+when it is deleted, or its virtual host. Changes of one are applied one after the other, so that no
+two shovels of one name run at a time. In a cluster each shovel runs on one of the nodes that run,
+which all of them choose alike (`chosen`).
 """
 
 import asyncio
@@ -58,8 +58,9 @@ class Shovels:
         self._cluster_name = cluster_name
         self._submit = submit
         self._shovels: dict[Place, Shovel] = {}
+        # Those that are to be brought where their parameters say, and the tasks that do it.
         self._changed: set[Place] = set()
-        self._following: asyncio.Task[None] | None = None
+        self._following: dict[Place, asyncio.Task[None]] = {}
         self._has_started = False
 
     @property
@@ -75,9 +76,10 @@ class Shovels:
     async def stop(self) -> None:
         """End all shovels."""
         self._has_started = False
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait((self._following,))
+        following = tuple(self._following.values())
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
         shovels, self._shovels = self._shovels, {}
         await asyncio.gather(*(shovel.stop() for shovel in shovels.values()))
 
@@ -112,25 +114,28 @@ class Shovels:
         if not self._has_started:
             return
         for place in places:
-            if not (keeps_unchanged and place in self._shovels and self._is_here(place)):
-                self._changed.add(place)
-        if self._changed and (self._following is None or self._following.done()):
-            self._following = asyncio.get_running_loop().create_task(self._follow_changes())
+            if keeps_unchanged and place in self._shovels and self._is_here(place):
+                continue
+            self._changed.add(place)
+            if place not in self._following:
+                task = asyncio.get_running_loop().create_task(self._follow_one(place))
+                self._following[place] = task
 
     def _is_here(self, place: Place) -> bool:
         return chosen(place, self.running) == self._node
 
-    async def _follow_changes(self) -> None:
+    async def _follow_one(self, place: Place) -> None:
         # The rest of the present change comes first: a parameter that is set may be set again.
         await asyncio.sleep(0)
-        while self._changed:
-            place = self._changed.pop()
+        while place in self._changed:
+            self._changed.remove(place)
             before = self._shovels.pop(place, None)
             if before is not None:
                 await before.stop()
             value = self._parameters.get(COMPONENT, *place)
             if value is not None and self._is_here(place):
                 self._begin(place, value)
+        del self._following[place]
 
     def _begin(self, place: Place, value: Any) -> None:
         vhost, name = place

@@ -1,0 +1,165 @@
+"""Which shovels run on a node: those that their parameters ask for, and that it is chosen for."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from leveret.broker.client.ended import ConnectionFailed
+from leveret.broker.policies.parameters import Parameters
+from leveret.broker.shovels.shovels import COMPONENT, Shovels, chosen
+from leveret.broker.shovels.status import STARTING, TERMINATED
+from leveret.broker.virtual_clock import VirtualClock
+
+NODES = ("a@host", "b@host", "c@host")
+PLACES = [("/", f"shovel {number}") for number in range(300)]
+
+
+def definition(**changes):
+    return {"src-uri": "amqp://one", "src-queue": "q", "dest-uri": "amqp://two"} | changes
+
+
+class Node:
+    """The shovels of a node. asked: the URIs to which they connect; no server ever answers, unless
+    `refusal` says why not.
+    """
+
+    def __init__(self, name="a@host"):
+        self.parameters = Parameters()
+        self.asked = []
+        self.refusal = ""
+        self.shovels = Shovels(
+            name, self.parameters, self._connect, VirtualClock(), lambda: "cluster", None
+        )
+
+    async def _connect(self, uri, name):
+        self.asked.append(uri)
+        if self.refusal:
+            raise ConnectionFailed(self.refusal)
+        await asyncio.Event().wait()
+
+    async def put(self, name, value):
+        self.parameters.put(COMPONENT, "/", name, value)
+        self.shovels.parameter_changed("/", name)
+        await settle()
+
+    async def delete(self, name):
+        self.parameters.remove(COMPONENT, "/", name)
+        self.shovels.parameter_changed("/", name)
+        await settle()
+
+    @property
+    def running(self):
+        return sorted(status.name for status in self.shovels.statuses)
+
+
+async def settle():
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def node():
+    node = Node()
+    yield node
+    await node.shovels.stop()
+
+
+def test_the_choice_spreads_shovels_and_moves_only_those_of_a_node_that_goes():
+    before = {place: chosen(place, NODES) for place in PLACES}
+    counts = Counter(before.values())
+    assert min(counts.values()) > len(PLACES) // 6
+    after = {place: chosen(place, NODES[:2]) for place in PLACES}
+    assert all(after[place] == node for place, node in before.items() if node != NODES[2])
+
+
+def test_the_order_of_the_nodes_does_not_matter():
+    assert all(chosen(place, NODES) == chosen(place, NODES[::-1]) for place in PLACES)
+
+
+async def test_nothing_runs_before_the_start(node):
+    await node.put("early", definition())
+    assert node.running == []
+    node.shovels.start()
+    await settle()
+    assert node.running == ["early"]
+
+
+async def test_a_shovel_follows_its_parameter(node):
+    node.shovels.start()
+    await node.put("s", definition())
+    assert (node.running, node.asked) == (["s"], ["amqp://one"])
+    await node.put("s", definition(**{"src-uri": "amqp://three"}))
+    assert (node.running, node.asked) == (["s"], ["amqp://one", "amqp://three"])
+    await node.delete("s")
+    assert node.running == []
+
+
+async def test_one_that_is_set_twice_at_once_starts_once(node):
+    node.shovels.start()
+    node.parameters.put(COMPONENT, "/", "s", definition())
+    node.shovels.parameter_changed("/", "s")
+    node.shovels.parameter_changed("/", "s")
+    await settle()
+    assert node.asked == ["amqp://one"]
+
+
+async def test_shovels_go_with_their_vhost(node):
+    node.shovels.start()
+    await node.put("s", definition())
+    node.parameters.remove_vhost("/")
+    node.shovels.vhost_deleted("/")
+    await settle()
+    assert node.running == []
+
+
+async def test_a_node_runs_those_for_which_it_is_chosen(node):
+    node.shovels.running = NODES
+    for place in PLACES[:30]:
+        node.parameters.put(COMPONENT, *place, definition())
+    node.shovels.start()
+    await settle()
+    mine = sorted(name for vhost, name in PLACES[:30] if chosen((vhost, name), NODES) == NODES[0])
+    assert 0 < len(mine) < 30
+    assert node.running == mine
+    asked = len(node.asked)
+    node.shovels.nodes_changed(NODES[:1])
+    await settle()
+    assert len(node.running) == 30
+    assert len(node.asked) == asked + 30 - len(mine), "those that ran are left alone"
+    node.shovels.nodes_changed(NODES)
+    await settle()
+    assert node.running == mine
+
+
+async def test_one_is_started_anew_where_it_runs(node):
+    node.shovels.start()
+    await node.put("s", definition())
+    assert node.shovels.restart("/", "s")
+    await settle()
+    assert node.asked == ["amqp://one"] * 2
+    assert not node.shovels.restart("/", "another")
+
+
+async def test_why_one_does_not_run_is_told(node):
+    node.refusal = "nobody is there"
+    node.shovels.start()
+    await node.put("s", definition(**{"src-uri": ["amqp://u:p@one", "amqp://u:p@two"]}))
+    (status,) = node.shovels.statuses
+    assert status.state == TERMINATED
+    assert status.reason.startswith("failed to connect to source: ")
+    assert "amqp://one: nobody is there" in status.reason
+    assert "amqp://two: nobody is there" in status.reason
+
+
+async def test_a_value_that_is_not_valid_is_told_in_the_log(node, caplog):
+    node.shovels.start()
+    await node.put("s", {"src-uri": "amqp://one"})
+    assert node.running == []
+    assert "shovel 's' in vhost '/' cannot run: " in caplog.text
+
+
+async def test_one_that_connects_is_starting(node):
+    node.shovels.start()
+    await node.put("s", definition())
+    assert [status.state for status in node.shovels.statuses] == [STARTING]
