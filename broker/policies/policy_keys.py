@@ -34,6 +34,8 @@ OPERATOR_KEYS = (
 SHARDS_PER_NODE = "shards-per-node"
 SHARD_ROUTING_KEY = "routing-key"
 """The keys of sharding (broker/sharding.py)."""
+SHARDS_PER_NODE_MAX = 1000
+"""RabbitMQ has no limit: a typing error declares queues until its memory is full."""
 _MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
 SEGMENT_BYTES_MAX = 3_000_000_000
 
@@ -159,6 +161,9 @@ def _check_sharding(definition: Mapping[str, Any]) -> None:
         raise PolicyError(text, field)
     if count < 0:
         raise PolicyError(f"shards-per-node should be greater than 0, actually was {count}", field)
+    if count > SHARDS_PER_NODE_MAX:
+        text = f"shards-per-node should be at most {SHARDS_PER_NODE_MAX}, actually was {count}"
+        raise PolicyError(text, field)
     key = definition.get(SHARD_ROUTING_KEY, "")
     if not isinstance(key, str):
         text = f"routing-key should be binary, actually was {format_term(key)}"

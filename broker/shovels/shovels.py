@@ -152,4 +152,13 @@ class Shovels:
 
     def _moved_all(self, shovel: Shovel) -> None:
         """A shovel has moved all that it was to move: its parameter goes."""
-        self._submit(DeleteParameter(COMPONENT, shovel.vhost, shovel.name, acting_user=ACTING_USER))
+        it = DeleteParameter(COMPONENT, shovel.vhost, shovel.name, acting_user=ACTING_USER)
+        answer = self._submit(it)
+
+        def answered() -> None:
+            try:
+                answer.result()
+            except Exception as error:
+                logger.error("%s has ended, and its parameter cannot be deleted: %s", shovel, error)
+
+        answer.when_given(answered)

@@ -113,6 +113,10 @@ def test_the_table_knows_which_vhosts_have_such_policies():
             "shards-per-node should be greater than 0, actually was -1",
         ),
         (
+            {"shards-per-node": 1001},
+            "shards-per-node should be at most 1000, actually was 1001",
+        ),
+        (
             {"shards-per-node": "two"},
             'shards-per-node should be a number, actually was <<"two">>',
         ),

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from leveret.broker.client.ended import ConnectionFailed
+from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.shovels.shovels import COMPONENT, Shovels, chosen
 from leveret.broker.shovels.status import STARTING, TERMINATED
@@ -28,9 +29,11 @@ class Node:
         self.parameters = Parameters()
         self.asked = []
         self.refusal = ""
+        self.answer = Answer()
         self.shovels = Shovels(
-            name, self.parameters, self._connect, VirtualClock(), lambda: "cluster", None
-        )
+            name, self.parameters, self._connect, VirtualClock(), lambda: "cluster",
+            lambda declaration: self.answer,
+        )  # fmt: skip
 
     async def _connect(self, uri, name):
         self.asked.append(uri)
@@ -157,6 +160,15 @@ async def test_a_value_that_is_not_valid_is_told_in_the_log(node, caplog):
     await node.put("s", {"src-uri": "amqp://one"})
     assert node.running == []
     assert "shovel 's' in vhost '/' cannot run: " in caplog.text
+
+
+async def test_a_parameter_that_cannot_be_deleted_is_told_in_the_log(node, caplog):
+    node.shovels.start()
+    await node.put("s", definition())
+    node.shovels._moved_all(node.shovels._shovels["/", "s"])
+    node.answer.refuse(OSError("the disk is full"))
+    told = "shovel 's' in vhost '/' has ended, and its parameter cannot be deleted"
+    assert f"{told}: the disk is full" in caplog.text
 
 
 async def test_one_that_connects_is_starting(node):
