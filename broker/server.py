@@ -48,7 +48,7 @@ from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
 from leveret.broker.shard_declarations import ShardDeclarations
-from leveret.broker.shovels.shovels import COMPONENT as SHOVEL
+from leveret.broker.shovels.measuring import measure
 from leveret.broker.shovels.shovels import Shovels
 from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
@@ -190,7 +190,8 @@ class Broker:
         self.traces = Traces(self.services, self.tracing, data_dir)
         self.shovels = Shovels(
             config.node_name, self.services.parameters, Connecting(self._make_connection).connect,
-            clock, lambda: self.cluster_name, self.services.declarations.submit,
+            partial(measure, self.services.vhosts), clock, lambda: self.cluster_name,
+            self.services.declarations.submit,
         )  # fmt: skip
         if clustering is not None:
             clustering.running_changed = self.shovels.nodes_changed
@@ -409,8 +410,7 @@ class Broker:
         """See `Dependents`."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
-        elif component == SHOVEL:
-            self.shovels.parameter_changed(vhost, name)
+        self.shovels.parameter_changed(component, vhost, name)
 
     # Watching
 

@@ -87,13 +87,47 @@ class ShovelDestination:
 
 
 @dataclass(frozen=True)
+class QueueBounds:
+    """Bounds of a queue's messages, ready and unacknowledged ones, and of their bytes."""
+
+    messages_above: int | None = None
+    messages_below: int | None = None
+    bytes_above: int | None = None
+    bytes_below: int | None = None
+
+    def are_passed(self, messages: int, size: int) -> bool:
+        """Whether one of those that are given is passed. size: in bytes."""
+        return (
+            (self.messages_above is not None and messages > self.messages_above)
+            or (self.messages_below is not None and messages < self.messages_below)
+            or (self.bytes_above is not None and size > self.bytes_above)
+            or (self.bytes_below is not None and size < self.bytes_below)
+        )
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """When a shovel moves messages: from when the queue, which is in the shovel's vhost, passes one
+    of the bounds of `start` until it passes one of those of `stop`.
+    """
+
+    queue: str
+    start: QueueBounds
+    stop: QueueBounds
+
+
+@dataclass(frozen=True)
 class ShovelDefinition:
-    """A shovel. reconnect_delay_s: 0 for a shovel that is not started again when it fails."""
+    """A shovel. reconnect_delay_s: 0 for a shovel that is not started again when it fails.
+
+    threshold: None for a shovel that always runs. RabbitMQ has none.
+    """
 
     source: ShovelSource
     destination: ShovelDestination
     ack_mode: str = ON_CONFIRM
     reconnect_delay_s: float = RECONNECT_DELAY_S
+    threshold: Threshold | None = None
 
 
 NodeVhost = Callable[[str], list[str]]
@@ -146,6 +180,24 @@ PROPERTIES = (
 """The properties that a shovel may set."""
 
 
+BOUNDS = ("messages-above", "messages-below", "bytes-above", "bytes-below")
+
+
+def _bounds(name: str, value: Any) -> list[str]:
+    if value in ({}, []):
+        return [f"{name} should have one of {', '.join(BOUNDS)}"]
+    return object_with([Key(one, number_up_to(2**63)) for one in BOUNDS])(name, value)
+
+
+THRESHOLD = object_with(
+    [
+        Key("queue", short_text, is_mandatory=True),
+        Key("start", _bounds, is_mandatory=True),
+        Key("stop", _bounds, is_mandatory=True),
+    ]
+)
+
+
 def _keys(check_uris: Check) -> tuple[Key, ...]:
     """The keys in the order in which RabbitMQ checks them."""
     return (
@@ -174,6 +226,7 @@ def _keys(check_uris: Check) -> tuple[Key, ...]:
         Key("dest-add-timestamp-header", boolean),
         Key("publish-properties", object_with(PROPERTIES)),
         Key("dest-publish-properties", object_with(PROPERTIES)),
+        Key("threshold", THRESHOLD),
     )
 
 
@@ -214,8 +267,19 @@ def parse_shovel(name: str, value: Any) -> ShovelDefinition:
     check_shovel(name, value)
     return ShovelDefinition(
         _source(value), _destination(value), value.get("ack-mode", ON_CONFIRM),
-        seconds(value.get("reconnect-delay", RECONNECT_DELAY_S)),
+        seconds(value.get("reconnect-delay", RECONNECT_DELAY_S)), _threshold(value),
     )  # fmt: skip
+
+
+def _threshold(given: Mapping[str, Any]) -> Threshold | None:
+    found = given.get("threshold")
+    if found is None:
+        return None
+
+    def bounds(name: str) -> QueueBounds:
+        return QueueBounds(*(found[name].get(one) for one in BOUNDS))
+
+    return Threshold(found["queue"], bounds("start"), bounds("stop"))
 
 
 def _first(given: Mapping[str, Any], default: Any, *keys: str) -> Any:

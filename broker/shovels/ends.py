@@ -6,7 +6,7 @@ does not run is not moved. A destination exchange is not declared, as in RabbitM
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pamqp import commands
@@ -14,7 +14,7 @@ from pamqp import commands
 from leveret.broker.amqp.reply_codes import NOT_FOUND
 from leveret.broker.client.channel import ClientChannel, Take
 from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ChannelClosed
+from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
 from leveret.broker.policies.shovel_parameter import (
     NEVER,
     NO_ACK,
@@ -23,8 +23,12 @@ from leveret.broker.policies.shovel_parameter import (
     ShovelDestination,
     ShovelSource,
 )
+from leveret.broker.shovels.transfer import Transfer
 
 CANCELLED: Final = "the source has cancelled the consumer: its queue was deleted, or its node left"
+
+SETTLE_SECONDS_MAX: Final = 10.0
+SETTLE_POLL_SECONDS: Final = 0.01
 
 End = tuple[ClientConnection, ClientChannel]
 
@@ -94,25 +98,49 @@ async def consume(
     queue: str,
     definition: ShovelDefinition,
     take: Take,
-) -> None:
-    """Have deliveries come. Raises ChannelClosed and ConnectionClosed."""
+) -> str:
+    """Have deliveries come; the consumer's tag. Raises ChannelClosed and ConnectionClosed."""
     source, no_ack = definition.source, definition.ack_mode == NO_ACK
     if not no_ack:
         await channel.call(commands.Basic.Qos, prefetch_count=source.prefetch_count)
-    await channel.consume(queue, take, no_ack=no_ack, arguments=dict(source.consumer_arguments))
+    return await channel.consume(
+        queue, take, no_ack=no_ack, arguments=dict(source.consumer_arguments)
+    )
 
 
 async def first_end(
-    ended: asyncio.Future[None], cancelled: asyncio.Future[None], source: End, destination: End
+    over: Sequence[asyncio.Future[None]],
+    cancelled: asyncio.Future[None],
+    source: End,
+    destination: End,
 ) -> str:
-    """Wait until all is moved, or either end is lost. Why it is lost; empty if all is moved."""
+    """Wait until the shovel has to end, or either end is lost. Why it is lost; empty if it is not.
+
+    over: one of these is done when the shovel has to end.
+    """
     closed = [(one.closed, "source") for one in source]
     closed += [(one.closed, "destination") for one in destination]
-    waits: list[asyncio.Future[Any]] = [ended, cancelled, *(future for future, _ in closed)]
+    waits: list[asyncio.Future[Any]] = [*over, cancelled, *(future for future, _ in closed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    if ended.done():
+    if any(one.done() for one in over):
         return ""
     for future, what in closed:
         if future.done():
             return f"the {what} was lost: {future.result()}"
     return CANCELLED
+
+
+async def settle(consuming: ClientChannel, tag: str, transfer: Transfer) -> None:
+    """Have no more deliveries come, and wait until what was published is confirmed.
+
+    So nothing comes twice because a shovel is stopped. It does not wait long for a destination that
+    does not confirm.
+    """
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS_MAX):
+            await consuming.cancel(tag)
+            while not (transfer.is_settled or consuming.closed.done()):
+                await asyncio.sleep(SETTLE_POLL_SECONDS)
+    except (TimeoutError, ChannelClosed, ConnectionClosed):
+        # What is left goes back to its queue when the connection is closed.
+        return

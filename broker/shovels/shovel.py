@@ -6,7 +6,9 @@
 
 After a failure the shovel says why (status.py), closes both connections, and begins again after its
 pause. What was delivered and not acknowledged the source then delivers again: a message may come
-twice after a failure, and none is lost. The steps and their order are those of RabbitMQ's shovel
+twice after a failure, and none is lost. A shovel that is stopped waits for the confirms of what it
+has published, so nothing comes twice because of that. One with a threshold runs while its queue has
+passed it. The steps and their order are those of RabbitMQ's shovel
 (`rabbit_amqp091_shovel`).
 """
 
@@ -15,6 +17,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -22,12 +25,13 @@ from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
 from leveret.broker.clock import Clock
-from leveret.broker.policies.shovel_parameter import ON_CONFIRM, ShovelDefinition
+from leveret.broker.policies.shovel_parameter import ON_CONFIRM, QueueBounds, ShovelDefinition
 from leveret.broker.shovels.ends import (
     consume,
     first_end,
     prepare_destination,
     prepare_source,
+    settle,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, readdress_of
 from leveret.broker.shovels.status import (
@@ -36,15 +40,21 @@ from leveret.broker.shovels.status import (
     RUNNING,
     STARTING,
     TERMINATED,
+    WAITING,
     Progress,
     ShovelStatus,
 )
 from leveret.broker.shovels.transfer import Transfer
 
+LOOK_SECONDS: Final = 1.0
+"""How often a queue with a threshold is looked at."""
+
 logger = logging.getLogger("leveret.shovel")
 
 Connect = Callable[[str, str], Awaitable[ClientConnection]]
 """Connects to the server of a URI, under a name. Raises ConnectionFailed."""
+Measure = Callable[[str, str], Awaitable[tuple[int, int] | None]]
+"""The messages of a queue, by its vhost and name, and their bytes; None while nobody can tell."""
 
 
 class ShovelFailed(Exception):
@@ -63,6 +73,7 @@ class Shovel:
         vhost: str,
         definition: ShovelDefinition,
         connect: Connect,
+        measure: Measure,
         clock: Clock,
         cluster_name: Callable[[], str],
         moved_all: Callable[["Shovel"], object],
@@ -71,10 +82,13 @@ class Shovel:
         self.vhost = vhost
         self.definition = definition
         self._connect = connect
+        self._measure = measure
         self._clock = clock
         self._cluster_name = cluster_name
         self._moved_all = moved_all
         self._task: asyncio.Task[None] | None = None
+        # The threshold's start was passed, and its stop was not: a failure does not change that.
+        self._is_started = False
         # While messages move: how they do, and where they go.
         self._moving: tuple[Transfer, ClientConnection] | None = None
         self._state, self._reason, self._since_s = STARTING, "", clock.wall_time_s()
@@ -121,21 +135,48 @@ class Shovel:
     async def _run(self) -> None:
         delay_s = self.definition.reconnect_delay_s
         while True:
-            self._report(STARTING)
             try:
-                await self._attempt()
+                await self._wait_to_start()
+                self._report(STARTING)
+                if await self._attempt():
+                    break
             except (ConnectionFailed, ConnectionClosed, ChannelClosed, ShovelFailed) as error:
                 self._failed(str(error))
             except Exception as error:
                 logger.exception("%s has failed, by a fault of this node", self)
                 self._failed(f"a fault of this node: {error!r}")
             else:
-                logger.info("%s has moved all that it was to move", self)
-                self._moved_all(self)
-                return
+                self._is_started = False
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
             if not delay_s:
                 return
             await asyncio.sleep(delay_s)
+        logger.info("%s has moved all that it was to move", self)
+        self._moved_all(self)
+
+    async def _wait_to_start(self) -> None:
+        threshold = self.definition.threshold
+        if threshold is not None and not self._is_started:
+            self._report(WAITING)
+            await self._passed(threshold.queue, threshold.start)
+            self._is_started = True
+
+    async def _wait_to_stop(self) -> None:
+        threshold = self.definition.threshold
+        if threshold is None:
+            await asyncio.Event().wait()
+        else:
+            await self._passed(threshold.queue, threshold.stop)
+
+    async def _passed(self, queue: str, bounds: QueueBounds) -> None:
+        """Wait until one of a queue's bounds is passed. A queue that is not there passes none."""
+        while True:
+            measured = await self._measure(self.vhost, queue)
+            if measured is not None and bounds.are_passed(*measured):
+                logger.info("%s: queue '%s' has %d messages of %d bytes", self, queue, *measured)
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _failed(self, reason: str) -> None:
         delay_s = self.definition.reconnect_delay_s
@@ -143,13 +184,16 @@ class Shovel:
         logger.warning("%s has stopped, and %s: %s", self, again, reason)
         self._report(TERMINATED, reason)
 
-    async def _attempt(self) -> None:
-        """Move messages until all are moved that were to be. Raises why that failed."""
+    async def _attempt(self) -> bool:
+        """Move messages until all are moved that were to be, or the threshold says to stop.
+
+        Returns whether all are moved. Raises why it failed.
+        """
         opened: list[ClientConnection] = []
         try:
             source = await self._open("source", self.definition.source.uris, opened)
             destination = await self._open("destination", self.definition.destination.uris, opened)
-            await self._move(*source, *destination)
+            return await self._move(*source, *destination)
         finally:
             self._moving, self._uris = None, ("", "")
             for connection in opened:
@@ -177,14 +221,14 @@ class Shovel:
         source: ClientConnection,
         destination_uri: str,
         destination: ClientConnection,
-    ) -> None:
+    ) -> bool:
         definition, loop = self.definition, asyncio.get_running_loop()
         publishing = await prepare_destination(
             destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
         )
         consuming, queue, limit = await prepare_source(source, definition.source)
         if limit == 0:
-            return
+            return True
         uris = source_uri, destination_uri
         facts = facts_of(self.name, self.vhost, self._cluster_name(), uris, definition)
         ended: asyncio.Future[None] = loop.create_future()
@@ -198,13 +242,21 @@ class Shovel:
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
         consuming.on_cancelled = lambda tag: _give(cancelled)
-        await consume(consuming, queue, definition, transfer.take)
+        tag = await consume(consuming, queue, definition, transfer.take)
         self._moving, self._uris = (transfer, destination), uris
         self._report(RUNNING)
         logger.info("%s moves messages from %s to %s", self, *uris)
-        problem = await first_end(ended, cancelled, (source, consuming), (destination, publishing))
+        stopping = loop.create_task(self._wait_to_stop())
+        try:
+            problem = await first_end(
+                (ended, stopping), cancelled, (source, consuming), (destination, publishing)
+            )
+        finally:
+            stopping.cancel()
+            await settle(consuming, tag, transfer)
         if problem:
             raise ShovelFailed(problem)
+        return ended.done()
 
 
 def _give(event: asyncio.Future[None]) -> None:

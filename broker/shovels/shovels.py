@@ -17,7 +17,7 @@ from leveret.broker.declarations import DeleteParameter, Submit
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.shovel_parameter import parse_shovel
-from leveret.broker.shovels.shovel import Connect, Shovel
+from leveret.broker.shovels.shovel import Connect, Measure, Shovel
 from leveret.broker.shovels.status import ShovelStatus
 
 COMPONENT: Final = "shovel"
@@ -46,6 +46,7 @@ class Shovels:
         node: str,
         parameters: Parameters,
         connect: Connect,
+        measure: Measure,
         clock: Clock,
         cluster_name: Callable[[], str],
         submit: Submit,
@@ -54,6 +55,7 @@ class Shovels:
         self._node = node
         self._parameters = parameters
         self._connect = connect
+        self._measure = measure
         self._clock = clock
         self._cluster_name = cluster_name
         self._submit = submit
@@ -83,9 +85,10 @@ class Shovels:
         shovels, self._shovels = self._shovels, {}
         await asyncio.gather(*(shovel.stop() for shovel in shovels.values()))
 
-    def parameter_changed(self, vhost: str, name: str) -> None:
-        """The parameter of a shovel was set or deleted."""
-        self._follow(((vhost, name),))
+    def parameter_changed(self, component: str, vhost: str, name: str) -> None:
+        """A parameter, which may be that of a shovel, was set or deleted."""
+        if component == COMPONENT:
+            self._follow(((vhost, name),))
 
     def vhost_deleted(self, vhost: str) -> None:
         """All parameters of a vhost are gone."""
@@ -145,8 +148,9 @@ class Shovels:
             logger.error("shovel '%s' in vhost '%s' cannot run: %s", name, vhost, error)
             return
         shovel = Shovel(
-            name, vhost, definition, self._connect, self._clock, self._cluster_name, self._moved_all
-        )
+            name, vhost, definition, self._connect, self._measure, self._clock, self._cluster_name,
+            self._moved_all,
+        )  # fmt: skip
         self._shovels[place] = shovel
         shovel.start()
 

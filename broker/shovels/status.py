@@ -8,6 +8,8 @@ and `terminated`, with a reason, while it waits to be started again. A running o
 import msgspec
 
 STARTING, TERMINATED = "starting", "terminated"
+WAITING = "waiting"
+"""Of a shovel with a threshold that is not passed; RabbitMQ has no such shovels."""
 RUNNING, FLOW, BLOCKED = "running", "flow", "blocked"
 
 

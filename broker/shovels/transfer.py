@@ -145,6 +145,11 @@ class Transfer:
         return self._to_publish
 
     @property
+    def is_settled(self) -> bool:
+        """Nothing is on its way to the destination."""
+        return not self._unconfirmed and not self._waiting
+
+    @property
     def pending(self) -> int:
         """Messages that wait for the destination to take more."""
         return len(self._waiting)

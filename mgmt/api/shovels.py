@@ -10,7 +10,7 @@ from typing import Any
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations import DeleteParameter
 from leveret.broker.shovels.shovels import COMPONENT
-from leveret.broker.shovels.status import STARTING, TERMINATED, ShovelStatus
+from leveret.broker.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing
@@ -33,7 +33,7 @@ def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
     }
     if status.state == TERMINATED:
         return {**view, "reason": status.reason}
-    if status.state == STARTING:
+    if status.state in (STARTING, WAITING):
         return view
     return {
         **view,

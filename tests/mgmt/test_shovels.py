@@ -210,6 +210,36 @@ def test_the_far_broker_is_killed_in_the_middle_and_nothing_is_lost(node, vhost,
         broken.stop()
 
 
+def test_one_with_a_threshold_runs_while_its_queue_is_beyond_it(node, vhost, channel):
+    publish(channel, "watched", BODIES[:10])
+    threshold = {"queue": "watched", "start": {"messages-above": 10}, "stop": {"messages-below": 5}}
+    shovel(
+        node, vhost, src_uri=local(vhost), src_queue="watched", dest_uri=local(vhost),
+        dest_queue="relief", threshold=threshold,
+    )  # fmt: skip
+    wait_for_state(node, vhost, "waiting")
+    assert ready(node, vhost, "watched") == 10
+    publish(channel, "watched", [b"more"])
+    node.wait_until(lambda: ready(node, vhost, "relief") == 11, "it runs")
+    wait_for_state(node, vhost, "waiting")
+    assert take_all(channel, "relief") == [*BODIES[:10], b"more"]
+    publish(channel, "watched", [b"few"])
+    assert state(node, vhost) == "waiting"
+    assert take_all(channel, "watched") == [b"few"]
+
+
+def test_nothing_comes_twice_when_a_shovel_is_stopped(node, vhost, channel, far):
+    publish(channel, "from", BODIES)
+    for number in range(5):
+        shovel(
+            node, vhost, src_uri=local(vhost), src_queue="from", dest_uri=uri(far),
+            dest_queue=vhost, src_prefetch_count=10 + number,
+        )  # fmt: skip
+        far.wait_until(lambda: ready(far, "%2F", vhost), "some are there")
+    far.wait_until(lambda: ready(far, "%2F", vhost) == len(BODIES), "all are there")
+    assert take_all(channel_of(far), vhost) == BODIES
+
+
 def test_commands(node, vhost):
     ctl = Ctl(node)
     shovel(node, vhost, src_uri=local(vhost), src_queue="a", dest_uri=local(vhost), dest_queue="b")

@@ -1,6 +1,13 @@
 """Operations on links to other brokers, with their schemas."""
 
-from leveret.broker.shovels.status import BLOCKED, FLOW, RUNNING, STARTING, TERMINATED
+from leveret.broker.shovels.status import (
+    BLOCKED,
+    FLOW,
+    RUNNING,
+    STARTING,
+    TERMINATED,
+    WAITING,
+)
 from leveret.mgmt.api.description.operation import Operation, Tagged
 from leveret.mgmt.api.description.schemas import (
     COUNT,
@@ -23,7 +30,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "node": NAME, "timestamp": described(TEXT, "When its state changed, in local time."),
             "name": NAME, "vhost": TEXT, "type": one_of("dynamic"),
-            "state": one_of(STARTING, RUNNING, FLOW, BLOCKED, TERMINATED),
+            "state": one_of(STARTING, WAITING, RUNNING, FLOW, BLOCKED, TERMINATED),
         },
         {
             "reason": described(TEXT, "Why it does not run. It starts again after its pause."),

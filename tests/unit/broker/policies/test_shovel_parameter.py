@@ -4,9 +4,11 @@ import pytest
 
 from leveret.broker.policies.parameter_validation import SECONDS_MAX, ParameterError
 from leveret.broker.policies.shovel_parameter import (
+    QueueBounds,
     ShovelDefinition,
     ShovelDestination,
     ShovelSource,
+    Threshold,
     check_shovel,
     parse_shovel,
 )
@@ -160,3 +162,31 @@ def test_no_text_shows_a_password(changes):
 
 def test_a_definition_does_not_show_its_uris():
     assert "sesame" not in repr(parse_shovel("my", VALID))
+
+
+def test_a_threshold_has_a_queue_and_bounds():
+    value = {"queue": "q", "start": {"messages-above": 9}, "stop": {"bytes-below": 5}}
+    threshold = parse_shovel("s", VALID | {"threshold": value}).threshold
+    assert threshold == Threshold("q", QueueBounds(messages_above=9), QueueBounds(bytes_below=5))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"start": {}, "stop": {}}, 'Key "queue" not found in threshold'),
+        ({"queue": "q", "start": {}, "stop": {}}, "start should have one of messages-above"),
+        ({"queue": "q", "start": {"above": 1}}, "Unrecognised terms"),
+        ({"queue": "q", "start": {"messages-above": "x"}}, "messages-above should be a number"),
+    ],
+)
+def test_a_threshold_that_makes_no_sense_is_refused(value, text):
+    assert text in refusal(VALID | {"threshold": value})
+
+
+def test_one_of_the_bounds_is_enough():
+    bounds = QueueBounds(messages_above=10, bytes_above=1000)
+    assert bounds.are_passed(11, 0)
+    assert bounds.are_passed(0, 1001)
+    assert not bounds.are_passed(10, 1000)
+    assert QueueBounds(messages_below=5).are_passed(4, 0)
+    assert not QueueBounds(bytes_below=5).are_passed(0, 5)

@@ -31,8 +31,8 @@ class Node:
         self.refusal = ""
         self.answer = Answer()
         self.shovels = Shovels(
-            name, self.parameters, self._connect, VirtualClock(), lambda: "cluster",
-            lambda declaration: self.answer,
+            name, self.parameters, self._connect, self._measure, VirtualClock(),
+            lambda: "cluster", lambda declaration: self.answer,
         )  # fmt: skip
 
     async def _connect(self, uri, name):
@@ -41,14 +41,17 @@ class Node:
             raise ConnectionFailed(self.refusal)
         await asyncio.Event().wait()
 
+    async def _measure(self, vhost, queue):
+        return None
+
     async def put(self, name, value):
         self.parameters.put(COMPONENT, "/", name, value)
-        self.shovels.parameter_changed("/", name)
+        self.shovels.parameter_changed(COMPONENT, "/", name)
         await settle()
 
     async def delete(self, name):
         self.parameters.remove(COMPONENT, "/", name)
-        self.shovels.parameter_changed("/", name)
+        self.shovels.parameter_changed(COMPONENT, "/", name)
         await settle()
 
     @property
@@ -101,8 +104,8 @@ async def test_a_shovel_follows_its_parameter(node):
 async def test_one_that_is_set_twice_at_once_starts_once(node):
     node.shovels.start()
     node.parameters.put(COMPONENT, "/", "s", definition())
-    node.shovels.parameter_changed("/", "s")
-    node.shovels.parameter_changed("/", "s")
+    node.shovels.parameter_changed(COMPONENT, "/", "s")
+    node.shovels.parameter_changed(COMPONENT, "/", "s")
     await settle()
     assert node.asked == ["amqp://one"]
 
