@@ -34,6 +34,17 @@ def ends_of(definition: ShovelDefinition) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def leads_back(definition: ShovelDefinition) -> bool:
+    """Whether messages come back to the queue that they are taken from, if both ends are one."""
+    source, destination = definition.source, definition.destination
+    if source.queue is None:
+        return False
+    if destination.queue is not None:
+        return destination.queue == source.queue
+    # By the default exchange, or by the way that they have come.
+    return not destination.exchange and destination.exchange_key in (None, source.queue)
+
+
 def readdress_of(
     definition: ShovelDefinition, facts: Mapping[str, str], wall_time_s: Callable[[], float]
 ) -> Readdress:

@@ -33,7 +33,7 @@ from leveret.broker.shovels.ends import (
     prepare_source,
     settle,
 )
-from leveret.broker.shovels.forwarding import ends_of, facts_of, readdress_of
+from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
 from leveret.broker.shovels.status import (
     BLOCKED,
     FLOW,
@@ -223,6 +223,9 @@ class Shovel:
         destination: ClientConnection,
     ) -> bool:
         definition, loop = self.definition, asyncio.get_running_loop()
+        if source_uri == destination_uri and leads_back(definition):
+            queue = definition.source.queue
+            raise ShovelFailed(f"the source is its own destination: {source_uri}, queue '{queue}'")
         publishing = await prepare_destination(
             destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
         )

@@ -189,6 +189,19 @@ def test_why_it_does_not_run_is_shown_without_passwords(node, vhost, far, source
     assert "secret" not in node.log
 
 
+@pytest.mark.parametrize("destination", [{"dest_queue": "a"}, {}])
+def test_a_source_that_is_its_own_destination_is_told(node, vhost, channel, destination):
+    publish(channel, "a", [b"stays"])
+    shovel(
+        node, vhost, src_uri=local(vhost), src_queue="a", dest_uri=local(vhost),
+        reconnect_delay=3600, **destination,
+    )  # fmt: skip
+    wait_for_state(node, vhost, "terminated")
+    (shown,) = node.get(f"shovels/{vhost}")
+    assert shown["reason"] == f"the source is its own destination: {local(vhost)}, queue 'a'"
+    assert take_all(channel, "a") == [b"stays"]
+
+
 def test_the_far_broker_is_killed_in_the_middle_and_nothing_is_lost(node, vhost, channel, tmp_path):
     broken = ServedNode(tmp_path)
     try:

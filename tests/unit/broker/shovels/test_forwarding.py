@@ -1,0 +1,74 @@
+"""What a shovel changes in messages, and whether they come back to where they were taken."""
+
+import pytest
+
+from leveret.broker.amqp.properties import decode_properties, encode_properties
+from leveret.broker.policies.shovel_parameter import parse_shovel
+from leveret.broker.shovels.forwarding import facts_of, leads_back, readdress_of
+
+ENDS = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://"}
+NOW_S = 1_700_000_000.5
+
+
+def changed(properties, **value):
+    definition = parse_shovel(
+        "s", ENDS | {key.replace("_", "-"): one for key, one in value.items()}
+    )
+    facts = facts_of("s", "/", "cluster", ("amqp://one", "amqp://two"), definition)
+    change = readdress_of(definition, facts, lambda: NOW_S).change
+    return decode_properties(change(encode_properties(properties)))
+
+
+@pytest.mark.parametrize(
+    ("destination", "back"),
+    [
+        ({"dest-queue": "q"}, True),
+        ({"dest-queue": "other"}, False),
+        ({}, True),
+        ({"dest-exchange": "x"}, False),
+        ({"dest-exchange": "", "dest-exchange-key": "q"}, True),
+        ({"dest-exchange": "", "dest-exchange-key": "other"}, False),
+        ({"dest-exchange-key": "other"}, False),
+    ],
+)
+def test_messages_come_back_if_both_ends_are_one(destination, back):
+    assert leads_back(parse_shovel("s", ENDS | destination)) is back
+
+
+def test_messages_of_an_exchange_do_not_come_back():
+    value = {"src-uri": "amqp://", "src-exchange": "x", "dest-uri": "amqp://", "dest-queue": "q"}
+    assert not leads_back(parse_shovel("s", value))
+
+
+def test_properties_are_left_alone_unless_something_is_asked_for():
+    assert readdress_of(parse_shovel("s", ENDS), {}, lambda: NOW_S).change is None
+
+
+def test_properties_are_replaced():
+    found = changed({"type": "old", "app_id": "a"}, dest_publish_properties={"type": "new"})
+    assert found == {"type": "new", "app_id": "a"}
+
+
+def test_each_shovel_is_the_first_in_the_header():
+    once = changed({}, dest_queue="t", dest_add_forward_headers=True)
+    twice = changed(once, dest_queue="t", dest_add_forward_headers=True)
+    kind, entries = twice["headers"]["x-shovelled"]
+    assert (kind, len(entries)) == ("A", 2)
+    letter, newest = entries[0]
+    assert letter == "F"
+    assert set(newest) == {
+        "shovelled-by", "shovel-type", "shovel-name", "shovel-vhost", "src-uri", "dest-uri",
+        "dest-queue", "src-queue",
+    }  # fmt: skip
+
+
+def test_a_header_of_another_type_is_replaced():
+    headers = {"x-shovelled": ("S", "mine"), "other": ("t", True)}
+    found = changed({"headers": headers}, dest_add_forward_headers=True)["headers"]
+    assert found["x-shovelled"][0] == "A"
+    assert found["other"] == ("t", True)
+
+
+def test_the_time_is_in_seconds():
+    found = changed({}, dest_add_timestamp_header=True)
+    assert found["headers"] == {"x-shovelled-timestamp": ("l", int(NOW_S))}
