@@ -97,7 +97,7 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
         ("management", None),
         ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags"]),
         ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
-                        "Feature flags", "Audit"]),
+                        "Feature flags", "Shovels", "Audit"]),
     ],
 )  # fmt: skip
 def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add_user, tags, admin):

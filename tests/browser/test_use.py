@@ -13,7 +13,8 @@ PAGES = (
     ("User guest", "admin", "users", "guest"), ("Virtual hosts", "admin", "vhosts"),
     ("Virtual host /", "admin", "vhosts", "/"), ("Policies", "admin", "policies"),
     ("Operator policies", "admin", "operator-policies"), ("Limits", "admin", "limits"),
-    ("Feature flags", "admin", "features"), ("Audit", "admin", "audit"),
+    ("Feature flags", "admin", "features"), ("Shovels", "admin", "shovels"),
+    ("Audit", "admin", "audit"),
 )  # fmt: skip
 
 WIDTH = "return document.scrollingElement.scrollWidth"
