@@ -1,0 +1,1 @@
+"""Federation: exchanges and queues that get messages from other brokers, over links."""
