@@ -1,8 +1,8 @@
 """What operators see of a federation link: its state, why, and since when.
 
-The states are RabbitMQ's (`rabbit_federation_status`): a link is `starting` until messages can come,
-then `running`, and `error`, with a reason, while it waits to be started again. A link is known by an
-id of eight hexadecimal digits, the same as long as what it connects has the same names.
+The states are RabbitMQ's (`rabbit_federation_status`): a link is `starting` until messages can
+come, then `running`, and `error`, with a reason, while it waits to be started again. A link is
+known by an id of eight hexadecimal digits, which stays while what it connects has the same names.
 """
 
 import msgspec
@@ -14,10 +14,10 @@ EXCHANGE, QUEUE = "exchange", "queue"
 class LinkStatus(msgspec.Struct, frozen=True):
     """See the module.
 
-    kind: `exchange` or `queue`. name: of the federated exchange or queue in the vhost. upstream: the
-    name of the upstream. upstream_name: of the exchange or queue there. uri: the one in use or last
-    tried, without user and password. since_s: seconds since the epoch, of the last change. error: why
-    it does not run. local_connection: the name of its connection to this node; empty unless it runs.
+    kind: `exchange` or `queue`. name: of the federated exchange or queue. upstream: the name of the
+    upstream. upstream_name: of the exchange or queue there. since_s: seconds since the epoch, of
+    the last change. uri: the one in use or last tried, without user and password. error: why it
+    does not run. local_connection: the name of its connection to this node; empty unless it runs.
     consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it runs.
     """
 
