@@ -1,42 +1,22 @@
-r"""Parsing Erlang terms: RabbitMQ's LDAP queries, and properties in the logs of its tracing plugin.
+r"""Parsing Erlang terms: files of terms, RabbitMQ's LDAP queries, and properties in its trace logs.
 
 `{in_group, "cn=${vhost},dc=example"}` becomes `(Atom("in_group"), String("cn=..."))`: a term
-becomes the Python value that `terms` names. A binary becomes the text in it, in which U+FFFD stands
-for bytes that are not UTF-8. Maps, variables, functions and process identifiers are not parsed.
+becomes the Python value that `terms` names. A binary becomes the text in it. Variables, functions,
+process identifiers and lists with a tail (`[a|b]`) are not parsed.
 
 Nesting is kept on a stack and not by recursion: a client chooses how deep a header is nested, and
 the parser must not fail on it.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from leveret.broker.erlang.terms import Atom, String
+from leveret.broker.erlang.tokens import Token, Unreadable, tokens
 
 SHOWN_CHARACTERS_MAX = 500
 """Of a text in the text of an error."""
-
-_TOKEN = re.compile(
-    r"""
-      (?P<mark>[{}\[\],])
-    | <<(?P<binary>(?:"(?:[^"\\]|\\.)*"|/utf8|[\d,\s])*)>>
-    | "(?P<string>(?:[^"\\]|\\.)*)"
-    | '(?P<quoted>(?:[^'\\]|\\.)*)'
-    | (?P<atom>[a-z][\w@]*)
-    | (?P<float>[+-]?\d+\.\d+(?:[eE][+-]?\d+)?)
-    | (?P<integer>[+-]?\d+)
-    """,
-    re.VERBOSE | re.DOTALL | re.ASCII,
-)
-_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"(?:/utf8)?|(\d+)', re.DOTALL | re.ASCII)
-"""A piece of a binary: a text, or a byte."""
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {
-    "n": "\n", "r": "\r", "t": "\t", "v": "\v", "b": "\b", "f": "\f", "e": "\x1b", "s": " ",
-    "0": "\0",
-}  # fmt: skip
-_CLOSING = {"{": "}", "[": "]"}
+_MAP: Final = "#{"
+_CLOSING = {"{": "}", "[": "]", _MAP: "}"}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
 """A short string holds no longer ones, and reading one takes time."""
 
@@ -45,20 +25,36 @@ class TermError(ValueError):
     """A text is not a term; the text of the error says what is wrong, and where."""
 
 
-class _Token(NamedTuple):
-    """mark: a bracket or a comma; empty if the token is a term, the value. place: from 0."""
-
-    mark: str
-    value: Any
-    place: int
-
-
 def parse_term(text: str, depth_max: int | None = None) -> Any:
     """The one term that a text is; a full stop may follow it. Raises TermError.
 
-    depth_max: how many brackets may be open at once; None is any number.
+    depth_max: how many brackets may be open at once; None is any number. U+FFFD stands for bytes
+    that are not UTF-8.
     """
-    return _Parser(text, depth_max).parse()
+    parser = _Parser(depth_max, is_file=False)
+    end = len(text.rstrip().removesuffix(".").rstrip())
+    try:
+        return parser.parse(text, end, "utf-8")[0]
+    except Unreadable as error:
+        shown = text[:SHOWN_CHARACTERS_MAX]
+        if len(text) > SHOWN_CHARACTERS_MAX:
+            shown += "..."
+        problem = f"the term {shown} {error}, at character {error.place + 1}"
+        raise TermError(problem) from None
+
+
+def parse_terms(text: str, depth_max: int) -> list[Any]:
+    """The terms of a file, each of which ends with a full stop. Raises TermError.
+
+    As in Erlang, the characters of a binary are bytes unless it is marked `/utf8`. Bytes that are
+    not UTF-8 become surrogates (`surrogateescape`).
+    """
+    try:
+        return _Parser(depth_max, is_file=True).parse(text, len(text), "latin-1")
+    except Unreadable as error:
+        before = text[: error.place]
+        line, column = before.count("\n") + 1, error.place - before.rfind("\n")
+        raise TermError(f"line {line}, column {column}: the text {error}") from None
 
 
 def parse_integer(text: str) -> int | None:
@@ -66,107 +62,110 @@ def parse_integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-class _Parser:
-    """Reads one text. Open brackets are a stack of their closing marks and their terms so far."""
+class _Open(NamedTuple):
+    """A bracket that is open, and the terms in it so far: of a map, keys and values in turn."""
 
-    def __init__(self, text: str, depth_max: int | None) -> None:
-        self._text = text
+    mark: str
+    terms: list[Any]
+
+    @property
+    def closing(self) -> str:
+        return _CLOSING[self.mark]
+
+    @property
+    def lacks_value(self) -> bool:
+        """Whether the last term is a key of a map."""
+        return self.mark == _MAP and len(self.terms) % 2 == 1
+
+
+class _Parser:
+    """Reads one text. is_file: it is any number of terms, each with a full stop."""
+
+    def __init__(self, depth_max: int | None, *, is_file: bool) -> None:
         self._depth_max = depth_max
-        self._open: list[tuple[str, list[Any]]] = []
+        self._is_file = is_file
+        self._open: list[_Open] = []
         self._result: list[Any] = []
         self._is_term_due = True
 
-    def parse(self) -> Any:
-        for token in self._tokens():
-            if self._result and not self._open:
-                raise self._error("has more after its end", token.place)
-            if not token.mark:
+    def parse(self, text: str, end: int, encoding: str) -> list[Any]:
+        for token in tokens(text, end, encoding):
+            if not self._open and not self._is_term_due:
+                self._end_term(token)
+            elif not token.mark:
                 self._begin_term(token)
-                self._add(token.value)
+                self._add(self._value(token))
             elif token.mark in _CLOSING:
                 self._begin_term(token)
-                self._open_bracket(token.mark)
-            elif token.mark == "," and not self._is_term_due:
+                self._open_bracket(token)
+            elif self._is_separator(token.mark):
                 self._is_term_due = True
             else:
                 self._close_bracket(token)
         if self._open:
-            raise self._error(f"lacks a '{self._open[-1][0]}'", len(self._text))
-        if not self._result:
-            raise self._error("ends too early", len(self._text))
-        return self._result[0]
+            raise Unreadable(f"lacks a '{self._open[-1].closing}'", end)
+        if self._is_file and not self._is_term_due:
+            raise Unreadable("lacks a '.' after the last term", end)
+        if not self._is_file and not self._result:
+            raise Unreadable("ends too early", end)
+        return self._result
 
-    def _begin_term(self, token: _Token) -> None:
+    def _end_term(self, token: Token) -> None:
+        """What follows a whole term."""
+        if not self._is_file:
+            raise Unreadable("has more after its end", token.place)
+        if token.mark != ".":
+            raise Unreadable("lacks a '.' after a term", token.place)
+        self._is_term_due = True
+
+    def _value(self, token: Token) -> Any:
+        if not isinstance(token.value, bytes):
+            return token.value
+        return token.value.decode("utf-8", "surrogateescape" if self._is_file else "replace")
+
+    def _begin_term(self, token: Token) -> None:
         if not self._is_term_due:
-            raise self._error("lacks a comma", token.place)
+            wanted = "an '=>'" if self._open[-1].lacks_value else "a comma"
+            raise Unreadable(f"lacks {wanted}", token.place)
 
     def _add(self, term: Any) -> None:
-        terms = self._open[-1][1] if self._open else self._result
+        terms = self._open[-1].terms if self._open else self._result
         terms.append(term)
         self._is_term_due = False
 
-    def _open_bracket(self, mark: str) -> None:
-        self._open.append((_CLOSING[mark], []))
+    def _open_bracket(self, token: Token) -> None:
+        self._open.append(_Open(token.mark, []))
         if self._depth_max is not None and len(self._open) > self._depth_max:
-            raise self._error("is nested too deeply", 0)
+            raise Unreadable("is nested too deeply", token.place if self._is_file else 0)
 
-    def _close_bracket(self, token: _Token) -> None:
-        closing, terms = self._open[-1] if self._open else ("", [])
-        if self._is_term_due and (terms or token.mark != closing):
-            raise self._error(f"has '{token.mark}' where a term has to be", token.place)
-        if token.mark != closing:
-            raise self._error(f"has '{token.mark}' in the place of '{closing}'", token.place)
+    def _is_separator(self, mark: str) -> bool:
+        """Whether a mark, at its place, has another term follow."""
+        if self._is_term_due:
+            return False
+        return mark == ("=>" if self._open[-1].lacks_value else ",")
+
+    def _close_bracket(self, token: Token) -> None:
+        if not self._open:
+            raise Unreadable(f"has '{token.mark}' where a term has to be", token.place)
+        opened = self._open[-1]
+        if self._is_term_due and (opened.terms or token.mark != opened.closing):
+            raise Unreadable(f"has '{token.mark}' where a term has to be", token.place)
+        if token.mark != opened.closing or opened.lacks_value:
+            wanted = "=>" if opened.lacks_value else opened.closing
+            raise Unreadable(f"has '{token.mark}' in the place of '{wanted}'", token.place)
         self._open.pop()
-        self._add(tuple(terms) if closing == "}" else terms)
-
-    def _tokens(self) -> Iterator[_Token]:
-        text, place = self._text, 0
-        end = len(text.rstrip().removesuffix(".").rstrip())
-        while place < end:
-            if text[place].isspace():
-                place += 1
-                continue
-            found = _TOKEN.match(text, place, end)
-            if found is None:
-                raise self._error("cannot be read", place)
-            yield self._token(found, place)
-            place = found.end()
-
-    def _token(self, found: re.Match[str], place: int) -> _Token:
-        kind = str(found.lastgroup)
-        content = found[kind]
-        match kind:
-            case "mark":
-                return _Token(content, None, place)
-            case "binary":
-                return _Token("", self._binary(content, place), place)
-            case "string":
-                return _Token("", String(_unescaped(content)), place)
-            case "integer":
-                return _Token("", int(content), place)
-            case "float":
-                return _Token("", float(content), place)
-            case _:
-                return _Token("", Atom(_unescaped(content)), place)
-
-    def _binary(self, content: str, place: int) -> str:
-        """The text in a binary, of which a long one is written in several pieces."""
-        data = bytearray()
-        for piece in _PIECE.finditer(content):
-            if piece[2] is None:
-                data += _unescaped(piece[1]).encode("utf-8", "surrogateescape")
-            elif int(piece[2]) < 256:
-                data.append(int(piece[2]))
-            else:
-                raise self._error("has a byte above 255", place)
-        return data.decode("utf-8", "replace")
-
-    def _error(self, what: str, place: int) -> TermError:
-        shown = self._text[:SHOWN_CHARACTERS_MAX]
-        if len(self._text) > SHOWN_CHARACTERS_MAX:
-            shown += "..."
-        return TermError(f"the term {shown} {what}, at character {place + 1}")
+        self._add(_closed(opened, token.place))
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), text)
+def _closed(opened: _Open, place: int) -> Any:
+    terms = opened.terms
+    match opened.mark:
+        case "{":
+            return tuple(terms)
+        case "[":
+            return terms
+        case _:
+            try:
+                return dict(zip(terms[::2], terms[1::2], strict=True))
+            except TypeError:
+                raise Unreadable("has a list or a map as the key of a map", place) from None

@@ -1,9 +1,13 @@
 """Parsing texts into terms."""
 
-import pytest
+from contextlib import suppress
 
-from leveret.broker.erlang.parser import TermError, parse_integer, parse_term
-from leveret.broker.erlang.terms import Atom, String
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leveret.broker.erlang.parser import TermError, parse_integer, parse_term, parse_terms
+from leveret.broker.erlang.terms import Atom, String, format_term
 
 
 @pytest.mark.parametrize(
@@ -100,3 +104,117 @@ def test_what_erlang_would_not_read_is_none(text: str) -> None:
 
 def test_longer_numbers_than_any_use_are_not_read() -> None:
     assert parse_integer("1" * 100_000) is None
+
+
+def test_an_integer_that_is_too_long_is_no_term():
+    with pytest.raises(TermError, match="has a number that is too large"):
+        parse_term("9" * 5000)
+
+
+# Files of terms
+
+
+def parsed(text):
+    return parse_terms(text, 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("", []),
+        (" % nothing\n", []),
+        ("[].\n", [[]]),
+        ("a. b.", ["a", "b"]),
+        ("{a, % one }\n  [b] % two .\n}.% end", [("a", ["b"])]),
+        ("[1, -2, +3, 1_000, 16#fF, -2#101, 36#z].", [[1, -2, 3, 1000, 255, -5, 35]]),
+        ("[1.5, -2.0e3, 1.0E-2].", [[1.5, -2000.0, 0.01]]),
+        (r"[$a, $\n, $\s, $ , $\x41, $\x{1F600}, $\101, $\^A, $%].",
+         [[97, 10, 32, 32, 65, 0x1F600, 65, 1, 37]]),
+        ('["one" "two"\n "three"].', [["onetwothree"]]),
+        (r'["\x{e9}\101\d\^a\e\"\\"].', [["éA\x7f\x01\x1b\"\\"]]),
+        ("#{a => 1, <<\"b\">> => [#{}]}.", [{"a": 1, "b": [{}]}]),
+        ("['an atom', 'a\\'b'].", [["an atom", "a'b"]]),
+        ('[<<"a", 98, "c" "d">>, << >>].', [["abcd", ""]]),
+        ('[<<"é">>, <<"é"/utf8>>, <<"€"/utf8>>].', [["\udce9", "é", "€"]]),
+        ("[<<255>>].", [["\udcff"]]),
+        ("[a.b].", None),
+    ],
+)  # fmt: skip
+def test_a_file_of_terms(text, terms):
+    if terms is None:
+        with pytest.raises(TermError):
+            parsed(text)
+    else:
+        assert parsed(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[{rabbit, [}].", "line 1, column 12: the text has '}' where a term has to be"),
+        ("[\n {rabbit []}].", "line 2, column 10: the text lacks a comma"),
+        ("[{a, b}\n", "line 2, column 1: the text lacks a ']'"),
+        ("[]", "line 1, column 3: the text lacks a '.' after the last term"),
+        ("[]\n[].", "line 2, column 1: the text lacks a '.' after a term"),
+        (".", "line 1, column 1: the text has '.' where a term has to be"),
+        ("[a\n.", "line 2, column 1: the text has '.' in the place of ']'"),
+        ("#{a}.", "line 1, column 4: the text has '}' in the place of '=>'"),
+        ("#{a b}.", "line 1, column 5: the text lacks an '=>'"),
+        ("#{a =>}.", "line 1, column 7: the text has '}' where a term has to be"),
+        ("#{a => b => c}.", "line 1, column 10: the text has '=>' in the place of '}'"),
+        ("{a => b}.", "line 1, column 4: the text has '=>' in the place of '}'"),
+        ("#{[] => b}.", "line 1, column 10: the text has a list or a map as the key of a map"),
+        ("[a|b].", "line 1, column 3: the text cannot be read"),
+        ("[Variable].", "line 1, column 2: the text cannot be read"),
+        ('["open].', "line 1, column 2: the text cannot be read"),
+        ("[7#9].", "line 1, column 2: the text has a number with digits that base 7 does not have"),
+        ("[1#1].", "line 1, column 2: the text has a number whose base is not from 2 to 36"),
+        ("[1.0e999].", "line 1, column 2: the text has a number that is too large"),
+        (r'["\x{110000}"].',
+         "line 1, column 2: the text has the escape \\x{110000}, which is no character"),
+        ('[<<"€">>].', "line 1, column 2: the text has characters in a binary that are not one "
+         'byte each: write <<"..."/utf8>>'),
+        ("[" * 51, "line 1, column 51: the text is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_wrong(text, problem):
+    with pytest.raises(TermError) as caught:
+        parsed(text)
+    assert str(caught.value) == problem
+
+
+ATOMS = st.from_regex(r"[a-z][A-Za-z0-9_@]{0,8}", fullmatch=True).map(Atom)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+LEAVES = st.one_of(
+    ATOMS, TEXTS.map(String), TEXTS, st.integers(), st.floats(allow_nan=False, allow_infinity=False)
+)
+TERMS = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(TEXTS, inner),
+)
+
+
+@given(st.lists(TERMS))
+def test_what_is_formatted_is_parsed(terms):
+    text = "".join(f"{format_term(term)}. % end\n" for term in terms)
+    assert shaped(parsed(text)) == shaped(terms)
+
+
+def shaped(term):
+    """A term with the types of everything in it."""
+    if isinstance(term, list | tuple):
+        return type(term), [shaped(one) for one in term]
+    if isinstance(term, dict):
+        return dict, {key: shaped(value) for key, value in term.items()}
+    return type(term), term
+
+
+@given(
+    st.text()
+    | st.text("[]{}#=>,.%<>\"'\\$/utf8a1 \nx")
+    | st.binary().map(lambda data: data.decode("latin-1"))
+)
+def test_any_text_is_terms_or_an_error(text):
+    for parse in (parsed, parse_term):
+        with suppress(TermError):
+            parse(text)
