@@ -200,8 +200,11 @@ class ClientChannel:
 
     @property
     def is_writable(self) -> bool:
-        """Whether more should be published now: neither socket nor server says no."""
-        return self._is_flowing and self._output.is_writable
+        """Whether more should be published now: neither socket nor server says no.
+
+        Never of a channel that has ended, whose publishes would be discarded.
+        """
+        return self._is_flowing and not self._is_closing and self._output.is_writable
 
     def publish(
         self,

@@ -59,7 +59,7 @@ def readdress_of(
         clock = wall_time_s if destination.adds_timestamp_header else None
         change = Change(destination.properties, header, clock)
     if destination.queue is not None:
-        return Readdress("", destination.queue, change)
+        return Readdress("", destination.queue, change, mandatory=True)
     return Readdress(destination.exchange, destination.exchange_key, change)
 
 

@@ -17,20 +17,23 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from leveret.broker.amqp.uri import without_credentials
+from leveret.broker.client.channel import Returned
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
 from leveret.broker.clock import Clock
 from leveret.broker.policies.shovel_parameter import ON_CONFIRM, QueueBounds, ShovelDefinition
 from leveret.broker.shovels.ends import (
+    CANCELLED,
     consume,
     first_end,
     prepare_destination,
     prepare_source,
+    returned_reason,
     settle,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
@@ -49,6 +52,7 @@ from leveret.broker.shovels.transfer import Transfer
 LOOK_SECONDS: Final = 1.0
 """How often a queue with a threshold is looked at."""
 
+Value = TypeVar("Value")
 logger = logging.getLogger("leveret.shovel")
 
 Connect = Callable[[str, str], Awaitable[ClientConnection]]
@@ -89,6 +93,8 @@ class Shovel:
         self._task: asyncio.Task[None] | None = None
         # The threshold's start was passed, and its stop was not: a failure does not change that.
         self._is_started = False
+        # Messages that an attempt that failed has left to move, of a shovel with an end.
+        self._left: int | None = None
         # While messages move: how they do, and where they go.
         self._moving: tuple[Transfer, ClientConnection] | None = None
         self._state, self._reason, self._since_s = STARTING, "", clock.wall_time_s()
@@ -196,8 +202,8 @@ class Shovel:
             return await self._move(*source, *destination)
         finally:
             self._moving, self._uris = None, ("", "")
-            for connection in opened:
-                await connection.close()
+            # Together, so that all of them end also if this is cancelled meanwhile.
+            await asyncio.gather(*(connection.close() for connection in opened))
 
     async def _open(
         self, what: str, uris: tuple[str, ...], opened: list[ClientConnection]
@@ -230,21 +236,28 @@ class Shovel:
             destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
         )
         consuming, queue, limit = await prepare_source(source, definition.source)
+        limit = limit if self._left is None else self._left
         if limit == 0:
             return True
         uris = source_uri, destination_uri
         facts = facts_of(self.name, self.vhost, self._cluster_name(), uris, definition)
         ended: asyncio.Future[None] = loop.create_future()
-        cancelled: asyncio.Future[None] = loop.create_future()
+        broken: asyncio.Future[str] = loop.create_future()
         transfer = Transfer(
             consuming, publishing, definition.ack_mode,
             readdress_of(definition, facts, self._clock.wall_time_s), limit,
-            partial(_give, ended), source.set_reading,
+            partial(_give, ended, None), source.set_reading,
             self._clock.call_later_ms,
         )  # fmt: skip
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
-        consuming.on_cancelled = lambda tag: _give(cancelled)
+        consuming.on_cancelled = lambda tag: _give(broken, CANCELLED)
+
+        def returned(message: Returned) -> None:
+            transfer.halt()
+            _give(broken, returned_reason(message))
+
+        publishing.on_returned = returned
         tag = await consume(consuming, queue, definition, transfer.take)
         self._moving, self._uris = (transfer, destination), uris
         self._report(RUNNING)
@@ -252,16 +265,17 @@ class Shovel:
         stopping = loop.create_task(self._wait_to_stop())
         try:
             problem = await first_end(
-                (ended, stopping), cancelled, (source, consuming), (destination, publishing)
+                (ended, stopping), broken, (source, consuming), (destination, publishing)
             )
         finally:
             stopping.cancel()
-            await settle(consuming, tag, transfer)
+            await settle(consuming, tag, publishing, transfer)
+            self._left = transfer.remaining
         if problem:
             raise ShovelFailed(problem)
         return ended.done()
 
 
-def _give(event: asyncio.Future[None]) -> None:
+def _give(event: asyncio.Future[Value], value: Value) -> None:
     if not event.done():
-        event.set_result(None)
+        event.set_result(value)

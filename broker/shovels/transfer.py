@@ -17,6 +17,9 @@ at once: it would come again at once. It does not count as moved; RabbitMQ count
 A transfer may end after a number of messages. It publishes no more than so many, and has ended when
 so many are moved; what was delivered beyond goes back to its queue when the channel is closed.
 
+A message for a queue that is returned, since the queue is gone, is one that was not moved, though
+the destination confirms it. Which one it is a return does not say: nothing is settled any more.
+
 Invariants:
 
 TR1  A message is acknowledged at the source only after it was published, and with `on-confirm` only
@@ -77,7 +80,9 @@ class Destination(Protocol):
     def is_writable(self) -> bool:
         """Neither its socket nor its server asks for a pause."""
 
-    def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> int:
+    def publish(
+        self, exchange: str, routing_key: str, properties: bytes, body: bytes, mandatory: bool
+    ) -> int:
         """Publish a message; its number, if there are confirms: they count up from 1."""
 
 
@@ -85,20 +90,23 @@ class Readdress:
     """Where messages are published, and with which properties.
 
     exchange, routing_key: None for the message's own. change: makes the properties, from those that
-    came; None to leave them as they are.
+    came; None to leave them as they are. mandatory: what cannot be routed is to be returned.
     """
 
-    __slots__ = ("change", "exchange", "routing_key")
+    __slots__ = ("change", "exchange", "mandatory", "routing_key")
 
     def __init__(
         self,
         exchange: str | None = None,
         routing_key: str | None = None,
         change: Callable[[bytes], bytes] | None = None,
+        *,
+        mandatory: bool = False,
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.change = change
+        self.mandatory = mandatory
 
 
 class Transfer:
@@ -132,6 +140,9 @@ class Transfer:
         # The source's tags of messages that are not confirmed, by their numbers, which count up.
         self._unconfirmed: dict[int, int] = {}
         self._refused: list[int] = []
+        # Deliveries beyond the limit are left as they are, among those that are settled.
+        self._leaves_some = False
+        self._is_halted = False
         self.forwarded = 0
 
     @property
@@ -146,8 +157,8 @@ class Transfer:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is on its way to the destination."""
-        return not self._unconfirmed and not self._waiting
+        """Nothing is on its way to the destination, or nothing is settled any more."""
+        return self._is_halted or not (self._unconfirmed or self._waiting)
 
     @property
     def pending(self) -> int:
@@ -156,6 +167,8 @@ class Transfer:
 
     def take(self, deliveries: Sequence[Delivery]) -> None:
         """A run of deliveries has come from the source."""
+        if self._is_halted:
+            return
         if self._waiting or not self._destination.is_writable:
             self._waiting.extend(deliveries)
             if self._ack_mode == NO_ACK:
@@ -166,7 +179,7 @@ class Transfer:
     def go_on(self) -> None:
         """The destination may take more."""
         waiting = self._waiting
-        while waiting and self._destination.is_writable:
+        while waiting and not self._is_halted and self._destination.is_writable:
             run = [waiting.popleft() for _ in range(min(len(waiting), 256))]
             self._publish(run)
         if self._ack_mode == NO_ACK and not waiting:
@@ -174,6 +187,7 @@ class Transfer:
 
     def _publish(self, deliveries: Sequence[Delivery]) -> None:
         if self._to_publish is not None:
+            self._leaves_some |= len(deliveries) > self._to_publish
             deliveries = deliveries[: self._to_publish]
             self._to_publish -= len(deliveries)
         if not deliveries:
@@ -181,6 +195,7 @@ class Transfer:
         publish, unconfirmed = self._destination.publish, self._unconfirmed
         readdress = self._readdress
         exchange, routing_key, change = readdress.exchange, readdress.routing_key, readdress.change
+        mandatory = readdress.mandatory
         waits = self._ack_mode == ON_CONFIRM
         for one in deliveries:
             number = publish(
@@ -188,6 +203,7 @@ class Transfer:
                 one.routing_key if routing_key is None else routing_key,
                 one.properties if change is None else change(one.properties),
                 one.body,
+                mandatory,
             )
             if waits:
                 assert number not in unconfirmed, "TR2"
@@ -201,19 +217,25 @@ class Transfer:
 
     def confirmed(self, number: int, multiple: bool, is_ack: bool) -> None:
         """The destination has confirmed or refused a message, or all up to it."""
+        if self._is_halted:
+            return
         tags = self._settled(number, multiple)
         if not tags:
             return
         if not is_ack:
             self._refuse(tags)
             return
-        if multiple and not self._refused:
+        if multiple and not self._refused and not self._leaves_some:
             # Nothing before is left, so all deliveries up to this one are acknowledged.
             self._source.ack(tags[-1], multiple=True)
         else:
             for tag in tags:
                 self._source.ack(tag, multiple=False)
         self._moved(len(tags))
+
+    def halt(self) -> None:
+        """The destination has returned a message: settle and publish nothing any more."""
+        self._is_halted = True
 
     def _settled(self, number: int, multiple: bool) -> list[int]:
         """The source's tags of messages that are no longer unconfirmed, in order."""
@@ -233,6 +255,8 @@ class Transfer:
 
     def _give_back(self) -> None:
         refused, self._refused = self._refused, []
+        if self._is_halted:
+            return
         for tag in refused:
             self._source.nack(tag, multiple=False, requeue=True)
 

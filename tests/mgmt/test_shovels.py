@@ -223,6 +223,61 @@ def test_the_far_broker_is_killed_in_the_middle_and_nothing_is_lost(node, vhost,
         broken.stop()
 
 
+@pytest.mark.parametrize("ack_mode", ["on-confirm", "on-publish", "no-ack"])
+def test_nothing_is_taken_for_an_exchange_that_is_not_there(node, vhost, channel, far, ack_mode):
+    publish(channel, "from", BODIES[:20])
+    shovel(
+        node, vhost, src_uri=local(vhost), src_queue="from", dest_uri=uri(far),
+        dest_exchange=vhost, ack_mode=ack_mode, reconnect_delay=1,
+    )  # fmt: skip
+    wait_for_state(node, vhost, "terminated")
+    (shown,) = node.get(f"shovels/{vhost}")
+    assert f"404, NOT_FOUND - no exchange '{vhost}' in vhost '/'" in shown["reason"]
+    assert ready(node, vhost, "from") == 20
+    there = channel_of(far)
+    there.exchange_declare(vhost, "fanout", durable=True)
+    there.queue_declare(vhost)
+    there.queue_bind(vhost, vhost)
+    wait_for_state(node, vhost, "running")
+    far.wait_until(lambda: ready(far, "%2F", vhost) == 20, "all are there")
+    assert take_all(there, vhost) == BODIES[:20]
+    there.exchange_delete(vhost)
+    there.queue_delete(vhost)
+
+
+def test_a_destination_queue_that_is_deleted_is_declared_anew_and_nothing_is_lost(
+    node, vhost, channel, far
+):
+    there = channel_of(far)
+    publish(channel, "from", [b"before"])
+    shovel(
+        node, vhost, src_uri=local(vhost), src_queue="from", dest_uri=uri(far), dest_queue=vhost,
+        reconnect_delay=1,
+    )  # fmt: skip
+    far.wait_until(lambda: ready(far, "%2F", vhost) == 1, "it is moved")
+    there.queue_delete(vhost)
+    publish(channel, "from", BODIES[:20])
+    far.wait_until(lambda: ready(far, "%2F", vhost) == 20, "all are there")
+    assert take_all(there, vhost) == BODIES[:20]
+    assert f"returned a message for queue '{vhost}'" in node.log
+
+
+def test_one_with_an_end_goes_on_after_a_failure_with_what_is_left(node, vhost, channel, far):
+    publish(channel, "from", BODIES[:20])
+    there = channel_of(far)
+    shovel(
+        node, vhost, src_uri=local(vhost), src_queue="from", dest_uri=uri(far), dest_queue=vhost,
+        src_delete_after=30, reconnect_delay=1,
+    )  # fmt: skip
+    far.wait_until(lambda: ready(far, "%2F", vhost) == 20, "some are there")
+    node.wait_until(lambda: ready(node, vhost, "from") == 0, "they are acknowledged")
+    there.queue_delete(vhost)
+    publish(channel, "from", BODIES[20:60])
+    node.wait_until(lambda: not node.get(f"parameters/shovel/{vhost}"), "it is deleted")
+    assert take_all(there, vhost) == BODIES[20:30]
+    node.wait_until(lambda: ready(node, vhost, "from") == 30, "the others are back")
+
+
 def test_one_with_a_threshold_runs_while_its_queue_is_beyond_it(node, vhost, channel):
     publish(channel, "watched", BODIES[:10])
     threshold = {"queue": "watched", "start": {"messages-above": 10}, "stop": {"messages-below": 5}}

@@ -214,6 +214,10 @@ class TestMethods:
         assert (await server.received_method()).active is True
         assert told == [True]
 
+    async def test_a_channel_that_has_ended_takes_no_more(self, server, channel):
+        server.send(1, commands.Channel.Close, reply_code=404, reply_text="NOT_FOUND")
+        assert not channel.is_writable
+
     async def test_a_cancellation_by_the_server(self, server, channel):
         told = []
         channel.on_cancelled = told.append

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from leveret.broker.client.ended import ConnectionFailed
+from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionFailed
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.shovels.shovels import COMPONENT, Shovels, chosen
@@ -22,13 +22,14 @@ def definition(**changes):
 
 class Node:
     """The shovels of a node. asked: the URIs to which they connect; no server ever answers, unless
-    `refusal` says why not.
+    `refusal` says why not, or there are `connections`.
     """
 
     def __init__(self, name="a@host"):
         self.parameters = Parameters()
         self.asked = []
         self.refusal = ""
+        self.connections = ()
         self.answer = Answer()
         self.shovels = Shovels(
             name, self.parameters, self._connect, self._measure, VirtualClock(),
@@ -39,7 +40,9 @@ class Node:
         self.asked.append(uri)
         if self.refusal:
             raise ConnectionFailed(self.refusal)
-        await asyncio.Event().wait()
+        if not self.connections:
+            await asyncio.Event().wait()
+        return self.connections[len(self.asked) - 1]
 
     async def _measure(self, vhost, queue):
         return None
@@ -145,6 +148,30 @@ async def test_one_is_started_anew_where_it_runs(node):
     await settle()
     assert node.asked == ["amqp://one"] * 2
     assert not node.shovels.restart("/", "another")
+
+
+async def test_both_connections_end_though_it_is_stopped_while_they_close(node):
+    class Connection:
+        """One that closes for ever. has_ended: whether its closing was ended."""
+
+        has_ended = False
+
+        async def open_channel(self):
+            raise ChannelClosed(Closed(504, "no more channels"))
+
+        async def close(self):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.has_ended = True
+
+    node.connections = source, destination = Connection(), Connection()
+    node.shovels.start()
+    await node.put("s", definition())
+    assert node.asked == ["amqp://one", "amqp://two"]
+    await node.delete("s")
+    assert source.has_ended
+    assert destination.has_ended
 
 
 async def test_why_one_does_not_run_is_told(node):

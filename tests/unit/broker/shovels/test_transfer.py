@@ -44,14 +44,16 @@ class Destination:
 
     def __init__(self):
         self.published = []
+        self.mandatory = []
         self.room = 1000
 
     @property
     def is_writable(self):
         return self.room > 0
 
-    def publish(self, exchange, routing_key, properties, body):
+    def publish(self, exchange, routing_key, properties, body, mandatory):
         self.published.append((exchange, routing_key, properties, body))
+        self.mandatory.append(mandatory)
         self.room -= 1
         return len(self.published)
 
@@ -183,3 +185,34 @@ def test_it_ends_when_so_many_are_published_if_nothing_is_confirmed():
     it = Shoveling(ON_PUBLISH, limit=2)
     it.deliver(1, 2, 3)
     assert (it.ended, it.source.unsettled) == (1, [3])
+
+
+def test_a_confirm_of_many_leaves_alone_what_is_beyond_the_end():
+    it = Shoveling(limit=2)
+    it.deliver(1, 2, 3, 4)
+    it.transfer.confirmed(1, False, True)
+    it.transfer.confirmed(2, False, False)
+    it.clock.advance(REFUSED_MS)
+    it.deliver(5)
+    it.transfer.confirmed(3, True, True)
+    assert (it.destination.bodies, it.ended) == ([1, 2, 5], 1)
+    assert it.source.unsettled == [3, 4], "they were not published"
+
+
+def test_messages_for_a_queue_are_to_be_returned_if_it_is_gone():
+    it = Shoveling(readdress=Readdress("", "queue", mandatory=True))
+    it.deliver(1)
+    assert it.destination.mandatory == [True]
+
+
+def test_nothing_is_settled_after_a_return():
+    it = Shoveling()
+    it.deliver(1, 2)
+    it.transfer.confirmed(1, False, False)
+    it.transfer.halt()
+    it.transfer.confirmed(2, False, True)
+    it.deliver(3)
+    it.transfer.go_on()
+    it.clock.advance(REFUSED_MS)
+    assert (it.source.said, it.destination.bodies) == ([], [1, 2])
+    assert it.transfer.is_settled
