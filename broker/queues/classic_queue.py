@@ -23,6 +23,7 @@ from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.arguments import QueueOptions, read_options
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.deaths import NO_DEATHS, Deaths
+from leveret.broker.queues.demand import Demand
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.failed_reads import FailedReads, reading
@@ -51,6 +52,7 @@ class ClassicQueue(Actor):
     """See `QueueClient`.
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
+    what: its name, for texts.
     is_plain: runs are published as they are: no limit, time to live or duplicate has to be checked.
     levels: for a kind whose queues always have some.
     elects_by_priority: the single active consumer is the one of the highest priority.
@@ -59,9 +61,9 @@ class ClassicQueue(Actor):
     __slots__ = (
         "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
         "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
-        "declared", "durable", "figures", "home", "is_deleted", "is_exclusive",
+        "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive",
         "is_plain", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
-        "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
+        "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name", "what",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -86,8 +88,7 @@ class ClassicQueue(Actor):
         self._clock = owner.clock
         self.vhost_name, self.name = owner.name, name
         self.durable, self.auto_delete = durable, auto_delete
-        self.arguments = arguments
-        self.owner_connection = owner_connection
+        self.arguments, self.owner_connection = arguments, owner_connection
         self.is_exclusive = owner_connection is not None
         self.declared = read_options(arguments)
         self.options: QueueOptions = self.declared
@@ -97,12 +98,15 @@ class ClassicQueue(Actor):
         self.home: QueueHome = HERE
         self.bindings: dict[Any, Any] = {}
         self.is_deleted = False
+        self.demand: Demand | None = None
         self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
         priority_max = self.declared.max_priority
         levels = priority_levels(priority_max) if priority_max else self.levels
         self.backing: BackingQueue = owner.make_backing(self, levels)
-        what = resource(QUEUE, name, owner.name)
-        self.reads = FailedReads(owner.clock, what, self.backing, self.ring, self._reading_changed)
+        self.what = resource(QUEUE, name, owner.name)
+        self.reads = FailedReads(
+            owner.clock, self.what, self.backing, self.ring, self._reading_changed
+        )
         self.is_plain = self._can_publish_runs()
         self.may_redeliver = self.backing.ready_count > 0
         self.counts = QueueCounts(self._clock.wall_time_s())
@@ -215,18 +219,14 @@ class ClassicQueue(Actor):
         is_safe = not backing.publish([message], len(message.body), expires_at_ms)
         if ttl_ms == 0:
             self._deliver_at_once_or_expire(expires_at_ms)
-        else:
-            self.deliver_ready()
+        self.deliver_ready()
         self._deaths.enforce_limits()
         self._deaths.watch_head()
         return is_safe
 
     @reading
     def _deliver_at_once_or_expire(self, now_ms: int) -> None:
-        """A time to live of 0: a consumer that has room now gets the message, or nobody.
-
-        now_ms: when it was published. The clock may go on meanwhile.
-        """
+        """A time to live of 0, since now_ms: a consumer with room gets the message, or nobody."""
         while self.backing.ready_count and self._deliver_many(TURN_MESSAGES_MAX, now_ms):
             pass
         self._deaths.drop_expired()
@@ -243,18 +243,18 @@ class ClassicQueue(Actor):
         self.publisher_hold.look()
         if self._deaths.is_behind:
             self._deaths.go_on()
+            self.wake()
 
     def deliver_ready(self) -> None:
-        """Deliver until there are no messages, no consumer with room, or no time left.
-
-        As a method that is `reading`, but compiled: that decorator is not.
-        """
-        if self.reads.is_failing:
-            return
-        try:
-            self._deliver_ready()
-        except Unreadable as error:
-            self.reads.note(error)
+        """Deliver until there are no messages, no consumer with room, or no time left."""
+        if not self.reads.is_failing:
+            # As a method that is `reading`, but compiled: that decorator is not.
+            try:
+                self._deliver_ready()
+            except Unreadable as error:
+                self.reads.note(error)
+        if self.demand is not None:
+            self.demand.look(self.backing.ready_count, self.ring)
 
     def _deliver_ready(self) -> None:
         budget = TURN_MESSAGES_MAX
@@ -382,16 +382,14 @@ class ClassicQueue(Actor):
         if self.reads.refuses(answer):
             return
         if not self.ring.may_add(consumer):
-            what = resource(QUEUE, self.name, self.vhost_name)
-            answer.refuse(access_refused(f"{what} in exclusive use"))
+            answer.refuse(access_refused(f"{self.what} in exclusive use"))
             return
         self._add_consumer(consumer, answer)
 
     def _add_consumer(self, consumer: Consumer, answer: Answer[None]) -> None:
         self.ring.add(consumer)
         answer.give(None)
-        if self.backing.ready_count:
-            self._turns.wake(self)
+        self.wake()
 
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
@@ -408,15 +406,19 @@ class ClassicQueue(Actor):
         self.ring.remove(consumer)
         self.publisher_hold.look()
         self._unused.touch()
+        self.wake()
         if self.auto_delete and not self.ring.consumers:
             self._owner.delete_unused(self, is_urgent=not channel_ended)
-        else:
-            self.wake()
 
     def credit(self, consumer: Consumer) -> None:
         """A consumer that was passed over has room again."""
-        if self.ring.wake(consumer) and self.backing.ready_count:
-            self._turns.wake(self)
+        if self.ring.wake(consumer):
+            self.wake()
+
+    def watch(self, demand: Demand | None) -> None:
+        """See `QueueClient.watch`."""
+        self.demand = demand
+        self.wake()
 
     def _reading_changed(self) -> None:
         """The queue has crashed, or its messages can be read again."""
@@ -426,9 +428,11 @@ class ClassicQueue(Actor):
         self.wake()
 
     def wake(self) -> None:
-        """Messages came back: deliver them in the next turn."""
+        """Messages came back, or consumers have room: deliver in the next turn."""
         if self.backing.ready_count and self.ring.has_candidates:
             self._turns.wake(self)
+        elif self.demand is not None:
+            self.demand.look(self.backing.ready_count, self.ring)
 
     def have_turn(self) -> None:
         """See `DyingQueue`."""
@@ -465,11 +469,10 @@ class ClassicQueue(Actor):
     ) -> None:
         """Delete the queue; how many ready messages went with it."""
         self.settle_deliveries()
-        what = resource(QUEUE, self.name, self.vhost_name)
         if if_empty and self.backing.ready_count and not self.reads.has_crashed:
-            answer.refuse(precondition_failed(f"{what} not empty"))
+            answer.refuse(precondition_failed(f"{self.what} not empty"))
         elif if_unused and self.ring.consumers:
-            answer.refuse(precondition_failed(f"{what} in use"))
+            answer.refuse(precondition_failed(f"{self.what} in use"))
         else:
             self._owner.delete_queue(self, requester, answer.preceding(self.backing.ready_count))
 

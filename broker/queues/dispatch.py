@@ -139,9 +139,21 @@ class ConsumerRing:
                 if rings.count > 1:
                     rings.rotate()
                 return consumer
-            consumer.is_waiting = True
-            rings.discard(consumer, consumer.priority)
+            self._set_waiting(consumer)
         return None
+
+    def has_room(self, priority_min: int) -> bool:
+        """Whether a consumer of at least this priority has room now. Full ones wait from now on."""
+        rings = self._rings
+        while (consumer := rings.head) is not None and consumer.priority >= priority_min:
+            if consumer.room() > 0:
+                return True
+            self._set_waiting(consumer)
+        return False
+
+    def _set_waiting(self, consumer: Consumer) -> None:
+        consumer.is_waiting = True
+        self._rings.discard(consumer, consumer.priority)
 
     @property
     def has_candidates(self) -> bool:

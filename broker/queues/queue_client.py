@@ -28,6 +28,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.demand import Demand
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_kind import QueueKind
 from leveret.broker.queues.status import ConsumerFigures, QueueFigures
@@ -155,7 +156,7 @@ class QueueClient(Protocol):
     declared: the options from its arguments. options: those combined with its policies.
     owner_connection: the only connection that may use it, if it is exclusive.
     bindings: the bindings to it, by their keys. figures: its figures for management.
-    home: the node that it lives on.
+    home: the node that it lives on. demand: see `watch`.
     """
 
     name: str
@@ -171,6 +172,7 @@ class QueueClient(Protocol):
     bindings: dict[Any, Any]
     storage_id: int
     home: QueueHome
+    demand: Demand | None
     is_deleted: bool
 
     @property
@@ -249,6 +251,9 @@ class QueueClient(Protocol):
 
     def credit(self, consumer: Consumer) -> None:
         """A skipped consumer has room again."""
+
+    def watch(self, demand: Demand | None) -> None:
+        """Keep this up to date from now on, as far as the queue lives on this node; None: none."""
 
     # The queue as a whole
 

@@ -26,6 +26,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions, read_options
+from leveret.broker.queues.demand import Demand
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
@@ -95,7 +96,7 @@ class MirroredQueue:
 
     __slots__ = (
         "_cancelling", "_consumers", "_has_stale", "_leads_here", "_publishing", "_questions",
-        "arguments", "auto_delete", "bindings", "declared", "durable", "ended", "home",
+        "arguments", "auto_delete", "bindings", "declared", "demand", "durable", "ended", "home",
         "is_deleted", "is_down", "is_exclusive", "kind", "leader", "name", "operator_policy",
         "options", "owner_connection", "policy", "storage_id", "vhost_name",
     )  # fmt: skip
@@ -119,6 +120,7 @@ class MirroredQueue:
         self.storage_id = 0
         self.home: QueueHome = declared.home
         self.is_deleted = self.is_down = False
+        self.demand: Demand | None = None
         self.leader: QueueClient | None = None
         self.ended: Callable[[bool], object] = lambda is_deleted: None
         self._leads_here = self._has_stale = False
@@ -149,6 +151,8 @@ class MirroredQueue:
         self.leader, self.home = leader, home
         self._leads_here, self.is_down = is_here, False
         self.apply(self.options)
+        if self.demand is not None:
+            leader.watch(self.demand)
         questions, self._questions = self._questions, {}
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers:
@@ -162,6 +166,8 @@ class MirroredQueue:
     def leader_lost(self, consumers: Iterable[Consumer]) -> None:
         """Nobody leads. consumers: those that the leader has had."""
         self.leader = None
+        if self.demand is not None:
+            self.demand.end()
         self._has_stale = True
         asked = {question.consumer for question in self._questions}
         for consumer in consumers:
@@ -326,6 +332,12 @@ class MirroredQueue:
         """A consumer that waited has room again."""
         if self.leader is not None:
             self.leader.credit(consumer)
+
+    def watch(self, demand: Demand | None) -> None:
+        """See `QueueClient.watch`: the leader keeps it, if that is here."""
+        self.demand = demand
+        if self.leader is not None:
+            self.leader.watch(demand)
 
     # The queue as a whole
 

@@ -28,6 +28,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions, read_options
+from leveret.broker.queues.demand import Demand
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
@@ -60,8 +61,8 @@ class RemoteQueue:
 
     __slots__ = (
         "_consumers", "_deletions", "_first_tag", "_leader_lost", "_node", "_number", "_owed",
-        "_tag_end", "_untold", "arguments", "auto_delete", "bindings", "declared", "durable",
-        "figures", "home", "is_deleted", "is_exclusive", "kind", "may_redeliver", "name",
+        "_tag_end", "_untold", "arguments", "auto_delete", "bindings", "declared", "demand",
+        "durable", "figures", "home", "is_deleted", "is_exclusive", "kind", "may_redeliver", "name",
         "operator_policy", "options", "owner_connection", "policy", "publisher_hold",
         "storage_id", "vhost_name",
     )  # fmt: skip
@@ -100,6 +101,7 @@ class RemoteQueue:
         self.storage_id = 0
         self.bindings: dict[Any, Any] = {}
         self.is_deleted = False
+        self.demand: Demand | None = None
         self.may_redeliver = False
         self.figures = RemoteFigures(self)
         self.publisher_hold = RemoteHold(node, node.untaken)
@@ -116,6 +118,10 @@ class RemoteQueue:
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options. The home node applies them by itself."""
         self.options = options
+
+    def watch(self, demand: Demand | None) -> None:
+        """See `QueueClient.watch`. The queue lives on another node."""
+        self.demand = demand
 
     @property
     def is_down(self) -> bool:

@@ -25,6 +25,10 @@ class FakeLeader:
         self.credited = []
         self.options = None
         self.is_down = False
+        self.demand = None
+
+    def watch(self, demand):
+        self.demand = demand
 
     def _ask(self, what, answer):
         self.asked.append((what, answer))

@@ -5,6 +5,7 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault, access_refused
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.demand import Demand
 from leveret.broker.requester import THE_NODE
 from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.queues.queue_frames import REMOTE_TAGS
@@ -166,6 +167,27 @@ class TestConsumers:
         assert leader.credited == [consumer]
         lose(queue, leader)
         queue.credit(consumer)
+
+
+class TestDemand:
+    def test_the_leader_keeps_it(self):
+        queue, demand = mirrored(), Demand(lambda: None)
+        queue.watch(demand)
+        first = led(queue, is_here=True)
+        assert first.demand is demand
+        queue.watch(None)
+        assert first.demand is None
+
+    def test_it_ends_while_nobody_leads_here(self):
+        told = []
+        queue, demand = mirrored(), Demand(lambda: told.append("changed"))
+        first = led(queue, is_here=True)
+        queue.watch(demand)
+        demand.is_there = True
+        lose(queue, first)
+        assert told == ["changed"]
+        assert not demand.is_there
+        assert led(queue, is_here=True).demand is demand
 
 
 class TestSettling:

@@ -1,0 +1,53 @@
+"""Whether a queue wants messages of other brokers, for the federation links that bring them.
+
+A queue wants messages while it is empty and one of its consumers has room. Only consumers of
+priority 0 or more count. Links of other brokers consume with priority -1: if they counted, two
+brokers that federate each other's queue would pass messages to and fro.
+
+The queue looks whenever this may have changed. It need not look when messages are published or
+dropped: as long as a consumer has room, the queue's next turn gives it what there is. A consumer
+that turns out to be full is marked as waiting, so that it reports when it has room again.
+
+Source: RabbitMQ's `rabbit_federation_queue`; there a consumer counts as full only when it could not
+be given a message.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+PRIORITY_MIN: Final = 0
+"""The lowest priority of a consumer for which messages are brought from elsewhere."""
+
+
+class Ring(Protocol):
+    """The consumers of the queue (dispatch.py)."""
+
+    def has_room(self, priority_min: int) -> bool:
+        """Whether a consumer of at least this priority has room now."""
+
+
+class Demand:
+    """See the module.
+
+    is_there: the queue wants messages. A queue that lives on another node does not. changed: called
+    when that has changed, while the queue is at work: whoever is called acts later.
+    """
+
+    __slots__ = ("changed", "is_there")
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self.changed = changed
+        self.is_there = False
+
+    def look(self, ready_count: int, ring: Ring) -> None:
+        """Messages or consumers have come or gone. ready_count: how many messages are ready."""
+        is_there = not ready_count and ring.has_room(PRIORITY_MIN)
+        if is_there is not self.is_there:
+            self.is_there = is_there
+            self.changed()
+
+    def end(self) -> None:
+        """The queue does not live here any more."""
+        if self.is_there:
+            self.is_there = False
+            self.changed()
