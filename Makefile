@@ -24,7 +24,7 @@ ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queu
     tests/cluster/test_node_clean_up.py tests/cluster/test_nodes_that_differ.py \
     tests/cluster/test_partitions.py tests/cluster/test_renaming.py \
     tests/cluster/test_restart_in_start.py tests/cluster/test_sharded_exchanges.py \
-    tests/cluster/test_shovels.py \
+    tests/cluster/test_shovels.py tests/cluster/test_shovels_over_bad_networks.py \
     tests/cluster/test_stop_app_while_starting.py \
     tests/cluster/test_stopped_mirrors.py tests/cluster/test_users_of_backends.py \
     tests/crash/test_kill.py tests/feature/test_start_errors.py tests/jepsen \

@@ -102,6 +102,11 @@ class Network:
         """Packets arrive so much later, in this direction."""
         self._set(senders, receivers, 0.0, seconds)
 
+    def worsen(self, senders, receivers, share, seconds):
+        """In both directions a share of the packets is lost, and the others arrive later."""
+        self._set(senders, receivers, share, seconds)
+        self._set(receivers, senders, share, seconds)
+
     def heal(self):
         """Everything arrives, at once."""
         self._tell("heal")
