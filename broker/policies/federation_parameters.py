@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.broker.policies.parameter_validation import (
     Key,
     boolean,
@@ -27,7 +28,6 @@ from leveret.broker.policies.parameter_validation import (
     uris,
 )
 
-ON_CONFIRM, ON_PUBLISH, NO_ACK = "on-confirm", "on-publish", "no-ack"
 DEFAULT, NEVER = "default", "never"
 MULTIPLE, SINGLE = "multiple", "single"
 ALL = "all"

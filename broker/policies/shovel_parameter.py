@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
+from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.broker.policies.parameter_validation import (
     Check,
     Key,
@@ -33,7 +34,6 @@ from leveret.broker.policies.parameter_validation import (
 )
 
 AMQP091, AMQP10 = "amqp091", "amqp10"
-ON_CONFIRM, ON_PUBLISH, NO_ACK = "on-confirm", "on-publish", "no-ack"
 NEVER, QUEUE_LENGTH = "never", "queue-length"
 PREFETCH_COUNT: Final = 1000
 PREFETCH_COUNT_MAX: Final = 65535

@@ -6,8 +6,7 @@ does not run is not moved. A destination exchange is not declared, as in RabbitM
 there before anything is moved, or messages would be lost without acknowledgements.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pamqp import commands
@@ -16,23 +15,17 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND
 from leveret.broker.client.channel import ClientChannel, Returned, Take
 from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
+from leveret.broker.client.ended import ChannelClosed
+from leveret.broker.policies.ack_modes import NO_ACK
 from leveret.broker.policies.shovel_parameter import (
     NEVER,
-    NO_ACK,
     QUEUE_LENGTH,
     ShovelDefinition,
     ShovelDestination,
     ShovelSource,
 )
-from leveret.broker.shovels.transfer import Transfer
 
 CANCELLED: Final = "the source has cancelled the consumer: its queue was deleted, or its node left"
-
-SETTLE_SECONDS_MAX: Final = 10.0
-SETTLE_POLL_SECONDS: Final = 0.01
-
-End = tuple[ClientConnection, ClientChannel]
 
 
 async def prepare_destination(
@@ -112,51 +105,9 @@ async def consume(
     )
 
 
-async def first_end(
-    over: Sequence[asyncio.Future[None]],
-    broken: asyncio.Future[str],
-    source: End,
-    destination: End,
-) -> str:
-    """Wait until the shovel has to end, or either end is lost. Why it is lost; empty if it is not.
-
-    over: one of these is done when the shovel has to end. broken: why no more messages can move,
-    though both ends are there.
-    """
-    closed = [(one.closed, "source") for one in source]
-    closed += [(one.closed, "destination") for one in destination]
-    waits: list[asyncio.Future[Any]] = [*over, broken, *(future for future, _ in closed)]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    if any(one.done() for one in over):
-        return ""
-    for future, what in closed:
-        if future.done():
-            return f"the {what} was lost: {future.result()}"
-    return broken.result()
-
-
 def returned_reason(returned: Returned) -> str:
     """Why no more messages move to a destination that has returned one."""
     return (
         f"the destination has returned a message for queue '{returned.routing_key}', which was "
         f"deleted, or whose node is down: {returned.reply_code}, {text(returned.reply_text)}"
     )
-
-
-async def settle(
-    consuming: ClientChannel, tag: str, publishing: ClientChannel, transfer: Transfer
-) -> None:
-    """Have no more deliveries come, and wait until what was published is confirmed.
-
-    So nothing comes twice because a shovel is stopped. It does not wait long for a destination that
-    does not confirm, and not at all for an end that is lost.
-    """
-    try:
-        async with asyncio.timeout(SETTLE_SECONDS_MAX):
-            if not publishing.closed.done():
-                await consuming.cancel(tag)
-            while not (transfer.is_settled or consuming.closed.done() or publishing.closed.done()):
-                await asyncio.sleep(SETTLE_POLL_SECONDS)
-    except (TimeoutError, ChannelClosed, ConnectionClosed):
-        # What is left goes back to its queue when the connection is closed.
-        return

@@ -13,7 +13,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 from leveret.broker.policies.shovel_parameter import ShovelDefinition
-from leveret.broker.shovels.transfer import Readdress
+from leveret.broker.transfers.transfer import Delivery, Readdress
 
 FORWARD_HEADER: Final = "x-shovelled"
 TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
@@ -64,7 +64,7 @@ def readdress_of(
 
 
 class Change:
-    """Changes the properties of messages, as they are on the wire."""
+    """Changes the properties of messages."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class Change:
         self._header = None if header is None else ("F", json_to_table(header))
         self._wall_time_s = wall_time_s
 
-    def __call__(self, raw: bytes) -> bytes:
+    def __call__(self, delivery: Delivery) -> bytes:
         """The properties of a message, changed."""
-        properties = decode_properties(raw) | dict(self._properties)
+        properties = decode_properties(delivery.properties) | dict(self._properties)
         headers: Table = dict(properties.get("headers") or {})
         if self._header is not None:
             kind, before = headers.get(FORWARD_HEADER, ("A", []))

@@ -14,27 +14,24 @@ passed it. The steps and their order are those of RabbitMQ's shovel
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.client.channel import Returned
 from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
 from leveret.broker.clock import Clock
-from leveret.broker.policies.shovel_parameter import ON_CONFIRM, QueueBounds, ShovelDefinition
+from leveret.broker.policies.ack_modes import ON_CONFIRM
+from leveret.broker.policies.shovel_parameter import QueueBounds, ShovelDefinition
 from leveret.broker.shovels.ends import (
     CANCELLED,
     consume,
-    first_end,
     prepare_destination,
     prepare_source,
     returned_reason,
-    settle,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
 from leveret.broker.shovels.status import (
@@ -47,22 +44,23 @@ from leveret.broker.shovels.status import (
     Progress,
     ShovelStatus,
 )
-from leveret.broker.shovels.transfer import Transfer
+from leveret.broker.transfers.attempts import (
+    Connect,
+    TransferFailed,
+    close_all,
+    connect_to_any,
+    keep_trying,
+)
+from leveret.broker.transfers.stopping import first_end, give, settle
+from leveret.broker.transfers.transfer import Transfer
 
 LOOK_SECONDS: Final = 1.0
 """How often a queue with a threshold is looked at."""
 
-Value = TypeVar("Value")
 logger = logging.getLogger("leveret.shovel")
 
-Connect = Callable[[str, str], Awaitable[ClientConnection]]
-"""Connects to the server of a URI, under a name. Raises ConnectionFailed."""
 Measure = Callable[[str, str], Awaitable[tuple[int, int] | None]]
 """The messages of a queue, by its vhost and name, and their bytes; None while nobody can tell."""
-
-
-class ShovelFailed(Exception):
-    """An attempt has failed; the text says why."""
 
 
 class Shovel:
@@ -140,26 +138,22 @@ class Shovel:
 
     async def _run(self) -> None:
         delay_s = self.definition.reconnect_delay_s
-        while True:
-            try:
-                await self._wait_to_start()
-                self._report(STARTING)
-                if await self._attempt():
-                    break
-            except (ConnectionFailed, ConnectionClosed, ChannelClosed, ShovelFailed) as error:
-                self._failed(str(error))
-            except Exception as error:
-                logger.exception("%s has failed, by a fault of this node", self)
-                self._failed(f"a fault of this node: {error!r}")
-            else:
-                self._is_started = False
-                await asyncio.sleep(LOOK_SECONDS)
-                continue
-            if not delay_s:
-                return
-            await asyncio.sleep(delay_s)
-        logger.info("%s has moved all that it was to move", self)
-        self._moved_all(self)
+        if await keep_trying(self, logger, delay_s, self._attempt_when_due, self._failed):
+            logger.info("%s has moved all that it was to move", self)
+            self._moved_all(self)
+
+    def _failed(self, reason: str) -> None:
+        self._report(TERMINATED, reason)
+
+    async def _attempt_when_due(self) -> bool:
+        """Move messages once the threshold says so; whether all are moved that were to be."""
+        await self._wait_to_start()
+        self._report(STARTING)
+        if await self._attempt():
+            return True
+        self._is_started = False
+        await asyncio.sleep(LOOK_SECONDS)
+        return False
 
     async def _wait_to_start(self) -> None:
         threshold = self.definition.threshold
@@ -184,12 +178,6 @@ class Shovel:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _failed(self, reason: str) -> None:
-        delay_s = self.definition.reconnect_delay_s
-        again = f"starts again in {delay_s:g} s" if delay_s else "is not started again"
-        logger.warning("%s has stopped, and %s: %s", self, again, reason)
-        self._report(TERMINATED, reason)
-
     async def _attempt(self) -> bool:
         """Move messages until all are moved that were to be, or the threshold says to stop.
 
@@ -197,29 +185,20 @@ class Shovel:
         """
         opened: list[ClientConnection] = []
         try:
-            source = await self._open("source", self.definition.source.uris, opened)
-            destination = await self._open("destination", self.definition.destination.uris, opened)
-            return await self._move(*source, *destination)
+            definition, connect, name = self.definition, self._connect, f"Shovel {self.name}"
+            source_uri, source = await connect_to_any(
+                connect, "source", definition.source.uris, name, opened
+            )
+            destination_uri, destination = await connect_to_any(
+                connect, "destination", definition.destination.uris, name, opened
+            )
+            return await self._move(
+                without_credentials(source_uri), source,
+                without_credentials(destination_uri), destination,
+            )  # fmt: skip
         finally:
             self._moving, self._uris = None, ("", "")
-            # Together, so that all of them end also if this is cancelled meanwhile.
-            await asyncio.gather(*(connection.close() for connection in opened))
-
-    async def _open(
-        self, what: str, uris: tuple[str, ...], opened: list[ClientConnection]
-    ) -> tuple[str, ClientConnection]:
-        """Connect to one of these, in any order; and the one that it is. Raises ShovelFailed."""
-        problems = []
-        for uri in random.sample(uris, len(uris)):
-            shown = without_credentials(uri)
-            try:
-                connection = await self._connect(uri, f"Shovel {self.name}")
-            except ConnectionFailed as error:
-                problems.append(f"{shown}: {error}")
-            else:
-                opened.append(connection)
-                return shown, connection
-        raise ShovelFailed(f"failed to connect to {what}: {'; '.join(problems)}")
+            await close_all(opened)
 
     async def _move(
         self,
@@ -231,7 +210,9 @@ class Shovel:
         definition, loop = self.definition, asyncio.get_running_loop()
         if source_uri == destination_uri and leads_back(definition):
             queue = definition.source.queue
-            raise ShovelFailed(f"the source is its own destination: {source_uri}, queue '{queue}'")
+            raise TransferFailed(
+                f"the source is its own destination: {source_uri}, queue '{queue}'"
+            )
         publishing = await prepare_destination(
             destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
         )
@@ -246,16 +227,16 @@ class Shovel:
         transfer = Transfer(
             consuming, publishing, definition.ack_mode,
             readdress_of(definition, facts, self._clock.wall_time_s), limit,
-            partial(_give, ended, None), source.set_reading,
+            partial(give, ended, None), source.set_reading,
             self._clock.call_later_ms,
         )  # fmt: skip
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
-        consuming.on_cancelled = lambda tag: _give(broken, CANCELLED)
+        consuming.on_cancelled = lambda tag: give(broken, CANCELLED)
 
         def returned(message: Returned) -> None:
             transfer.halt()
-            _give(broken, returned_reason(message))
+            give(broken, returned_reason(message))
 
         publishing.on_returned = returned
         tag = await consume(consuming, queue, definition, transfer.take)
@@ -265,17 +246,14 @@ class Shovel:
         stopping = loop.create_task(self._wait_to_stop())
         try:
             problem = await first_end(
-                (ended, stopping), broken, (source, consuming), (destination, publishing)
+                (ended, stopping),
+                broken,
+                {"source": (source, consuming), "destination": (destination, publishing)},
             )
         finally:
             stopping.cancel()
             await settle(consuming, tag, publishing, transfer)
             self._left = transfer.remaining
         if problem:
-            raise ShovelFailed(problem)
+            raise TransferFailed(problem)
         return ended.done()
-
-
-def _give(event: asyncio.Future[Value], value: Value) -> None:
-    if not event.done():
-        event.set_result(value)

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from leveret.broker.shovels.shovels import chosen
+from leveret.broker.transfers.chosen_node import chosen
 from tests.cluster.clients import bodies, publish
 from tests.cluster.clustered_nodes import declare
 from tests.cluster.managed_nodes import form_managed

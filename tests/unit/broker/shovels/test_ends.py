@@ -9,7 +9,8 @@ from pamqp import commands
 from leveret.broker.client.channel import Returned
 from leveret.broker.client.ended import ChannelClosed
 from leveret.broker.policies.shovel_parameter import ShovelDestination
-from leveret.broker.shovels.ends import prepare_destination, returned_reason, settle
+from leveret.broker.shovels.ends import prepare_destination, returned_reason
+from leveret.broker.transfers.stopping import settle
 from tests.unit.broker.client.fakes import Server
 
 TRANSFER = SimpleNamespace(is_settled=False)

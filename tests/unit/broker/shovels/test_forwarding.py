@@ -1,5 +1,7 @@
 """What a shovel changes in messages, and whether they come back to where they were taken."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from leveret.broker.amqp.properties import decode_properties, encode_properties
@@ -16,7 +18,8 @@ def changed(properties, **value):
     )
     facts = facts_of("s", "/", "cluster", ("amqp://one", "amqp://two"), definition)
     change = readdress_of(definition, facts, lambda: NOW_S).change
-    return decode_properties(change(encode_properties(properties)))
+    delivery = SimpleNamespace(properties=encode_properties(properties))
+    return decode_properties(change(delivery))
 
 
 @pytest.mark.parametrize(

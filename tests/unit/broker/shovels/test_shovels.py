@@ -8,8 +8,9 @@ import pytest
 from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionFailed
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import Parameters
-from leveret.broker.shovels.shovels import COMPONENT, Shovels, chosen
+from leveret.broker.shovels.shovels import COMPONENT, Shovels
 from leveret.broker.shovels.status import STARTING, TERMINATED
+from leveret.broker.transfers.chosen_node import chosen
 from leveret.broker.virtual_clock import VirtualClock
 
 NODES = ("a@host", "b@host", "c@host")
@@ -195,7 +196,7 @@ async def test_a_value_that_is_not_valid_is_told_in_the_log(node, caplog):
 async def test_a_parameter_that_cannot_be_deleted_is_told_in_the_log(node, caplog):
     node.shovels.start()
     await node.put("s", definition())
-    node.shovels._moved_all(node.shovels._shovels["/", "s"])
+    node.shovels._moved_all(node.shovels._runs.by_place["/", "s"])
     node.answer.refuse(OSError("the disk is full"))
     told = "shovel 's' in vhost '/' has ended, and its parameter cannot be deleted"
     assert f"{told}: the disk is full" in caplog.text

@@ -1,11 +1,11 @@
-"""What a shovel publishes, and what it acknowledges when."""
+"""What a transfer publishes, and what it acknowledges when."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.policies.shovel_parameter import NO_ACK, ON_CONFIRM, ON_PUBLISH
-from leveret.broker.shovels.transfer import REFUSED_MS, Readdress, Transfer
+from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
+from leveret.broker.transfers.transfer import REFUSED_MS, Readdress, Transfer
 from leveret.broker.virtual_clock import VirtualClock
 
 
@@ -102,9 +102,30 @@ def test_nothing_is_changed_unless_it_is_asked_for():
 
 
 def test_messages_get_another_address_and_other_properties():
-    it = Shoveling(readdress=Readdress("", "queue", lambda properties: properties + b"q"))
+    it = Shoveling(readdress=Readdress("", "queue", lambda delivery: delivery.properties + b"q"))
     it.deliver(1)
     assert it.destination.published == [("", "queue", b"pq", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("ack_mode", "said"),
+    [(ON_CONFIRM, [("ack", [2])]), (ON_PUBLISH, [("ack", [1, 2, 3])]), (NO_ACK, [])],
+)
+def test_a_message_that_is_dropped_is_acknowledged(ack_mode, said):
+    drops_second = Readdress(change=lambda delivery: None if delivery.tag == 2 else b"")
+    it = Shoveling(ack_mode, readdress=drops_second)
+    it.deliver(1, 2, 3)
+    assert (it.destination.bodies, it.transfer.forwarded) == ([1, 3], 2)
+    assert it.source.said == said
+    it.transfer.confirmed(2, True, True)
+    assert it.source.unsettled == ([] if ack_mode != NO_ACK else [1, 2, 3])
+
+
+@pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH, NO_ACK])
+def test_a_message_that_is_dropped_counts_as_moved(ack_mode):
+    it = Shoveling(ack_mode, limit=2, readdress=Readdress(change=lambda delivery: None))
+    it.deliver(1, 2)
+    assert (it.ended, it.destination.bodies) == (1, [])
 
 
 def test_a_run_is_acknowledged_when_it_is_published():

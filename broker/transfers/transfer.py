@@ -1,7 +1,8 @@
-"""The messages of one shovel, between two channels: what is published, and what is acknowledged.
+"""Messages from one channel to another: what is published, and what is acknowledged.
 
 A run of deliveries is published at once. What the source is told depends on the acknowledgement
-mode, as in RabbitMQ's shovel (`rabbit_shovel_behaviour`):
+mode, as in RabbitMQ's shovels and federation links (`rabbit_shovel_behaviour`,
+`rabbit_federation_link_util`):
 
     on-confirm   an acknowledgement when the destination has confirmed the message
     on-publish   an acknowledgement when the message is published
@@ -20,11 +21,13 @@ so many are moved; what was delivered beyond goes back to its queue when the cha
 A message for a queue that is returned, since the queue is gone, is one that was not moved, though
 the destination confirms it. Which one it is a return does not say: nothing is settled any more.
 
+A message may be dropped, if it is not to go on: it is acknowledged, and not published.
+
 Invariants:
 
 TR1  A message is acknowledged at the source only after it was published, and with `on-confirm` only
      after the destination has confirmed it.
-TR2  Each message is published once, and settled once.
+TR2  Each message is published once, or dropped, and settled once.
 
 Pure.
 """
@@ -34,7 +37,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Final, Protocol
 
-from leveret.broker.policies.shovel_parameter import NO_ACK, ON_CONFIRM, ON_PUBLISH
+from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 
 REFUSED_MS: Final = 1000
 
@@ -45,6 +48,10 @@ class Delivery(Protocol):
     @property
     def tag(self) -> int:
         """By which it is settled."""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it has been delivered before."""
 
     @property
     def exchange(self) -> str:
@@ -89,8 +96,9 @@ class Destination(Protocol):
 class Readdress:
     """Where messages are published, and with which properties.
 
-    exchange, routing_key: None for the message's own. change: makes the properties, from those that
-    came; None to leave them as they are. mandatory: what cannot be routed is to be returned.
+    exchange, routing_key: None for the message's own. change: makes the properties of a delivery,
+    or says by None that it is dropped; without it they stay as they are. mandatory: what cannot be
+    routed is to be returned.
     """
 
     __slots__ = ("change", "exchange", "mandatory", "routing_key")
@@ -99,7 +107,7 @@ class Readdress:
         self,
         exchange: str | None = None,
         routing_key: str | None = None,
-        change: Callable[[bytes], bytes] | None = None,
+        change: Callable[[Delivery], bytes | None] | None = None,
         *,
         mandatory: bool = False,
     ) -> None:
@@ -197,23 +205,32 @@ class Transfer:
         exchange, routing_key, change = readdress.exchange, readdress.routing_key, readdress.change
         mandatory = readdress.mandatory
         waits = self._ack_mode == ON_CONFIRM
+        dropped = 0
         for one in deliveries:
+            properties = one.properties if change is None else change(one)
+            if properties is None:
+                dropped += 1
+                if waits:
+                    self._source.ack(one.tag, multiple=False)
+                continue
             number = publish(
                 one.exchange if exchange is None else exchange,
                 one.routing_key if routing_key is None else routing_key,
-                one.properties if change is None else change(one.properties),
+                properties,
                 one.body,
                 mandatory,
             )
             if waits:
                 assert number not in unconfirmed, "TR2"
                 unconfirmed[number] = one.tag
-        self.forwarded += len(deliveries)
+        self.forwarded += len(deliveries) - dropped
         if self._ack_mode == ON_PUBLISH:
-            # All deliveries before the last are published, too: they are in order.
+            # All deliveries before the last are published or dropped, too: they are in order.
             self._source.ack(deliveries[-1].tag, multiple=True)
         if not waits:
             self._moved(len(deliveries))
+        elif dropped:
+            self._moved(dropped)
 
     def confirmed(self, number: int, multiple: bool, is_ack: bool) -> None:
         """The destination has confirmed or refused a message, or all up to it."""

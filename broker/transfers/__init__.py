@@ -1,0 +1,1 @@
+"""What shovels and federation links share: messages that go from one channel to another."""

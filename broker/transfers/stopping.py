@@ -1,0 +1,61 @@
+"""How messages stop to move: something is lost, or they are to stop."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from leveret.broker.client.channel import ClientChannel
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
+from leveret.broker.transfers.transfer import Transfer
+
+SETTLE_SECONDS_MAX: Final = 10.0
+SETTLE_POLL_SECONDS: Final = 0.01
+
+Value = TypeVar("Value")
+End = Sequence[ClientConnection | ClientChannel]
+"""A connection and its channels."""
+
+
+async def first_end(
+    over: Sequence[asyncio.Future[None]], broken: asyncio.Future[str], ends: Mapping[str, End]
+) -> str:
+    """Wait until it is over, or something is lost. Why it is lost; empty if it is over.
+
+    over: one of these is done then. broken: why no more messages can move, though the ends are
+    there. ends: by their names.
+    """
+    closed = [(one.closed, name) for name, end in ends.items() for one in end]
+    waits: list[asyncio.Future[Any]] = [*over, broken, *(future for future, _ in closed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if any(one.done() for one in over):
+        return ""
+    for future, name in closed:
+        if future.done():
+            return f"the {name} was lost: {future.result()}"
+    return broken.result()
+
+
+async def settle(
+    consuming: ClientChannel, tag: str, publishing: ClientChannel, transfer: Transfer
+) -> None:
+    """Have no more deliveries come, and wait until what was published is confirmed.
+
+    So nothing comes twice because a transfer is stopped. It does not wait long for a destination
+    that does not confirm, and not at all for an end that is lost.
+    """
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS_MAX):
+            if not publishing.closed.done():
+                await consuming.cancel(tag)
+            while not (transfer.is_settled or consuming.closed.done() or publishing.closed.done()):
+                await asyncio.sleep(SETTLE_POLL_SECONDS)
+    except (TimeoutError, ChannelClosed, ConnectionClosed):
+        # What is left goes back to its queue when the connection is closed.
+        return
+
+
+def give(event: asyncio.Future[Value], value: Value) -> None:
+    """Have an event occur, unless it has."""
+    if not event.done():
+        event.set_result(value)
