@@ -191,7 +191,7 @@ class Broker:
         self.shovels = Shovels(
             config.node_name, self.services.parameters, Connecting(self._make_connection).connect,
             partial(measure, self.services.vhosts), clock, lambda: self.cluster_name,
-            self.services.declarations.submit,
+            self.services.declarations.submit, self.services.events,
         )  # fmt: skip
         if clustering is not None:
             clustering.running_changed = self.shovels.nodes_changed

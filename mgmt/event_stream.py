@@ -13,15 +13,13 @@ from typing import Any
 import msgspec
 
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.events.events import Event
+from leveret.broker.events.events import TABLES, Event
 
 HELD_BYTES_MAX = 4 * 1024 * 1024
 """About 15,000 events."""
 PIECE_BYTES = 64 * 1024
 """The size of the pieces in which lines are sent, roughly."""
 MISSED = "events.missed"
-TABLES = ("arguments", "client_properties")
-"""The fields of events that are field tables."""
 
 
 def line_of(event: Event) -> bytes:

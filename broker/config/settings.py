@@ -216,6 +216,12 @@ class Config:
         "/",
         "The virtual host that is created when a node starts for the first time.",
     )
+    event_exchange_vhost: str | None = setting(
+        "event_exchange.vhost",
+        NAME,
+        None,
+        "Publish events to the topic exchange amq.rabbitmq.event of this virtual host.",
+    )
     default_user_tags: tuple[str, ...] = marked_setting(
         "default_user_tags.$tag", ("administrator",), "The tags of the default user."
     )

@@ -18,6 +18,8 @@ from typing import Any
 Event = dict[str, Any]
 """`event` is its name, `timestamp_in_ms` the wall-clock time; the others are its fields."""
 Listener = Callable[[Event], object]
+TABLES = ("arguments", "client_properties")
+"""The fields of events that are field tables."""
 
 logger = logging.getLogger("leveret.events")
 

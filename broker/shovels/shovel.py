@@ -24,6 +24,7 @@ from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.client.channel import Returned
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.clock import Clock
+from leveret.broker.events.events import Events
 from leveret.broker.policies.ack_modes import ON_CONFIRM
 from leveret.broker.policies.shovel_parameter import QueueBounds, ShovelDefinition
 from leveret.broker.shovels.ends import (
@@ -34,6 +35,7 @@ from leveret.broker.shovels.ends import (
     returned_reason,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
+from leveret.broker.shovels.shovel_events import shovel_changed
 from leveret.broker.shovels.status import (
     BLOCKED,
     FLOW,
@@ -78,6 +80,7 @@ class Shovel:
         measure: Measure,
         clock: Clock,
         cluster_name: Callable[[], str],
+        events: Events,
         moved_all: Callable[["Shovel"], object],
     ) -> None:
         self.name = name
@@ -87,6 +90,7 @@ class Shovel:
         self._measure = measure
         self._clock = clock
         self._cluster_name = cluster_name
+        self._events = events
         self._moved_all = moved_all
         self._task: asyncio.Task[None] | None = None
         # The threshold's start was passed, and its stop was not: a failure does not change that.
@@ -122,6 +126,7 @@ class Shovel:
 
     def _report(self, state: str, reason: str = "") -> None:
         self._state, self._reason, self._since_s = state, reason, self._clock.wall_time_s()
+        shovel_changed(self._events, self.status)
 
     # Running
 

@@ -11,10 +11,12 @@ from typing import Final
 
 from leveret.broker.clock import Clock
 from leveret.broker.declarations import DeleteParameter, Submit
+from leveret.broker.events.events import Events
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.shovel_parameter import parse_shovel
 from leveret.broker.shovels.shovel import Measure, Shovel
+from leveret.broker.shovels.shovel_events import shovel_removed
 from leveret.broker.shovels.status import ShovelStatus
 from leveret.broker.transfers.attempts import Connect
 from leveret.broker.transfers.chosen_node import chosen
@@ -41,6 +43,7 @@ class Shovels:
         clock: Clock,
         cluster_name: Callable[[], str],
         submit: Submit,
+        events: Events,
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._node = node
@@ -50,7 +53,8 @@ class Shovels:
         self._clock = clock
         self._cluster_name = cluster_name
         self._submit = submit
-        self._runs: Runs[Place, Shovel] = Runs(self._make, lambda place, shovel: shovel.stop())
+        self._events = events
+        self._runs: Runs[Place, Shovel] = Runs(self._make, self._end)
 
     @property
     def statuses(self) -> list[ShovelStatus]:
@@ -112,8 +116,12 @@ class Shovels:
             return None
         return Shovel(
             name, vhost, definition, self._connect, self._measure, self._clock, self._cluster_name,
-            self._moved_all,
+            self._events, self._moved_all,
         )  # fmt: skip
+
+    async def _end(self, place: Place, shovel: Shovel) -> None:
+        await shovel.stop()
+        shovel_removed(self._events, shovel.status)
 
     def _moved_all(self, shovel: Shovel) -> None:
         """A shovel has moved all that it was to move: its parameter goes."""

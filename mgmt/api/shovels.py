@@ -9,6 +9,7 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations import DeleteParameter
+from leveret.broker.shovels.shovel_events import way_of
 from leveret.broker.shovels.shovels import COMPONENT
 from leveret.broker.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
 from leveret.mgmt.api.call import Call
@@ -16,8 +17,6 @@ from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.routes import Answerer, NoContent, route
-
-PROTOCOL = "amqp091"
 
 
 def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
@@ -37,11 +36,7 @@ def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
         return view
     return {
         **view,
-        "src_uri": status.source,
-        "src_protocol": PROTOCOL,
-        "dest_protocol": PROTOCOL,
-        "dest_uri": status.destination,
-        **{name: text(value) for name, value in status.ends.items()},
+        **{name: text(value) for name, value in way_of(status).items()},
         "blocked_status": status.state,
         "forwarded": progress.forwarded,
         "pending": progress.pending,

@@ -27,6 +27,7 @@ from leveret.cluster.cluster_node import ClusterNode
 from leveret.cluster.links.configured_links import port_of
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
+from leveret.mgmt.event_exchange import publish_events
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
@@ -99,6 +100,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     async def broker_started(broker: Broker) -> None:
         await outputs.attach(broker)
         await management.broker_started(broker)
+        await publish_events(broker)
 
     node.after_start = broker_started
     await management.start_control()

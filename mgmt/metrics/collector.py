@@ -20,6 +20,7 @@ from leveret.mgmt.metrics import node_metrics
 from leveret.mgmt.metrics.ages import QueueAges
 from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.metrics.global_counters import GlobalCounters
+from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import Node
@@ -93,6 +94,7 @@ class Collector:
     async def _begin(self, consumers: int) -> Exposition:
         page = Exposition(PREFIX, self._runtime)
         node_metrics.add_node(page, self._node, consumers)
+        add_links(page, self.sampler.broker)
         await self.sampler.give_way()
         return page
 

@@ -1,6 +1,7 @@
 """Shovels that operators set, from a node to another and to itself, and what is shown of them."""
 
 import json
+import re
 import signal
 
 import pika
@@ -306,6 +307,21 @@ def test_nothing_comes_twice_when_a_shovel_is_stopped(node, vhost, channel, far)
         far.wait_until(lambda: ready(far, "%2F", vhost), "some are there")
     far.wait_until(lambda: ready(far, "%2F", vhost) == len(BODIES), "all are there")
     assert take_all(channel_of(far), vhost) == BODIES
+
+
+def test_metrics_count_the_shovels_of_each_state(node, vhost):
+    def count(status):
+        page = node.metrics()
+        line = rf'^rabbitmq_shovel_dynamic{{status="{status}"}} (\d+)$'
+        return sum(map(int, re.findall(line, page, re.MULTILINE)))
+
+    running, terminated = count("running"), count("terminated")
+    ends = {"src_queue": "a", "dest_uri": local(vhost), "dest_queue": "b"}
+    nowhere = f"amqp://127.0.0.1:{free_port()}"
+    shovel(node, vhost, "good", src_uri=local(vhost), **ends)
+    shovel(node, vhost, "bad", src_uri=nowhere, reconnect_delay=3600, **ends)
+    node.wait_until(lambda: count("running") == running + 1, "one runs")
+    node.wait_until(lambda: count("terminated") == terminated + 1, "one has failed")
 
 
 def test_commands(node, vhost):

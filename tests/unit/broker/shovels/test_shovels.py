@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionFailed
+from leveret.broker.events.events import Events
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.shovels.shovels import COMPONENT, Shovels
@@ -32,9 +33,10 @@ class Node:
         self.refusal = ""
         self.connections = ()
         self.answer = Answer()
+        self.events = Events()
         self.shovels = Shovels(
             name, self.parameters, self._connect, self._measure, VirtualClock(),
-            lambda: "cluster", lambda declaration: self.answer,
+            lambda: "cluster", lambda declaration: self.answer, self.events,
         )  # fmt: skip
 
     async def _connect(self, uri, name):

@@ -1,0 +1,29 @@
+"""The metrics of shovels: how many of those that run on this node are in which state.
+
+Names and labels are those of RabbitMQ's plugin rabbitmq_shovel_prometheus.
+"""
+
+from collections import Counter
+
+from leveret.broker.server import Broker
+from leveret.broker.shovels.status import BLOCKED, FLOW, RUNNING
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.families import Family
+from leveret.mgmt.metrics.text import Exposition, render_labels
+
+
+def add_links(page: Exposition, broker: Broker) -> None:
+    """Add the numbers of shovels."""
+    shovels = Counter(_status(one.state) for one in broker.shovels.statuses)
+    _add(page, names.SHOVELS_DYNAMIC, shovels)
+
+
+def _status(state: str) -> str:
+    """As in RabbitMQ, a shovel whose destination takes no more is running, too."""
+    return RUNNING if state in (FLOW, BLOCKED) else state
+
+
+def _add(page: Exposition, family: Family, counts: Counter[str]) -> None:
+    page.add(family, None)
+    for status, count in sorted(counts.items()):
+        page.add(family, count, render_labels((("status", status),)))
