@@ -2,10 +2,11 @@
 
 `HeaderBytes` cuts the bytes of a message's properties at the headers. `field_places` finds fields
 in these, `replace_fields` changes them, and `HeaderBytes.with_fields` puts the properties together
-again.
+again. `NewFields` adds fields to messages that have none of their names, as nearly all do.
 """
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from leveret.broker.amqp.properties import (
@@ -16,7 +17,7 @@ from leveret.broker.amqp.properties import (
     HEADERS,
     PRIORITY,
 )
-from leveret.broker.amqp.table_scan import field_end
+from leveret.broker.amqp.table_scan import field_end, name_shapes, scan_headers
 
 _pack_flags = struct.Struct(">H").pack
 _pack_length = struct.Struct(">I").pack
@@ -67,6 +68,38 @@ class HeaderBytes:
         """The properties with headers of these fields, and without an expiration."""
         flags = _pack_flags(self._flags & ~EXPIRATION | HEADERS)
         return b"".join((flags, self._before, _pack_length(len(fields)), fields, self._after))
+
+
+class NewFields:
+    """Adds fields to the headers of messages. names: if a message has one of these, it has not."""
+
+    __slots__ = ("_names", "_shapes")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(name.encode() for name in names)
+        self._shapes = name_shapes(self._names)
+
+    def added(self, raw: bytes, fields: bytes) -> bytes | None:
+        """Properties with these fields behind their headers; None if they have one of the names.
+
+        raw: properties. fields: of a table, without its length. Raises FieldTableError or
+        IndexError if the headers cannot be decoded.
+        """
+        flags = raw[0] << 8 | raw[1]
+        position = _FLAGS_BYTES
+        if flags & CONTENT_TYPE:
+            position += 1 + raw[position]
+        if flags & CONTENT_ENCODING:
+            position += 1 + raw[position]
+        if not flags & HEADERS:
+            before = _pack_flags(flags | HEADERS) + raw[_FLAGS_BYTES:position]
+            return b"".join((before, _pack_length(len(fields)), fields, raw[position:]))
+        end = scan_headers(raw, position, self._names, self._shapes)
+        if end < 0:
+            return None
+        start = position + _LENGTH_BYTES
+        length = _pack_length(end - start + len(fields))
+        return b"".join((raw[:position], length, raw[start:end], fields, raw[end:]))
 
 
 def field_places(fields: bytes, names: frozenset[bytes]) -> dict[bytes, tuple[int, int, int]]:

@@ -8,7 +8,7 @@ from leveret.broker.amqp.field_table import (
     encode_field,
     encode_short_string,
 )
-from leveret.broker.amqp.header_bytes import HeaderBytes, field_places, replace_fields
+from leveret.broker.amqp.header_bytes import HeaderBytes, NewFields, field_places, replace_fields
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 
 NAMES = ("a", "CC", "x-death", "x-first-death-queue", "é")
@@ -66,3 +66,17 @@ def test_of_several_fields_with_one_name_the_first_is_found():
     places = field_places(first + second, frozenset([encode_short_string("a")]))
     ((_, letter_at, end),) = places.values()
     assert decode_field((first + second)[letter_at:end]) == ("S", "1")
+
+
+@settings(max_examples=100, deadline=None)
+@given(properties, headers)
+def test_new_fields_are_behind_the_others_unless_a_message_has_one_of_their_names(before, new):
+    fields = b"".join(encode_short_string(name) + encode_field(new[name]) for name in new)
+    raw = NewFields(new).added(encode_properties(before), fields)
+    present = before.get("headers", {})
+    if present.keys() & new.keys():
+        assert raw is None
+        return
+    after = decode_properties(raw)
+    assert after == {**before, "headers": {**present, **new}}
+    assert list(after["headers"]) == [*present, *new]
