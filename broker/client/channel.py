@@ -191,6 +191,23 @@ class ClientChannel:
         """Stop a consumer. Raises as `call` does."""
         await self._call(commands.Basic.Cancel, None, {"consumer_tag": consumer_tag})
 
+    def consume_unanswered(
+        self, queue: str, take: Take, consumer_tag: str, *, no_ack: bool, arguments: Table
+    ) -> None:
+        """Start a consumer, and wait for no answer: the server closes the channel if it refuses."""
+        if not self._is_closing:
+            self._consumers[_encoded(consumer_tag)] = take
+            self._send(
+                commands.Basic.Consume,
+                queue=queue, consumer_tag=consumer_tag, no_ack=no_ack, nowait=True,
+                arguments=arguments,
+            )  # fmt: skip
+
+    def cancel_unanswered(self, consumer_tag: str) -> None:
+        """Stop a consumer, and wait for no answer: what is on its way is still taken."""
+        if not self._is_closing:
+            self._send(commands.Basic.Cancel, consumer_tag=consumer_tag, nowait=True)
+
     async def confirm(self) -> None:
         """Have the server confirm what is published from now on. Raises as `call` does."""
         self._is_confirming = True

@@ -229,6 +229,23 @@ class TestMethods:
         assert (await server.received_method()).consumer_tag == "gone"
         assert told == ["tag"]
 
+    async def test_consumers_may_come_and_go_without_an_answer(self, server, channel):
+        runs = []
+        channel.consume_unanswered("q", runs.append, "tag", no_ack=True, arguments={})
+        asked = await server.received_method()
+        assert (asked.queue, asked.consumer_tag, asked.nowait) == ("q", "tag", True)
+        channel.cancel_unanswered("tag")
+        assert (await server.received_method()).nowait
+        server.send_bytes(delivery(1, "tag", 1))
+        assert shape(runs) == [[(1, b"body")]]
+
+    async def test_no_consumer_comes_or_goes_when_the_channel_has_ended(self, server, channel):
+        server.send(1, commands.Channel.Close, reply_code=404, reply_text="NOT_FOUND")
+        await server.received()
+        channel.consume_unanswered("q", print, "tag", no_ack=True, arguments={})
+        channel.cancel_unanswered("tag")
+        assert await server.received() == []
+
     @pytest.mark.parametrize("method", [commands.Basic.Publish, commands.Basic.Get])
     async def test_methods_with_content_are_no_calls(self, channel, method):
         with pytest.raises(ValueError, match="not a method with a plain answer"):
