@@ -15,7 +15,7 @@ from typing import Final
 from leveret.broker.amqp.field_table import Field, Table, encode_table
 from leveret.broker.amqp.header_bytes import NewFields
 from leveret.broker.amqp.properties import USER_ID, decode_properties, encode_properties
-from leveret.broker.shovels.transfer import Delivery
+from leveret.broker.transfers.transfer import Delivery
 
 RECEIVED_FROM: Final = "x-received-from"
 ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY = "x-original-exchange", "x-original-routing-key"
