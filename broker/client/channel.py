@@ -233,8 +233,8 @@ class ClientChannel:
     ) -> int:
         """Publish a message; returns its delivery tag, or 0 without confirms.
 
-        properties: as on the wire. exchange, routing_key: of at most 255 bytes in UTF-8; ValueError
-        if they are longer.
+        properties: as on the wire. exchange, routing_key: of at most 255 bytes in UTF-8. Raises
+        ValueError if they are longer, or the properties do not fit into a frame of the server.
         """
         frames = self._frames
         if (

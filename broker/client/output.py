@@ -14,6 +14,8 @@ from librt.strings import BytesWriter
 from leveret.broker.amqp.content import COPIED_BYTES_MAX, Piece, content_frames, write_content
 from leveret.broker.amqp.frames import FRAME_OVERHEAD_BYTES, HEADER, METHOD, encode_frame
 
+HEADER_FRAME_FIXED_BYTES: Final = FRAME_OVERHEAD_BYTES + 12
+"""What a header frame has besides the properties."""
 GATHERED_BYTES_MAX: Final = 64 * 1024
 """More is written without waiting for the end of the round."""
 WRITE_BUFFER_HIGH_BYTES: Final = 256 * 1024
@@ -85,9 +87,18 @@ class ClientOutput:
         self._gathered()
 
     def publish(self, frames: PublishFrames, properties: bytes, body: bytes) -> None:
-        """Append the frames of a message."""
+        """Append the frames of a message.
+
+        Raises ValueError if the properties do not fit into a frame: the server would close the
+        connection.
+        """
         size = len(body)
         limit = self.frame_bytes_max
+        if limit and len(properties) > limit - HEADER_FRAME_FIXED_BYTES:
+            raise ValueError(
+                f"its properties have {len(properties)} bytes, and a frame of this connection has "
+                f"room for {limit - HEADER_FRAME_FIXED_BYTES}, with a frame_max of {limit}"
+            )
         if size > COPIED_BYTES_MAX or (limit and size > limit - FRAME_OVERHEAD_BYTES):
             self._take_over()
             self._pieces += content_frames(frames.channel, frames.method, properties, body, limit)

@@ -111,3 +111,8 @@ def returned_reason(returned: Returned) -> str:
         f"the destination has returned a message for queue '{returned.routing_key}', which was "
         f"deleted, or whose node is down: {returned.reply_code}, {text(returned.reply_text)}"
     )
+
+
+def unpublishable_reason(reason: str) -> str:
+    """Why no more messages move after one that cannot be published."""
+    return f"a message cannot be published at the destination: {reason}"

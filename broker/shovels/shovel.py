@@ -33,9 +33,11 @@ from leveret.broker.shovels.ends import (
     prepare_destination,
     prepare_source,
     returned_reason,
+    unpublishable_reason,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
 from leveret.broker.shovels.shovel_events import shovel_changed
+from leveret.broker.shovels.one_vhost import are_one_vhost
 from leveret.broker.shovels.status import (
     BLOCKED,
     FLOW,
@@ -213,7 +215,9 @@ class Shovel:
         destination: ClientConnection,
     ) -> bool:
         definition, loop = self.definition, asyncio.get_running_loop()
-        if source_uri == destination_uri and leads_back(definition):
+        if leads_back(definition) and (
+            source_uri == destination_uri or await are_one_vhost(source, destination)
+        ):
             queue = definition.source.queue
             raise TransferFailed(
                 f"the source is its own destination: {source_uri}, queue '{queue}'"
@@ -244,6 +248,7 @@ class Shovel:
             give(broken, returned_reason(message))
 
         publishing.on_returned = returned
+        transfer.on_unpublishable = lambda reason: give(broken, unpublishable_reason(reason))
         tag = await consume(consuming, queue, definition, transfer.take)
         self._moving, self._uris = (transfer, destination), uris
         self._report(RUNNING)

@@ -21,6 +21,9 @@ so many are moved; what was delivered beyond goes back to its queue when the cha
 A message for a queue that is returned, since the queue is gone, is one that was not moved, though
 the destination confirms it. Which one it is a return does not say: nothing is settled any more.
 
+A message that cannot be published, since its properties do not fit into a frame of the destination,
+ends the publishing: what is before it is settled, and it stays where it is.
+
 A message may be dropped, if it is not to go on: it is acknowledged, and not published.
 
 Invariants:
@@ -90,7 +93,10 @@ class Destination(Protocol):
     def publish(
         self, exchange: str, routing_key: str, properties: bytes, body: bytes, mandatory: bool
     ) -> int:
-        """Publish a message; its number, if there are confirms: they count up from 1."""
+        """Publish a message; its number, if there are confirms: they count up from 1.
+
+        Raises ValueError, with the reason, if the message does not fit into the server's frames.
+        """
 
 
 class Readdress:
@@ -122,7 +128,8 @@ class Transfer:
 
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
     source's connection read, or not. call_later_ms: calls a function after so many milliseconds.
-    forwarded: messages that were published.
+    forwarded: messages that were published. on_unpublishable: called with the reason why a message
+    cannot be published.
     """
 
     def __init__(
@@ -151,6 +158,8 @@ class Transfer:
         # Deliveries beyond the limit are left as they are, among those that are settled.
         self._leaves_some = False
         self._is_halted = False
+        self._is_publishing = True
+        self.on_unpublishable: Callable[[str], object] = _nobody_asks
         self.forwarded = 0
 
     @property
@@ -166,7 +175,9 @@ class Transfer:
     @property
     def is_settled(self) -> bool:
         """Nothing is on its way to the destination, or nothing is settled any more."""
-        return self._is_halted or not (self._unconfirmed or self._waiting)
+        if self._is_halted:
+            return True
+        return not self._unconfirmed and not (self._waiting and self._is_publishing)
 
     @property
     def pending(self) -> int:
@@ -175,7 +186,7 @@ class Transfer:
 
     def take(self, deliveries: Sequence[Delivery]) -> None:
         """A run of deliveries has come from the source."""
-        if self._is_halted:
+        if not self._is_publishing:
             return
         if self._waiting or not self._destination.is_writable:
             self._waiting.extend(deliveries)
@@ -187,7 +198,7 @@ class Transfer:
     def go_on(self) -> None:
         """The destination may take more."""
         waiting = self._waiting
-        while waiting and not self._is_halted and self._destination.is_writable:
+        while waiting and self._is_publishing and self._destination.is_writable:
             run = [waiting.popleft() for _ in range(min(len(waiting), 256))]
             self._publish(run)
         if self._ack_mode == NO_ACK and not waiting:
@@ -206,31 +217,44 @@ class Transfer:
         mandatory = readdress.mandatory
         waits = self._ack_mode == ON_CONFIRM
         dropped = 0
-        for one in deliveries:
-            properties = one.properties if change is None else change(one)
-            if properties is None:
-                dropped += 1
+        try:
+            for one in deliveries:
+                properties = one.properties if change is None else change(one)
+                if properties is None:
+                    dropped += 1
+                    if waits:
+                        self._source.ack(one.tag, multiple=False)
+                    continue
+                number = publish(
+                    one.exchange if exchange is None else exchange,
+                    one.routing_key if routing_key is None else routing_key,
+                    properties,
+                    one.body,
+                    mandatory,
+                )
                 if waits:
-                    self._source.ack(one.tag, multiple=False)
-                continue
-            number = publish(
-                one.exchange if exchange is None else exchange,
-                one.routing_key if routing_key is None else routing_key,
-                properties,
-                one.body,
-                mandatory,
-            )
-            if waits:
-                assert number not in unconfirmed, "TR2"
-                unconfirmed[number] = one.tag
+                    assert number not in unconfirmed, "TR2"
+                    unconfirmed[number] = one.tag
+        except ValueError as error:
+            deliveries = self._stop_publishing(deliveries, deliveries.index(one), str(error))
         self.forwarded += len(deliveries) - dropped
-        if self._ack_mode == ON_PUBLISH:
+        if self._ack_mode == ON_PUBLISH and deliveries:
             # All deliveries before the last are published or dropped, too: they are in order.
             self._source.ack(deliveries[-1].tag, multiple=True)
         if not waits:
             self._moved(len(deliveries))
         elif dropped:
             self._moved(dropped)
+
+    def _stop_publishing(
+        self, deliveries: Sequence[Delivery], count: int, reason: str
+    ) -> Sequence[Delivery]:
+        """Publish nothing any more; the first so many of these deliveries, which were published."""
+        self._is_publishing = False
+        if self._to_publish is not None:
+            self._to_publish += len(deliveries) - count
+        self.on_unpublishable(reason)
+        return deliveries[:count]
 
     def confirmed(self, number: int, multiple: bool, is_ack: bool) -> None:
         """The destination has confirmed or refused a message, or all up to it."""
@@ -252,7 +276,7 @@ class Transfer:
 
     def halt(self) -> None:
         """The destination has returned a message: settle and publish nothing any more."""
-        self._is_halted = True
+        self._is_halted, self._is_publishing = True, False
 
     def _settled(self, number: int, multiple: bool) -> list[int]:
         """The source's tags of messages that are no longer unconfirmed, in order."""
@@ -283,3 +307,7 @@ class Transfer:
         self._to_move -= count
         if not self._to_move:
             self._ended()
+
+
+def _nobody_asks(_reason: str) -> None:
+    """Nobody wants to know what cannot be published."""

@@ -45,6 +45,7 @@ class Destination:
     def __init__(self):
         self.published = []
         self.mandatory = []
+        self.too_long = []
         self.room = 1000
 
     @property
@@ -52,6 +53,8 @@ class Destination:
         return self.room > 0
 
     def publish(self, exchange, routing_key, properties, body, mandatory):
+        if body in self.too_long:
+            raise ValueError("it is too long")
         self.published.append((exchange, routing_key, properties, body))
         self.mandatory.append(mandatory)
         self.room -= 1
@@ -236,4 +239,33 @@ def test_nothing_is_settled_after_a_return():
     it.transfer.go_on()
     it.clock.advance(REFUSED_MS)
     assert (it.source.said, it.destination.bodies) == ([], [1, 2])
+    assert it.transfer.is_settled
+
+
+@pytest.mark.parametrize(
+    ("ack_mode", "acked"), [(ON_CONFIRM, []), (ON_PUBLISH, [("ack", [1, 2])]), (NO_ACK, [])]
+)
+def test_a_message_that_cannot_be_published_ends_the_publishing(ack_mode, acked):
+    it = Shoveling(ack_mode, limit=10)
+    told = []
+    it.transfer.on_unpublishable = told.append
+    it.destination.too_long.append(b"3")
+    it.deliver(1, 2, 3, 4)
+    it.deliver(5)
+    it.transfer.go_on()
+    assert (it.destination.bodies, told) == ([1, 2], ["it is too long"])
+    assert (it.source.said, it.transfer.remaining_unacked) == (acked, 8)
+
+
+def test_what_is_before_a_message_that_cannot_be_published_is_settled():
+    it = Shoveling()
+    it.destination.too_long.append(b"3")
+    it.destination.room = 0
+    it.deliver(1, 2, 3, 4)
+    it.destination.room = 1000
+    it.transfer.go_on()
+    assert not it.transfer.is_settled
+    it.transfer.confirmed(2, True, True)
+    assert it.source.said == [("ack", [1, 2])]
+    assert it.source.unsettled == [3, 4]
     assert it.transfer.is_settled

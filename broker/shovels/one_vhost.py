@@ -1,0 +1,42 @@
+"""Whether both ends of a shovel are one virtual host of one server, whatever their URIs say.
+
+An exclusive queue is declared at one end and looked for at the other: only the server that has it
+answers that it is locked. Where the user may not declare it, they count as two.
+"""
+
+import secrets
+from typing import Final
+
+from pamqp import commands
+
+from leveret.broker.amqp.reply_codes import RESOURCE_LOCKED
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ChannelClosed
+
+PREFIX: Final = "shovel-looks-for-its-source-"
+
+
+async def are_one_vhost(source: ClientConnection, destination: ClientConnection) -> bool:
+    """See the module. Raises ChannelClosed and ConnectionClosed."""
+    if source.address.vhost != destination.address.vhost:
+        return False
+    holding, queue = await source.open_channel(), PREFIX + secrets.token_hex(8)
+    try:
+        await holding.call(commands.Queue.Declare, queue=queue, exclusive=True)
+    except ChannelClosed:
+        return False
+    is_locked = await _is_locked(destination, queue)
+    await holding.call(commands.Queue.Delete, queue=queue)
+    await holding.close()
+    return is_locked
+
+
+async def _is_locked(connection: ClientConnection, queue: str) -> bool:
+    """Whether a server says that another connection has this queue for itself."""
+    channel = await connection.open_channel()
+    try:
+        await channel.call(commands.Queue.Declare, queue=queue, passive=True)
+    except ChannelClosed as error:
+        return error.closed.reply_code == RESOURCE_LOCKED
+    await channel.close()
+    return False
