@@ -36,8 +36,8 @@ from leveret.broker.shovels.ends import (
     unpublishable_reason,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
-from leveret.broker.shovels.shovel_events import shovel_changed
 from leveret.broker.shovels.one_vhost import are_one_vhost
+from leveret.broker.shovels.shovel_events import shovel_changed
 from leveret.broker.shovels.status import (
     BLOCKED,
     FLOW,
