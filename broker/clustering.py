@@ -17,11 +17,18 @@ class Clustering(Protocol):
     """The membership of one run of a node.
 
     failed: called with the error when the node cannot follow the others; the broker has to stop.
-    running_changed: called with the names of the nodes that run when there are others.
+    running_changed: called with the names of the nodes that run when there are others, or when
+    others tell their static shovels.
     """
 
     failed: Callable[[Exception], object]
     running_changed: Callable[[tuple[str, ...]], object]
+
+    def tell_static_shovels(self, names: tuple[str, ...]) -> None:
+        """The configuration of this node has these static shovels: tell the other nodes."""
+
+    def others_with_static_shovel(self, name: str) -> frozenset[str]:
+        """The other nodes in whose configuration there is a static shovel of this name."""
 
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync

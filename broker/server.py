@@ -48,6 +48,7 @@ from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
 from leveret.broker.shard_declarations import ShardDeclarations
+from leveret.broker.shovels.configured import static_shovels
 from leveret.broker.shovels.measuring import measure
 from leveret.broker.shovels.shovels import Shovels
 from leveret.broker.start_progress import StartProgress
@@ -191,10 +192,10 @@ class Broker:
         self.shovels = Shovels(
             config.node_name, self.services.parameters, Connecting(self._make_connection).connect,
             partial(measure, self.services.vhosts), clock, lambda: self.cluster_name,
-            self.services.declarations.submit, self.services.events,
+            self.services.declarations.submit, self.services.events, static_shovels(config),
         )  # fmt: skip
         if clustering is not None:
-            clustering.running_changed = self.shovels.nodes_changed
+            self.shovels.take_part_in(clustering)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services

@@ -148,6 +148,14 @@ class ClusterNode:
 
     # What the broker calls
 
+    def tell_static_shovels(self, names: tuple[str, ...]) -> None:
+        """See `Clustering`."""
+        self.states.set_static_shovels(names)
+
+    def others_with_static_shovel(self, name: str) -> frozenset[str]:
+        """See `Clustering`."""
+        return self.states.with_static_shovel(name)
+
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
     ) -> ReplicatedDeclarations:
@@ -172,6 +180,7 @@ class ClusterNode:
         log.members_changed = self._members_changed
         self.links.register(METADATA_SERVICE, log)
         self.states = NodeStates(links, services.alarms)
+        self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,

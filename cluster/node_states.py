@@ -1,9 +1,10 @@
-"""What each node tells the others of its state: its alarms, and whether it is under maintenance.
+"""What each node tells the others of itself: alarms, maintenance, and static shovels.
 
 An alarm of one node holds back publishers on all nodes of its cluster. A node under maintenance
-gets no new queues from others. Each node tells each other one when their link comes up, and after
-every change. So a node that joins later learns of it, too. What is told is the whole state, so that
-nothing depends on what was told before. A node that is down takes its alarms with it.
+gets no new queues from others. A static shovel runs on one of the nodes whose configurations have
+it. Each node tells each other one when their link comes up, and after every change. So a node that
+joins later learns of it, too. What is told is the whole state, so that nothing depends on what was
+told before. A node that is down takes its alarms with it.
 
 A frame is a MessagePack map: later releases may add fields. Alarms that this release does not know
 are left out.
@@ -13,6 +14,7 @@ import logging
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from leveret.cluster.links.services import NODE_STATES_SERVICE, Peer, ServiceRegistry
@@ -23,10 +25,13 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """alarms: those of the node itself. is_under_maintenance: it serves no clients (`drain`)."""
+    """alarms: those of the node itself. is_under_maintenance: it serves no clients (`drain`).
+    static_shovels: their names.
+    """
 
     alarms: tuple[str, ...] = ()
     is_under_maintenance: bool = False
+    static_shovels: tuple[str, ...] = ()
 
 
 NOTHING_SPECIAL = NodeState()
@@ -35,12 +40,13 @@ NOTHING_SPECIAL = NodeState()
 class NodeStates:
     """The states of this node and of those that are linked with it. See `Service`.
 
-    maintenance_changed: called when a node is put under
-    maintenance, or comes back; it may be replaced.
+    maintenance_changed: called when a node is put under maintenance, or comes back.
+    static_shovels_changed: called when a node tells its static shovels. Both may be replaced.
     """
 
     def __init__(self, links: ServiceRegistry, alarms: Alarms) -> None:
         self.maintenance_changed: Callable[[], object] = lambda: None
+        self.static_shovels_changed: Callable[[], object] = lambda: None
         self._alarms = alarms
         self._own = NodeState(alarms.own)
         self._peers: dict[Peer, NodeState] = {}
@@ -59,13 +65,23 @@ class NodeStates:
         """Whether this node is."""
         return self._own.is_under_maintenance
 
+    def with_static_shovel(self, name: str) -> frozenset[str]:
+        """The other nodes that have a static shovel of this name."""
+        return frozenset(
+            peer.name for peer, state in self._peers.items() if name in state.static_shovels
+        )
+
+    def set_static_shovels(self, names: tuple[str, ...]) -> None:
+        """Tell the others which static shovels this node has."""
+        self._set_own(replace(self._own, static_shovels=names))
+
     def set_under_maintenance(self, is_under_maintenance: bool) -> None:
         """Tell the others that this node is put under maintenance, or comes back."""
-        self._set_own(NodeState(self._own.alarms, is_under_maintenance))
+        self._set_own(replace(self._own, is_under_maintenance=is_under_maintenance))
 
     def _alarms_changed(self) -> None:
         """An alarm has begun or ended; those of other nodes are not passed on."""
-        self._set_own(NodeState(self._alarms.own, self._own.is_under_maintenance))
+        self._set_own(replace(self._own, alarms=self._alarms.own))
 
     def _set_own(self, state: NodeState) -> None:
         if state == self._own:
@@ -78,6 +94,8 @@ class NodeStates:
     def _compare(self, before: NodeState, state: NodeState) -> None:
         if before.is_under_maintenance != state.is_under_maintenance:
             self.maintenance_changed()
+        if before.static_shovels != state.static_shovels:
+            self.static_shovels_changed()
 
     def _tell(self, peer: Peer) -> None:
         peer.send(NODE_STATES_SERVICE, msgspec.msgpack.encode(self._own))

@@ -3,6 +3,9 @@
 python -m leveret.broker.config > docs/configuration.md
 """
 
+from textwrap import fill
+
+from leveret.broker.config.advanced import TAKEN
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.settings import SETTINGS
 
@@ -11,8 +14,8 @@ HEAD = """\
 
 Leveret is configured by a file (`leveret serve --config FILE`, or the variable `LEVERET_CONFIG`),
 by environment variables and by flags. A flag takes precedence over a variable, and a variable over
-the file. The defaults are those of RabbitMQ 3.13; [compatibility.md](compatibility.md) says which
-version of RabbitMQ is meant where.
+the file and RabbitMQ's [advanced.config](#advancedconfig). The defaults are those of RabbitMQ 3.13;
+[compatibility.md](compatibility.md) says which version of RabbitMQ is meant where.
 
 The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unchanged.
 
@@ -43,6 +46,21 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
   missing, also stops the start with one line that names the setting's place, and exit code 2.
 - A variable that begins with `LEVERET_` and belongs to no setting stops the start. Those that
   Kubernetes sets for a service called `leveret` are ignored.
+
+## advanced.config
+
+RabbitMQ keeps some settings in a second file of Erlang terms, `advanced.config`. Leveret reads the
+one beside its configuration file, or the one that the variable `LEVERET_ADVANCED_CONFIG` names:
+
+    [{rabbit, [{heartbeat, 30}]},
+     {rabbitmq_shovel, [{shovels, [...]}]}].
+
+Of `rabbitmq_shovel` the static shovels are read ([shovels.md](shovels.md#static-shovels)). Of
+`rabbit` these settings are read if they are numbers or words, and replace those of the
+configuration file:
+@@TAKEN@@. Others,
+and other applications, have no effect; a warning at startup names them. A file that is not a list
+of Erlang terms, or is larger than 1 MiB, stops the start with the line and the column.
 """
 TABLE = """
 ## {title}
@@ -50,6 +68,7 @@ TABLE = """
 | Key | Flag, variable | Default | Unit | What it does |
 | --- | --- | --- | --- | --- |
 """
+LINE_CHARACTERS = 98
 LISTENER_FIELDS = ("listeners", "port", "bind", "tls_port", "tls_bind")
 LISTENERS, NODE = "Listeners", "The node and the protocol"
 SECTIONS = {
@@ -78,7 +97,12 @@ def describe_settings() -> str:
     for setting in SETTINGS:
         rows[_title_of(setting)].append(_row(setting))
     tables = (TABLE.format(title=title) + "".join(found) for title, found in rows.items())
-    return HEAD + "".join(tables)
+    return HEAD.replace("@@TAKEN@@", _taken()) + "".join(tables)
+
+
+def _taken() -> str:
+    """The keys of advanced.config that are read, in lines."""
+    return fill(", ".join(f"`{key}`" for key in sorted(TAKEN)), LINE_CHARACTERS)
 
 
 def _title_of(setting: Setting) -> str:

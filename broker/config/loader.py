@@ -1,6 +1,7 @@
-"""Loading a `Config` from a file, the environment and the command line.
+"""Loading a `Config` from files, the environment and the command line.
 
-Each of the three is a layer, and a later layer takes precedence: file, environment, flags. Loading
+Each is a layer, and a later layer takes precedence: the file in the format of rabbitmq.conf,
+advanced.config, the environment, flags. Loading
 has three steps. All texts are collected as `Given`s, each with the origin that an error message
 names. The texts are parsed, layer by layer. The few settings that depend on others are adjusted.
 Problems are collected and raised together, so that one start shows all of them.
@@ -17,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leveret.broker.config.advanced import FILE_VARIABLE, Advanced, find_advanced, read_advanced
 from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, family_of, make
 from leveret.broker.config.files import Entry, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
@@ -28,13 +30,14 @@ from leveret.broker.config.value_kinds import Listener
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
 OTHER_VARIABLES = (
-    CONFIG_FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_", "LEVERET_PURE", "LEVERET_STORE_SEEDS",
-    "LEVERET_TEST_",
+    CONFIG_FILE_VARIABLE, FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_", "LEVERET_PURE",
+    "LEVERET_STORE_SEEDS", "LEVERET_TEST_",
 )  # fmt: skip
-"""Beginnings of variables that have another purpose: the configuration file, the build (setup.py,
+"""Beginnings of variables that have another purpose: the configuration files, the build (setup.py,
 leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
+ADVANCED_ATTRIBUTE = "advanced"
 
 
 class ConfigError(Exception):
@@ -50,8 +53,9 @@ class Layer(IntEnum):
 
     DEFAULT = 0
     FILE = 1
-    ENVIRONMENT = 2
-    FLAG = 3
+    ADVANCED = 2
+    ENVIRONMENT = 3
+    FLAG = 4
 
 
 class Given(NamedTuple):
@@ -95,15 +99,19 @@ def load_config(
     """Load the configuration of a server. Raises ConfigError with all problems.
 
     flags: by name without dashes (`data_dir`, `port`); None is a flag that was not given. file: if
-    None, the file that LEVERET_CONFIG names is read.
+    None, the file that LEVERET_CONFIG names is read. advanced.config is the file that
+    LEVERET_ADVANCED_CONFIG names, or that is beside it.
     """
     if file is None and environment.get(CONFIG_FILE_VARIABLE):
         file = Path(environment[CONFIG_FILE_VARIABLE])
     problems: list[str] = []
     entries = [] if file is None else read_entries(file, problems)
+    advanced_file = find_advanced(file, environment)
+    advanced = Advanced() if advanced_file is None else read_advanced(advanced_file, problems)
     ignored: list[IgnoredSetting] = []
     givens = chain(
         _given_in_file(entries, ignored, problems),
+        _given_in_advanced(advanced),
         _given_in_environment(environment, problems),
         _given_as_flags(flags),
     )
@@ -112,7 +120,13 @@ def load_config(
         raise ConfigError(problems)
     places = {entry.key: f"{entry.place}: {entry.key}" for entry in entries}
     origins = places | _origins(settled)
-    beside = {"settings_without_effect": tuple(ignored), "origins": origins}
+    if advanced.file is not None:
+        origins[ADVANCED_ATTRIBUTE] = str(advanced.file)
+    beside = {
+        "settings_without_effect": tuple(ignored),
+        ADVANCED_ATTRIBUTE: advanced,
+        "origins": origins,
+    }
     return make(Config, _values(settled) | beside)
 
 
@@ -131,6 +145,11 @@ def _given_in_file(
             yield Given(setting, Layer.FILE, _member(pattern, entry.words), entry.text, origin)
         else:
             ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+
+
+def _given_in_advanced(advanced: Advanced) -> Iterator[Given]:
+    for name, key, text in advanced.taken():
+        yield Given(SETTINGS_BY_KEY[key], Layer.ADVANCED, None, text, f"{advanced.file}: {name}")
 
 
 def _member(pattern: str, words: Sequence[str]) -> str:

@@ -30,7 +30,10 @@ class Assignment(NamedTuple):
 
 
 ERLANG_BEGINS = ("[", "{", "]", "}", "%")
-ERLANG_HINT = "; this looks like an advanced.config: Erlang terms are not read"
+ERLANG_HINT = (
+    "; this looks like an advanced.config, which is a file beside this one, or the one that "
+    "LEVERET_ADVANCED_CONFIG names"
+)
 
 
 class Include(NamedTuple):

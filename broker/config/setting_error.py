@@ -16,7 +16,10 @@ _INSTEAD = {"tcp.listeners": PORT_OF_ALL}
 
 
 class SettingError(Exception):
-    """A setting cannot be followed. attribute: where its value is below `Config`, with dots."""
+    """A setting cannot be followed. attribute: where its value is below `Config`, with dots.
+
+    It may also be `advanced`, for what advanced.config has.
+    """
 
     def __init__(self, attribute: str, reason: str) -> None:
         self.attribute = attribute
@@ -25,10 +28,10 @@ class SettingError(Exception):
 
 def explain(config: Config, error: SettingError) -> str:
     """The place of the setting, and what is wrong with it."""
-    setting = _SETTINGS[error.attribute]
     origin = config.origins.get(error.attribute)
     if origin is not None:
         return f"{origin}: {error}"
+    setting = _SETTINGS[error.attribute]
     key = setting.keys[0] if setting.keys else setting.flag
     return f"{key.removesuffix('.$name')}: {error}; {_ways_to_set(setting)}"
 

@@ -14,6 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from leveret.broker.config.advanced import Advanced
 from leveret.broker.config.authentication_settings import (
     AuthenticationSettings,
     CacheSettings,
@@ -309,6 +310,7 @@ class Config:
     cluster_formation: FormationSettings = section(FormationSettings)
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
+    advanced: Advanced = field(default_factory=Advanced)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where each setting that was given was given, by attribute: a file's line, a variable."""
 

@@ -9,7 +9,9 @@ server that gets them.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from pamqp import base
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
@@ -49,13 +51,21 @@ QUEUE_ARGUMENTS = (
 CONSUMER_ARGUMENTS = ("x-priority", "x-cancel-on-ha-failover", "x-stream-offset")
 
 
+class Declaration(NamedTuple):
+    """A method that a static shovel calls when it has connected, with its arguments."""
+
+    method: type[base.Frame]
+    arguments: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class ShovelSource:
     """Where messages come from: either a queue or an exchange is given.
 
     uris: they contain passwords. queue_arguments: of a queue that is not there yet. delete_after:
     the number of messages after which the shovel deletes itself, or `queue-length` for those that
-    are in the queue when it starts; None for never.
+    are in the queue when it starts; None for never. declarations: of a static shovel, which
+    declares nothing else, and whose queue may be empty: the one that was declared last.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -66,6 +76,7 @@ class ShovelSource:
     consumer_arguments: Table = field(default_factory=dict)
     prefetch_count: int = PREFETCH_COUNT
     delete_after: str | int | None = None
+    declarations: tuple[Declaration, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ class ShovelDestination:
     properties: Mapping[str, Any] = field(default_factory=dict)
     adds_forward_headers: bool = False
     adds_timestamp_header: bool = False
+    declarations: tuple[Declaration, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 A queue that is not there is declared durable, with the arguments of the definition. A source
 exchange gets a queue of the shovel's own, which is exclusive: what is published while the shovel
 does not run is not moved. A destination exchange is not declared, as in RabbitMQ; it has to be
-there before anything is moved, or messages would be lost without acknowledgements.
+there before anything is moved, or messages would be lost without acknowledgements. For a static
+shovel only its declarations are made, on the channels that it uses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pamqp import commands
@@ -20,6 +21,7 @@ from leveret.broker.policies.ack_modes import NO_ACK
 from leveret.broker.policies.shovel_parameter import (
     NEVER,
     QUEUE_LENGTH,
+    Declaration,
     ShovelDefinition,
     ShovelDestination,
     ShovelSource,
@@ -35,6 +37,7 @@ async def prepare_destination(
     if destination.queue is not None:
         await _ensure_queue(connection, destination.queue, destination.queue_arguments)
     channel = await connection.open_channel()
+    await _declare(channel, destination.declarations)
     if destination.exchange:
         await channel.call(commands.Exchange.Declare, exchange=destination.exchange, passive=True)
     if confirms:
@@ -49,6 +52,10 @@ async def prepare_source(
 
     Raises ChannelClosed and ConnectionClosed.
     """
+    if source.queue is not None and source.declarations is not None:
+        channel = await connection.open_channel()
+        await _declare(channel, source.declarations)
+        return channel, source.queue, _limit(source, await _length(channel, source.queue))
     if source.queue is not None:
         count = await _ensure_queue(connection, source.queue, source.queue_arguments)
         return await connection.open_channel(), source.queue, _limit(source, count)
@@ -69,6 +76,18 @@ def _limit(source: ShovelSource, queue_length: int) -> int | None:
     if wanted is None or wanted == NEVER:
         return None
     return queue_length if wanted == QUEUE_LENGTH else int(wanted)
+
+
+async def _declare(channel: ClientChannel, declarations: Sequence[Declaration]) -> None:
+    for method, arguments in declarations:
+        await channel.call(method, **arguments)
+
+
+async def _length(channel: ClientChannel, queue: str) -> int:
+    """How many messages are ready in a queue, which has to be there."""
+    declared = await channel.call(commands.Queue.Declare, queue=queue, passive=True)
+    assert isinstance(declared, commands.Queue.DeclareOk)
+    return declared.message_count or 0
 
 
 async def _ensure_queue(

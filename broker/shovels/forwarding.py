@@ -17,7 +17,7 @@ from leveret.broker.transfers.transfer import Delivery, Readdress
 
 FORWARD_HEADER: Final = "x-shovelled"
 TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
-DYNAMIC: Final = "dynamic"
+DYNAMIC, STATIC = "dynamic", "static"
 
 
 def ends_of(definition: ShovelDefinition) -> dict[str, str]:
@@ -60,7 +60,9 @@ def readdress_of(
         change = Change(destination.properties, header, clock)
     if destination.queue is not None:
         return Readdress("", destination.queue, change, mandatory=True)
-    return Readdress(destination.exchange, destination.exchange_key, change)
+    # The default exchange with a key, which static shovels have instead of a queue, is one, too.
+    is_queue = destination.exchange == "" and destination.exchange_key is not None
+    return Readdress(destination.exchange, destination.exchange_key, change, mandatory=is_queue)
 
 
 class Change:
@@ -91,10 +93,25 @@ class Change:
 
 
 def facts_of(
-    name: str, vhost: str, cluster_name: str, uris: tuple[str, str], definition: ShovelDefinition
+    name: str,
+    vhost: str | None,
+    cluster_name: str,
+    uris: tuple[str, str],
+    definition: ShovelDefinition,
 ) -> dict[str, str]:
-    """What the header `x-shovelled` says. uris: of source and destination, without credentials."""
+    """What the header `x-shovelled` says.
+
+    vhost: None of a static shovel. uris: of source and destination, without credentials.
+    """
     source, destination = uris
+    if vhost is None:
+        return {
+            "shovelled-by": cluster_name,
+            "shovel-type": STATIC,
+            "shovel-name": name,
+            "src-uri": source,
+            "dest-uri": destination,
+        }
     ends = {key.replace("_", "-"): value for key, value in ends_of(definition).items()}
     return {
         "shovelled-by": cluster_name,

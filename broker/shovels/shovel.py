@@ -58,6 +58,8 @@ from leveret.broker.transfers.attempts import (
 from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Transfer
 
+MOVED_ALL: Final = "it has moved all that it was to move"
+
 LOOK_SECONDS: Final = 1.0
 """How often a queue with a threshold is looked at."""
 
@@ -76,7 +78,7 @@ class Shovel:
     def __init__(
         self,
         name: str,
-        vhost: str,
+        vhost: str | None,
         definition: ShovelDefinition,
         connect: Connect,
         measure: Measure,
@@ -105,6 +107,8 @@ class Shovel:
         self._uris = "", ""
 
     def __str__(self) -> str:
+        if self.vhost is None:
+            return f"static shovel '{self.name}'"
         return f"shovel '{self.name}' in vhost '{self.vhost}'"
 
     # For operators
@@ -147,6 +151,7 @@ class Shovel:
         delay_s = self.definition.reconnect_delay_s
         if await keep_trying(self, logger, delay_s, self._attempt_when_due, self._failed):
             logger.info("%s has moved all that it was to move", self)
+            self._report(TERMINATED, MOVED_ALL)
             self._moved_all(self)
 
     def _failed(self, reason: str) -> None:
@@ -178,6 +183,7 @@ class Shovel:
 
     async def _passed(self, queue: str, bounds: QueueBounds) -> None:
         """Wait until one of a queue's bounds is passed. A queue that is not there passes none."""
+        assert self.vhost is not None, "a static shovel has no threshold"
         while True:
             measured = await self._measure(self.vhost, queue)
             if measured is not None and bounds.are_passed(*measured):

@@ -39,4 +39,6 @@ def way_of(status: ShovelStatus) -> dict[str, str]:
 
 
 def _identity(status: ShovelStatus) -> dict[str, str]:
+    if status.vhost is None:
+        return {"name": status.name}
     return {"name": status.name, "vhost": status.vhost}

@@ -1,20 +1,23 @@
-"""All shovels of a node: one for each parameter of the component `shovel` that is to run here.
+"""All shovels of a node: one for each parameter of the component `shovel` that is to run here, and
+the static ones, which are in the configuration.
 
 A shovel follows its parameter: it starts when that is set, starts anew when it is changed, and ends
 when it is deleted, or its virtual host (transfers/runs.py). In a cluster each shovel runs on one of
-the nodes that run, which all of them choose alike (transfers/chosen_node.py).
+the nodes that run, which all of them choose alike (transfers/chosen_node.py); a static one runs on
+one of those whose configurations have it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from leveret.broker.clock import Clock
+from leveret.broker.clustering import Clustering
 from leveret.broker.declarations import DeleteParameter, Submit
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import Parameters
-from leveret.broker.policies.shovel_parameter import parse_shovel
+from leveret.broker.policies.shovel_parameter import ShovelDefinition, parse_shovel
 from leveret.broker.shovels.shovel import Measure, Shovel
 from leveret.broker.shovels.shovel_events import shovel_removed
 from leveret.broker.shovels.status import ShovelStatus
@@ -27,12 +30,16 @@ ACTING_USER: Final = "rmq-shovel"
 """Who deletes the parameter of a shovel that has moved all, as in RabbitMQ."""
 
 logger = logging.getLogger("leveret.shovel")
-Place = tuple[str, str]
-"""A shovel's vhost and name."""
+Place = tuple[str | None, str]
+"""A shovel's vhost and name. A static shovel has no vhost."""
 
 
 class Shovels:
-    """See the module. node: the name of this one. running: the nodes of the cluster that run."""
+    """See the module.
+
+    node: the name of this one. static: the static shovels of its configuration. running: the nodes
+    of the cluster that run.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class Shovels:
         cluster_name: Callable[[], str],
         submit: Submit,
         events: Events,
+        static: Mapping[str, ShovelDefinition],
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._node = node
@@ -54,12 +62,20 @@ class Shovels:
         self._cluster_name = cluster_name
         self._submit = submit
         self._events = events
+        self._static = static
+        self._others_with: Callable[[str], Iterable[str]] = lambda name: ()
         self._runs: Runs[Place, Shovel] = Runs(self._make, self._end)
 
     @property
     def statuses(self) -> list[ShovelStatus]:
         """Of all shovels that run on this node."""
         return [shovel.status for shovel in self._runs.by_place.values()]
+
+    def take_part_in(self, clustering: Clustering) -> None:
+        """The node belongs to a cluster: share the shovels with the other nodes."""
+        clustering.tell_static_shovels(tuple(self._static))
+        clustering.running_changed = self.nodes_changed
+        self._others_with = clustering.others_with_static_shovel
 
     def start(self) -> None:
         """Clients are accepted: start what is declared."""
@@ -80,7 +96,7 @@ class Shovels:
         self._runs.follow([place for place in self._runs.by_place if place[0] == vhost])
 
     def nodes_changed(self, running: tuple[str, ...]) -> None:
-        """Other nodes of the cluster run: some shovels may have to move."""
+        """Other nodes of the cluster run, or have static shovels: some shovels may have to move."""
         self.running = running
         runs = self._runs.by_place
         # Those that run here and are to go on running here are left alone.
@@ -98,26 +114,38 @@ class Shovels:
         return True
 
     def _places(self) -> list[Place]:
-        return [(vhost, name) for vhost, name, _ in self._parameters.of(COMPONENT)]
+        dynamic = ((vhost, name) for vhost, name, _ in self._parameters.of(COMPONENT))
+        return [*dynamic, *((None, name) for name in self._static)]
 
     def _is_here(self, place: Place) -> bool:
-        return chosen(place, self.running) == self._node
+        vhost, name = place
+        if vhost is not None:
+            return chosen((vhost, name), self.running) == self._node
+        others = frozenset(self._others_with(name))
+        having = [node for node in self.running if node in others]
+        return chosen(("", name), (self._node, *having)) == self._node
 
     def _make(self, place: Place) -> Shovel | None:
         """The shovel that is to run here, if there is one."""
         vhost, name = place
-        value = self._parameters.get(COMPONENT, *place)
-        if value is None or not self._is_here(place):
-            return None
-        try:
-            definition = parse_shovel(name, value)
-        except ParameterError as error:
-            logger.error("shovel '%s' in vhost '%s' cannot run: %s", name, vhost, error)
+        definition = self._definition(vhost, name) if self._is_here(place) else None
+        if definition is None:
             return None
         return Shovel(
             name, vhost, definition, self._connect, self._measure, self._clock, self._cluster_name,
             self._events, self._moved_all,
         )  # fmt: skip
+
+    def _definition(self, vhost: str | None, name: str) -> ShovelDefinition | None:
+        """What a shovel has to do; None if there is no such shovel, or its parameter is wrong."""
+        if vhost is None:
+            return self._static.get(name)
+        value = self._parameters.get(COMPONENT, vhost, name)
+        try:
+            return None if value is None else parse_shovel(name, value)
+        except ParameterError as error:
+            logger.error("shovel '%s' in vhost '%s' cannot run: %s", name, vhost, error)
+            return None
 
     async def _end(self, place: Place, shovel: Shovel) -> None:
         await shovel.stop()
@@ -125,6 +153,8 @@ class Shovels:
 
     def _moved_all(self, shovel: Shovel) -> None:
         """A shovel has moved all that it was to move: its parameter goes."""
+        if shovel.vhost is None:
+            return
         it = DeleteParameter(COMPONENT, shovel.vhost, shovel.name, acting_user=ACTING_USER)
         answer = self._submit(it)
 

@@ -2,6 +2,9 @@
 
 Each shovel runs on one node of the cluster, so a list is made of all nodes' shovels. To restart
 one, the node that is asked asks the others, too: whichever has it does it.
+
+Static shovels have no vhost, so only administrators see them, and nobody restarts or deletes one by
+itself, as in RabbitMQ.
 """
 
 from datetime import datetime
@@ -9,6 +12,7 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations import DeleteParameter
+from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
 from leveret.broker.shovels.shovel_events import way_of
 from leveret.broker.shovels.shovels import COMPONENT
 from leveret.broker.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
@@ -26,8 +30,8 @@ def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
         "node": node,
         "timestamp": f"{at:%Y-%m-%d} {at.hour}:{at:%M:%S}",
         "name": text(status.name),
-        "vhost": text(status.vhost),
-        "type": "dynamic",
+        **({} if status.vhost is None else {"vhost": text(status.vhost)}),
+        "type": DYNAMIC if status.vhost is not None else STATIC,
         "state": status.state,
     }
     if status.state == TERMINATED:
@@ -59,10 +63,12 @@ def _of(call: Call, vhost: str, name: str) -> ShovelStatus | None:
 async def list_shovels(call: Call) -> Any:
     """Shovels in all vhosts, or in one, and what they do."""
     call.require_monitor()
-    vhosts = {vhost.name for vhost in call.listed_vhosts()}
+    vhosts: set[str | None] = {vhost.name for vhost in call.listed_vhosts()}
+    if call.identity.is_administrator and "vhost" not in call.request.match_info:
+        vhosts.add(None)
     found = [status for status in call.broker.shovels.statuses if status.vhost in vhosts]
     listing: Listing[ShovelStatus] = Listing(
-        lambda status: f"{status.vhost}/{status.name}",
+        lambda status: f"{status.vhost or ''}/{status.name}",
         lambda status: _view(status, call.node.name),
         {"state": lambda status: status.state},
     )

@@ -65,6 +65,11 @@ def serve(config: Config) -> None:
     )
     for ignored in config.settings_without_effect:
         logger.warning("%s line %d: %s has no effect yet", ignored.file, ignored.line, ignored.key)
+    if config.advanced.not_read:
+        logger.warning(
+            "%s: not read, as Leveret has no such settings or has them in its configuration file "
+            "only: %s", config.advanced.file, ", ".join(config.advanced.not_read),
+        )  # fmt: skip
     raise_file_limit()
     keep_freed_memory()
     lock = DataDirectoryLock(config.data_dir)

@@ -131,6 +131,7 @@ UNREACHABLE = Family(
 BUILD_INFO = Family("build_info", UNTYPED, "RabbitMQ & Erlang/OTP version info")
 IDENTITY_INFO = Family("identity_info", UNTYPED, "RabbitMQ node & cluster identity info")
 SHOVELS_DYNAMIC = Family("shovel_dynamic", GAUGE, "Number of dynamic shovels")
+SHOVELS_STATIC = Family("shovel_static", GAUGE, "Number of static shovels")
 
 # Queues
 

@@ -14,8 +14,12 @@ from leveret.mgmt.metrics.text import Exposition, render_labels
 
 def add_links(page: Exposition, broker: Broker) -> None:
     """Add the numbers of shovels."""
-    shovels = Counter(_status(one.state) for one in broker.shovels.statuses)
-    _add(page, names.SHOVELS_DYNAMIC, shovels)
+    dynamic: Counter[str] = Counter()
+    static: Counter[str] = Counter()
+    for one in broker.shovels.statuses:
+        (static if one.vhost is None else dynamic)[_status(one.state)] += 1
+    _add(page, names.SHOVELS_DYNAMIC, dynamic)
+    _add(page, names.SHOVELS_STATIC, static)
 
 
 def _status(state: str) -> str:

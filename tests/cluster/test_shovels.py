@@ -7,7 +7,7 @@ import pytest
 from leveret.broker.transfers.chosen_node import chosen
 from tests.cluster.clients import bodies, publish
 from tests.cluster.clustered_nodes import declare
-from tests.cluster.managed_nodes import form_managed
+from tests.cluster.managed_nodes import ManagedNode, form_managed
 
 SHOVEL = {
     "src-uri": "amqp://", "src-queue": "from", "dest-uri": "amqp://", "dest-queue": "to",
@@ -48,3 +48,47 @@ def test_another_node_runs_it_when_its_node_is_killed(nodes):
     other.wait_until(
         lambda: [one["node"] for one in other.get("shovels")] == [runner.name], "it moves back"
     )
+
+
+STATIC = """[{rabbitmq_shovel, [{shovels, [{mine, [
+    {source, [{uris, ["amqp://"]}, {queue, <<"from">>},
+              {declarations, [{'queue.declare', [{queue, <<"from">>}, durable]}]}]},
+    {destination, [{uris, ["amqp://"]},
+                   {declarations, [{'queue.declare', [{queue, <<"to">>}, durable]}]},
+                   {publish_fields, [{exchange, <<>>}, {routing_key, <<"to">>}]}]},
+    {reconnect_delay, 1}]}]}]}].
+"""
+
+
+def test_a_static_shovel_runs_on_one_of_the_nodes_that_have_it(tmp_path):
+    nodes = []
+    for name, has_it in (("a", True), ("b", True), ("c", False)):
+        directory = tmp_path / name
+        directory.mkdir()
+        if has_it:
+            (directory / "advanced.config").write_text(STATIC)
+        nodes.append(ManagedNode(directory, name))
+    try:
+        for node in nodes[1:]:
+            node.join(nodes[0])
+        having = {node.name: node for node in nodes[:2]}
+        runner = having.pop(chosen(("", "mine"), having))
+        (other,) = having.values()
+        without = nodes[2]
+
+        def is_on(node):
+            return lambda: [one["node"] for one in without.get("shovels")] == [node.name]
+
+        without.wait_until(is_on(runner), "it is on one node")
+        publish(without, "from", b"before")
+        without.wait_until(lambda: bodies(without, "to") == [b"before"], "it is moved")
+        runner.stop(signal.SIGKILL)
+        without.wait_until(is_on(other), "it is on the other one")
+        runner.start()
+        without.wait_until(is_on(runner), "it is back")
+        publish(without, "from", b"after")
+        # The first one may come again: its acknowledgement may have been lost with the node.
+        without.wait_until(lambda: b"after" in bodies(without, "to"), "it is moved")
+    finally:
+        for node in nodes:
+            node.stop()

@@ -147,3 +147,18 @@ def test_the_help_has_the_default_and_the_variable_of_each_option(monkeypatch):
         assert f"--{flag.replace('_', '-')} " in text
         assert f"(default: {setting.default_text}; variable: {setting.variable})" in text
     assert "variable: LEVERET_CONFIG)" in text
+
+
+SHOVEL = '[{rabbitmq_shovel, [{shovels, [{s, [{source, [{uris, ["amqp://"]}]}]}]}]}].'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[{rabbit, [}].", "line 1, column 12: the text has '}' where a term has to be"),
+        (SHOVEL, "shovel 's': destination is missing (missing_parameter)"),
+    ],
+)
+def test_an_advanced_config_that_is_wrong(tmp_path, text, told):
+    (tmp_path / "advanced.config").write_text(text)
+    assert start(tmp_path) == f"leveret: {tmp_path}/advanced.config: {told}"

@@ -1,5 +1,6 @@
 """Operations on links to other brokers, with their schemas."""
 
+from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
 from leveret.broker.shovels.status import (
     BLOCKED,
     FLOW,
@@ -29,10 +30,11 @@ SCHEMAS: dict[str, Schema] = {
     "Shovel": record(
         {
             "node": NAME, "timestamp": described(TEXT, "When its state changed, in local time."),
-            "name": NAME, "vhost": TEXT, "type": one_of("dynamic"),
+            "name": NAME, "type": one_of(DYNAMIC, STATIC),
             "state": one_of(STARTING, WAITING, RUNNING, FLOW, BLOCKED, TERMINATED),
         },
         {
+            "vhost": described(TEXT, "Static shovels have none."),
             "reason": described(TEXT, "Why it does not run. It starts again after its pause."),
             "src_uri": described(TEXT, "The URI in use, without user and password."),
             "src_protocol": NAME, "dest_protocol": NAME, "dest_uri": TEXT, "src_queue": NAME,

@@ -20,7 +20,8 @@ administration("shovels", () => {
     load: (vhost) => get(vhostOr("shovels")(vhost)),
     key: (row) => `${row.vhost}\n${row.name}`, empty: "No shovels.",
     columns: [
-      {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
+      {key: "name", title: "Name"},
+      {key: "vhost", title: "Virtual host", cell: (row) => row.vhost ?? "(static)"},
       {key: "node", title: "Node"},
       {key: "state", title: "State", cell: (row) =>
         h("span", {class: row.state === "terminated" ? "bad" : "good"}, row.state)},
@@ -31,7 +32,8 @@ administration("shovels", () => {
       {key: "reason", title: "Reason", wide: true, cell: (row) => row.reason ?? ""},
       {key: "timestamp", title: "Since"},
       ...(mayMakePolicies() ? [restarting(), removal({label: (row) => `Delete shovel ${row.name}`,
-        done: "Shovel deleted", detail: () => "Messages that it has not moved stay where they are.",
+        may: isDynamic, done: "Shovel deleted",
+        detail: () => "Messages that it has not moved stay where they are.",
         work: (row) => del(place(row))})] : []),
     ],
   });
@@ -40,6 +42,8 @@ administration("shovels", () => {
       ...(mayMakePolicies() ? [panel("Add a new shovel", addForm())] : [])]};
 });
 
+// A static shovel is in the configuration of nodes, and nothing can be done with it here.
+const isDynamic = (row) => row.vhost !== undefined;
 const place = (row) => path("shovels", "vhost", row.vhost, row.name);
 
 function end(row, side) {
@@ -52,8 +56,8 @@ function end(row, side) {
 }
 
 function restarting() {
-  return {key: "restart", title: "", sortable: false, cell: (row) => button("Restart",
-    () => attempt(`Shovel ${row.name} restarted`, async () => {
+  return {key: "restart", title: "", sortable: false, cell: (row) => isDynamic(row)
+    && button("Restart", () => attempt(`Shovel ${row.name} restarted`, async () => {
       await del(`${place(row)}/restart`);
       await refreshNow();
     }), {"aria-label": `Restart shovel ${row.name}`})};

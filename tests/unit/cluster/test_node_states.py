@@ -21,18 +21,27 @@ class OneNode:
 
 
 class PeerOf:
-    """A `Peer` whose frames arrive at once."""
+    """A `Peer` whose frames arrive as soon as the other end is up."""
 
     def __init__(self, receiver, sender):
         self.name = receiver.name
         self.frames = 0
+        self.waiting = []
+        self.is_up = False
         self._receiver = receiver
         self._sender = sender
 
     def send(self, service, *pieces):
         assert service == NODE_STATES_SERVICE
         self.frames += 1
-        self._receiver.service.received(self.back, b"".join(pieces))
+        self.waiting.append(b"".join(pieces))
+        if self.is_up:
+            self.deliver()
+
+    def deliver(self):
+        self.is_up = True
+        while self.waiting:
+            self._receiver.service.received(self.back, self.waiting.pop(0))
 
 
 def link(one, other):
@@ -41,6 +50,8 @@ def link(one, other):
     to_other.back, to_one.back = to_one, to_other
     one.service.peer_up(to_other)
     other.service.peer_up(to_one)
+    for end in (to_other, to_one):
+        end.deliver()
     return to_other, to_one
 
 
@@ -144,3 +155,22 @@ def test_each_change_of_maintenance_is_told_on_all_nodes():
     a.service.set_under_maintenance(True)
     b.service.set_under_maintenance(False)
     assert heard == [(False, {"b"}), (True, {"b"}), (True, set())]
+
+
+def test_nodes_tell_which_static_shovels_they_have():
+    one, other = OneNode("a"), OneNode("b")
+    one.service.set_static_shovels(("mine", "both"))
+    other.service.set_static_shovels(("both",))
+    changes = []
+    other.service.static_shovels_changed = lambda: changes.append(
+        other.service.with_static_shovel("mine")
+    )
+    _, to_one = link(one, other)
+    assert changes == [{"a"}]
+    assert one.service.with_static_shovel("mine") == set()
+    assert one.service.with_static_shovel("both") == {"b"}
+    one.alarms.set(MEMORY)
+    one.service.set_under_maintenance(True)
+    assert other.service.with_static_shovel("both") == {"a"}
+    other.service.peer_down(to_one, "gone")
+    assert other.service.with_static_shovel("both") == set()

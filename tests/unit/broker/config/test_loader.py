@@ -127,7 +127,8 @@ class TestFormat:
             (
                 "{rabbit, []}.",
                 "expected 'key = value', found '{rabbit, []}.'; this looks like an "
-                "advanced.config: Erlang terms are not read",
+                "advanced.config, which is a file beside this one, or the one that "
+                "LEVERET_ADVANCED_CONFIG names",
             ),
         ],
     )

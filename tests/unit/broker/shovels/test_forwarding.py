@@ -75,3 +75,18 @@ def test_a_header_of_another_type_is_replaced():
 def test_the_time_is_in_seconds():
     found = changed({}, dest_add_timestamp_header=True)
     assert found["headers"] == {"x-shovelled-timestamp": ("l", int(NOW_S))}
+
+
+def test_a_static_shovel_says_in_the_header_that_it_is_one():
+    shovel = parse_shovel("s", ENDS)
+    assert facts_of("s", None, "c", ("amqp://one", "amqp://two"), shovel) == {
+        "shovelled-by": "c", "shovel-type": "static", "shovel-name": "s",
+        "src-uri": "amqp://one", "dest-uri": "amqp://two",
+    }  # fmt: skip
+
+
+def test_the_queue_that_a_static_shovel_names_by_the_default_exchange_has_to_be_there():
+    given = {"dest-exchange": "", "dest-exchange-key": "q"}
+    assert readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S).mandatory
+    given = {"dest-exchange": ""}
+    assert not readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S).mandatory

@@ -6,9 +6,11 @@ from collections import Counter
 import pytest
 
 from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionFailed
+from leveret.broker.erlang.parser import parse_term
 from leveret.broker.events.events import Events
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import Parameters
+from leveret.broker.policies.static_shovel import parse_static_shovels
 from leveret.broker.shovels.shovels import COMPONENT, Shovels
 from leveret.broker.shovels.status import STARTING, TERMINATED
 from leveret.broker.transfers.chosen_node import chosen
@@ -24,10 +26,10 @@ def definition(**changes):
 
 class Node:
     """The shovels of a node. asked: the URIs to which they connect; no server ever answers, unless
-    `refusal` says why not, or there are `connections`.
+    `refusal` says why not, or there are `connections`. static: the terms of its static shovels.
     """
 
-    def __init__(self, name="a@host"):
+    def __init__(self, name="a@host", static="[]"):
         self.parameters = Parameters()
         self.asked = []
         self.refusal = ""
@@ -37,6 +39,7 @@ class Node:
         self.shovels = Shovels(
             name, self.parameters, self._connect, self._measure, VirtualClock(),
             lambda: "cluster", lambda declaration: self.answer, self.events,
+            parse_static_shovels(parse_term(static)).definitions,
         )  # fmt: skip
 
     async def _connect(self, uri, name):
@@ -208,3 +211,68 @@ async def test_one_that_connects_is_starting(node):
     node.shovels.start()
     await node.put("s", definition())
     assert [status.state for status in node.shovels.statuses] == [STARTING]
+
+
+# Static shovels
+
+STATIC = """[{mine, [{source, [{uris, ["amqp://one"]}, {queue, <<"q">>}]},
+                     {destination, [{uris, ["amqp://two"]}]}]}]"""
+
+
+class Cluster:
+    """What the shovels of a node ask of its cluster. having: the others with a static shovel."""
+
+    def __init__(self, *having):
+        self.told = ()
+        self.running_changed = None
+        self.having = having
+
+    def tell_static_shovels(self, names):
+        self.told = names
+
+    def others_with_static_shovel(self, name):
+        return frozenset(self.having)
+
+
+async def test_a_static_shovel_runs_from_the_start_and_no_parameter_ends_it():
+    node = Node(static=STATIC)
+    await node.put("mine", definition())
+    node.shovels.start()
+    await settle()
+    assert node.running == ["mine", "mine"]
+    assert sorted(status.vhost or "" for status in node.shovels.statuses) == ["", "/"]
+    await node.delete("mine")
+    (status,) = node.shovels.statuses
+    assert (status.name, status.vhost, status.state) == ("mine", None, STARTING)
+    assert not node.shovels.restart("/", "mine")
+    await node.shovels.stop()
+
+
+@pytest.mark.parametrize("having", [(), ("b@host",), ("b@host", "c@host")])
+async def test_a_static_shovel_runs_on_one_of_the_nodes_that_have_it(having):
+    runner = chosen(("", "mine"), ("a@host", *having))
+    for name in NODES:
+        node = Node(name, STATIC if name in ("a@host", *having) else "[]")
+        cluster = Cluster(*({"a@host", *having} - {name}))
+        node.shovels.take_part_in(cluster)
+        cluster.running_changed(NODES)
+        node.shovels.start()
+        await settle()
+        assert node.running == (["mine"] if name == runner else [])
+        await node.shovels.stop()
+
+
+async def test_a_static_shovel_moves_when_another_node_tells_that_it_has_it():
+    (other,) = [name for name in NODES if name == chosen(("", "mine"), NODES)]
+    node = Node(next(name for name in NODES if name != other), STATIC)
+    cluster = Cluster()
+    node.shovels.take_part_in(cluster)
+    assert cluster.told == ("mine",)
+    cluster.running_changed(NODES)
+    node.shovels.start()
+    await settle()
+    assert node.running == ["mine"]
+    cluster.having = (other,)
+    cluster.running_changed(NODES)
+    await settle()
+    assert node.running == []
