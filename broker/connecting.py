@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.amqp.uri import UriError
+from leveret.broker.amqp.uri import DEFAULT_VHOST, UriError
 from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.client.address import ServerAddress
@@ -33,13 +33,16 @@ class Connecting:
     def __init__(self, accept: Callable[[], Connection]) -> None:
         self._accept = accept
 
-    async def connect(self, uri: str, name: str) -> ClientConnection:
+    async def connect(
+        self, uri: str, name: str, default_vhost: str = DEFAULT_VHOST
+    ) -> ClientConnection:
         """Connect to the server of a URI. Raises ConnectionFailed, with a text without passwords.
 
-        name: what the server's operators see of the connection.
+        name: what the server's operators see of the connection. default_vhost: of a URI that names
+        none.
         """
         try:
-            address = address_of(uri)
+            address = address_of(uri, default_vhost)
         except UriError as error:
             raise ConnectionFailed(f"the URI is not valid: {error}") from None
         properties: Table = {"connection_name": ("S", name)}

@@ -20,11 +20,11 @@ from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.clustering import Clustering
 from leveret.broker.config import Config, Listener, SettingError
-from leveret.broker.connecting import Connecting
 from leveret.broker.dead_letter_worker import WorkerSettings
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.initial_declarations import initial_declarations, put_new_cluster_id
+from leveret.broker.links import Links
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.connection import Connection
@@ -48,9 +48,6 @@ from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
 from leveret.broker.shard_declarations import ShardDeclarations
-from leveret.broker.shovels.configured import static_shovels
-from leveret.broker.shovels.measuring import measure
-from leveret.broker.shovels.shovels import Shovels
 from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.tracer import Tracing
@@ -129,7 +126,7 @@ class Broker:
     """One broker node.
 
     connections: the open connections. tracing: the sinks that receive the trace events of each
-    vhost. traces: the traces that are written to files. shovels: those that run here. clustering:
+    vhost. traces: the traces that are written to files. links: shovels and federation. clustering:
     the node's membership of its cluster; None for a node on its own.
     """
 
@@ -189,13 +186,11 @@ class Broker:
         self.certificates = CertificateWatcher(self.services.clock)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir)
-        self.shovels = Shovels(
-            config.node_name, self.services.parameters, Connecting(self._make_connection).connect,
-            partial(measure, self.services.vhosts), clock, lambda: self.cluster_name,
-            self.services.declarations.submit, self.services.events, static_shovels(config),
-        )  # fmt: skip
+        self.links = Links(self.services, self._make_connection, lambda: self.cluster_name)
+        self.shovels, self.federation = self.links.shovels, self.links.federation
+        self.services.registry.policing.policy_changed = self.federation.changed
         if clustering is not None:
-            self.shovels.take_part_in(clustering)
+            self.links.take_part_in(clustering)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -282,7 +277,7 @@ class Broker:
         self.services.turns.watch.start()
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
-        self.shovels.start()
+        self.links.start()
 
     def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
@@ -405,13 +400,17 @@ class Broker:
         """See `Dependents`."""
         self.tracing.forget_vhost(vhost)
         self.traces.forget_vhost(vhost.name)
-        self.shovels.vhost_deleted(vhost.name)
+        self.links.vhost_deleted(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """See `Dependents`."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
-        self.shovels.parameter_changed(component, vhost, name)
+        self.links.parameter_changed(component, vhost, name)
+
+    def resource_changed(self, kind: str, vhost: str, name: str) -> None:
+        """See `Dependents`."""
+        self.federation.changed(kind, vhost, name)
 
     # Watching
 
@@ -469,7 +468,7 @@ class Broker:
         self.certificates.stop()
         for acceptor in (*self._acceptors, *self._tls_acceptors):
             acceptor.close()
-        await self.shovels.stop()
+        await self.links.stop()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
         await self._connections_end(STOP_SECONDS_MAX)

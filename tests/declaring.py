@@ -60,6 +60,9 @@ class NoDependents:
     def end_traces_of(self, vhost):
         self.ended.append(("traces of", vhost.name))
 
+    def resource_changed(self, kind, vhost, name):
+        pass
+
     def parameter_changed(self, component, vhost, name):
         pass
 

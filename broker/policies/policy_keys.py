@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.broker.erlang.terms import format_term
+from leveret.broker.patterns import compile_pattern
 
 LOWER_WINS = frozenset(
     [
@@ -36,6 +37,11 @@ SHARD_ROUTING_KEY = "routing-key"
 """The keys of sharding (broker/sharding.py)."""
 SHARDS_PER_NODE_MAX = 1000
 """RabbitMQ has no limit: a typing error declares queues until its memory is full."""
+UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY = (
+    "federation-upstream", "federation-upstream-set", "federation-upstream-pattern"
+)  # fmt: skip
+"""The keys of federation (broker/federation)."""
+UPSTREAM_KEYS = frozenset([UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY])
 _MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
 SEGMENT_BYTES_MAX = 3_000_000_000
 
@@ -120,9 +126,9 @@ KEYS: dict[str, tuple[Check, str]] = {
     ),
     SHARDS_PER_NODE: (_anything, "valid number of shards"),
     SHARD_ROUTING_KEY: (_anything, "valid routing key"),
-    "federation-upstream": (_text, "valid federation upstream name"),
-    "federation-upstream-set": (_text, "valid federation upstream set name"),
-    "federation-upstream-pattern": (_text, "valid federation upstream pattern"),
+    UPSTREAM_KEY: (_text, "valid federation upstream name"),
+    UPSTREAM_SET_KEY: (_text, "valid federation upstream set name"),
+    UPSTREAM_PATTERN_KEY: (_text, "valid federation upstream pattern name"),
 }  # fmt: skip
 
 
@@ -143,6 +149,27 @@ def check_definition(name: str, definition: object, is_operator: bool) -> None:
             raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
     _check_mirrors(definition)
     _check_sharding(definition)
+    _check_federation(definition)
+
+
+def _check_federation(definition: Mapping[str, Any]) -> None:
+    """Check the keys of federation. Raises PolicyError (`rabbit_federation_parameters`)."""
+    if len(UPSTREAM_KEYS.intersection(definition)) > 1:
+        raise PolicyError(
+            "cannot specify federation-upstream, federation-upstream-set or "
+            "federation-upstream-pattern together"
+        )
+    pattern = definition.get(UPSTREAM_PATTERN_KEY)
+    if pattern is None:
+        return
+    try:
+        compile_pattern(pattern)
+    except re.error as error:
+        reason = f'{{"{error.msg}",{-1 if error.pos is None else error.pos}}}'
+        raise PolicyError(
+            f"could not compile pattern {pattern} to a regular expression. Error: {reason}",
+            f"definition.{UPSTREAM_PATTERN_KEY}",
+        ) from None
 
 
 def _check_sharding(definition: Mapping[str, Any]) -> None:

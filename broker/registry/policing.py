@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.binding import Exchange
 from leveret.broker.declarations import Policy
+from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import (
     Applier,
@@ -27,11 +28,16 @@ def _ignore(_vhost: str, _exchange: Exchange, _before: Policy | None) -> None:
     """Nobody wants to know of it."""
 
 
+def _ignore_policy(_kind: str, _vhost: str, _name: str) -> None:
+    """Nobody wants to know of it."""
+
+
 class Policing:
     """Applies the policies of a node.
 
     exchange_changed: called with a vhost's name, one of its exchanges and the policy that it had,
-    when it has another one.
+    when it has another one. policy_changed: called with `exchange` or `queue`, a vhost and a name,
+    when that has another policy.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class Policing:
         self._vhosts = vhosts
         self.applier = Applier(call_soon, SLICE)
         self.exchange_changed: Callable[[str, Exchange, Policy | None], object] = _ignore
+        self.policy_changed: Callable[[str, str, str], object] = _ignore_policy
 
     def policies_changed(self, vhost: str) -> None:
         """Apply the policies of a vhost to everything in it."""
@@ -72,6 +79,7 @@ class Policing:
         queue.policy, queue.operator_policy = policy, operator_policy
         definition = merged(policy, operator_policy)
         queue.apply(effective_options(queue.declared, definition, queue.kind))
+        self.policy_changed(QUEUE, vhost, queue.name)
         places = self._vhosts[vhost].places
         if places is not None:
             places.mirrors.policies_changed(vhost, queue)
@@ -82,6 +90,7 @@ class Policing:
         exchange.policy = self._policies.of_exchange(POLICY, vhost, exchange.name)
         if exchange.policy is not before:
             self.exchange_changed(vhost, exchange, before)
+            self.policy_changed(EXCHANGE, vhost, exchange.name)
         declared = exchange.arguments.get(ALTERNATE)
         if declared is None:
             definition = {} if exchange.policy is None else exchange.policy.definition

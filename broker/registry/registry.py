@@ -38,6 +38,8 @@ from leveret.broker.declarations import (
     PutParameter,
     PutPermission,
     PutPolicy,
+    PutQueueHome,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -46,7 +48,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.events.events import Events
 from leveret.broker.long_work import finish
-from leveret.broker.names import NODE_ITSELF
+from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
 from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import OPERATOR_POLICY, Parameters
 from leveret.broker.policies.policy_table import PolicyTable, check_policy
@@ -75,6 +77,9 @@ class Dependents(Protocol):
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """A parameter was put or deleted."""
+
+    def resource_changed(self, kind: str, vhost: str, name: str) -> None:
+        """An exchange or a queue was deleted, or a queue has another home."""
 
 
 class Registry:
@@ -155,11 +160,13 @@ class Registry:
 
     @applying.register
     def _deleting_queue(self, it: DeleteQueue) -> Iterator[int]:
-        return self.topology.deleting_queue(it)
+        yield from self.topology.deleting_queue(it)
+        self._dependents.resource_changed(QUEUE, it.vhost, it.name)
 
     @applying.register
     def _deleting_exchange(self, it: DeleteExchange) -> Iterator[int]:
-        return self.topology.deleting_exchange(it)
+        yield from self.topology.deleting_exchange(it)
+        self._dependents.resource_changed(EXCHANGE, it.vhost, it.name)
 
     @singledispatchmethod
     def _apply_at_once(self, declaration: Declaration) -> None:
@@ -169,6 +176,11 @@ class Registry:
         bindings are the topology's.
         """
         self.topology.apply(declaration)
+
+    @_apply_at_once.register
+    def _move_queue(self, it: PutQueueHome | PutQueueMirrors) -> None:
+        self.topology.apply(it)
+        self._dependents.resource_changed(QUEUE, it.vhost, it.name)
 
     def take_cancelled(self) -> list[Consumer]:
         """The consumers of queues that were deleted since the last call, for `tell_cancelled`."""

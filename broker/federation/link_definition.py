@@ -1,0 +1,57 @@
+"""What a federation link connects, and what of it is asked for.
+
+A subject is an exchange or a queue of this node that a policy federates. It has a link for each of
+its upstreams: at a place, which is what RabbitMQ's status knows a link by. Pure.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from leveret.broker.erlang.phash2 import phash2
+from leveret.broker.erlang.terms import Atom
+from leveret.broker.policies.federation_parameters import Upstream
+
+
+class Subject(NamedTuple):
+    """A federated exchange or queue. kind: `exchange` or `queue`."""
+
+    kind: str
+    vhost: str
+    name: str
+
+
+class LinkPlace(NamedTuple):
+    """Where a link is. upstream: its name. upstream_name: of the exchange or queue there."""
+
+    kind: str
+    vhost: str
+    name: str
+    upstream: str
+    upstream_name: str
+
+    @property
+    def link_id(self) -> str:
+        """RabbitMQ's id of the link: a hash of the place."""
+        resource = (Atom("resource"), self.vhost, Atom(self.kind), self.name)
+        return f"{phash2((resource, self.upstream, self.upstream_name)):08x}"
+
+    def __str__(self) -> str:
+        return (
+            f"federation link of {self.kind} '{self.name}' in vhost '{self.vhost}' "
+            f"to upstream '{self.upstream}'"
+        )
+
+
+@dataclass(frozen=True)
+class LinkDefinition:
+    """A link at a place; when any part changes, the link starts anew.
+
+    policy: the name of that which federates the subject. cluster_name: of this node's cluster.
+    federated: the exchange or queue itself, compared by identity: another one may get its name.
+    """
+
+    place: LinkPlace
+    upstream: Upstream
+    policy: str
+    cluster_name: str
+    federated: object

@@ -1,0 +1,51 @@
+"""What federation asks of each kind of links: those of exchanges, and those of queues."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.status import LinkStatus
+
+
+class Federated(Protocol):
+    """An exchange or a queue. policy: that which counts for it, or None."""
+
+    policy: Any
+
+
+class FederationLink(Protocol):
+    """A link that runs on this node. definition: what it does."""
+
+    definition: LinkDefinition
+
+    @property
+    def status(self) -> LinkStatus:
+        """What operators see."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    async def stop(self, is_removed: bool) -> None:
+        """End. is_removed: nothing is to be left of it upstream.
+
+        It is not removed when the node stops, or when it is to start anew as it is, here or on
+        another node.
+        """
+
+
+class LinkKind(Protocol):
+    """The links of all exchanges, or of all queues. kind: `exchange` or `queue`."""
+
+    kind: str
+
+    def federated(self) -> Iterable[tuple[str, str]]:
+        """The vhosts and names of those that have a policy."""
+
+    def find(self, vhost: str, name: str) -> Federated | None:
+        """The one of this name; None if there is none, or it is of those that have no links."""
+
+    def is_here(self, definition: LinkDefinition, running: Sequence[str]) -> bool:
+        """Whether a link runs on this node, while these nodes of the cluster run."""
+
+    def make(self, definition: LinkDefinition) -> FederationLink:
+        """A new link, which is started later."""

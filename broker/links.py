@@ -1,0 +1,63 @@
+"""What moves messages between brokers: the shovels and the federation links of a node."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from leveret.broker.clustering import Clustering
+from leveret.broker.connecting import Connecting
+from leveret.broker.federation.federation import Federation
+from leveret.broker.net.connection import Connection
+from leveret.broker.services import Services
+from leveret.broker.shovels.configured import static_shovels
+from leveret.broker.shovels.measuring import measure
+from leveret.broker.shovels.shovels import Shovels
+
+
+class Links:
+    """See the module.
+
+    accept: makes the protocol that the node has for a client. cluster_name: tells it.
+    """
+
+    def __init__(
+        self, services: Services, accept: Callable[[], Connection], cluster_name: Callable[[], str]
+    ) -> None:
+        connect, node = Connecting(accept).connect, services.config.node_name
+        parameters, vhosts = services.parameters, services.vhosts
+        self.shovels = Shovels(
+            node, parameters, connect, partial(measure, vhosts), services.clock, cluster_name,
+            services.declarations.submit, services.events, static_shovels(services.config),
+        )  # fmt: skip
+        self.federation = Federation(node, parameters, cluster_name, ())
+
+    def take_part_in(self, clustering: Clustering) -> None:
+        """The node belongs to a cluster: share what runs with the other nodes."""
+        self.shovels.take_part_in(clustering)
+        clustering.running_changed = self.nodes_changed
+
+    def start(self) -> None:
+        """Clients are accepted: start what is declared."""
+        self.shovels.start()
+        self.federation.start()
+
+    async def stop(self) -> None:
+        """End all of them."""
+        await asyncio.gather(self.shovels.stop(), self.federation.stop())
+
+    # What changes
+
+    def parameter_changed(self, component: str, vhost: str, name: str) -> None:
+        """A parameter was set or deleted."""
+        self.shovels.parameter_changed(component, vhost, name)
+        self.federation.parameter_changed(component, vhost, name)
+
+    def vhost_deleted(self, vhost: str) -> None:
+        """A vhost is gone, with all that was in it."""
+        self.shovels.vhost_deleted(vhost)
+        self.federation.vhost_deleted(vhost)
+
+    def nodes_changed(self, running: tuple[str, ...]) -> None:
+        """Other nodes of the cluster run."""
+        self.shovels.nodes_changed(running)
+        self.federation.nodes_changed(running)
