@@ -215,9 +215,6 @@ class VirtualHost:
         if self.places is not None:
             self.places.mirrors.changed(self.name, queue, record, storage_id)
         self.routes_changed()
-        current = self.queues.get(queue.name)
-        if current is not None and current.demand is not None:
-            current.demand.changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
         """Have another object stand for a queue from now on: it begins to be mirrored, or ends to.
@@ -228,9 +225,6 @@ class VirtualHost:
         before = self.queues[queue.name]
         queue.policy, queue.operator_policy = before.policy, before.operator_policy
         queue.apply(before.options)
-        demand = before.demand
-        before.watch(None)
-        queue.watch(demand)
         self.queues[queue.name] = queue
         for binding in tuple(before.bindings.values()):
             binding.lead_to(queue)

@@ -29,25 +29,28 @@ class Ring(Protocol):
 class Demand:
     """See the module.
 
-    is_there: the queue wants messages. A queue that lives on another node does not. changed: called
-    when that has changed, while the queue is at work: whoever is called acts later.
+    is_there: the queue wants messages. A queue that lives on another node does not. listeners:
+    called when that has changed, while the queue is at work: they act later.
     """
 
-    __slots__ = ("changed", "is_there")
+    __slots__ = ("is_there", "listeners")
 
-    def __init__(self, changed: Callable[[], object]) -> None:
-        self.changed = changed
+    def __init__(self) -> None:
         self.is_there = False
+        self.listeners: list[Callable[[], object]] = []
 
     def look(self, ready_count: int, ring: Ring) -> None:
         """Messages or consumers have come or gone. ready_count: how many messages are ready."""
         is_there = not ready_count and ring.has_room(PRIORITY_MIN)
         if is_there is not self.is_there:
-            self.is_there = is_there
-            self.changed()
+            self._set(is_there)
 
     def end(self) -> None:
         """The queue does not live here any more."""
         if self.is_there:
-            self.is_there = False
-            self.changed()
+            self._set(False)
+
+    def _set(self, is_there: bool) -> None:
+        self.is_there = is_there
+        for listener in self.listeners:
+            listener()

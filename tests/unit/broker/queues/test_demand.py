@@ -25,7 +25,8 @@ class Watch:
 
     def __init__(self, queue):
         self.told = []
-        self.demand = Demand(lambda: self.told.append(self.demand.is_there))
+        self.demand = Demand()
+        self.demand.listeners.append(lambda: self.told.append(self.demand.is_there))
         queue.watch(self.demand)
 
     @property

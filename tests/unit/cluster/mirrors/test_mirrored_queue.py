@@ -171,7 +171,7 @@ class TestConsumers:
 
 class TestDemand:
     def test_the_leader_keeps_it(self):
-        queue, demand = mirrored(), Demand(lambda: None)
+        queue, demand = mirrored(), Demand()
         queue.watch(demand)
         first = led(queue, is_here=True)
         assert first.demand is demand
@@ -180,7 +180,8 @@ class TestDemand:
 
     def test_it_ends_while_nobody_leads_here(self):
         told = []
-        queue, demand = mirrored(), Demand(lambda: told.append("changed"))
+        queue, demand = mirrored(), Demand()
+        demand.listeners.append(lambda: told.append("changed"))
         first = led(queue, is_here=True)
         queue.watch(demand)
         demand.is_there = True

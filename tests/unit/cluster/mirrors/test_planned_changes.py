@@ -62,7 +62,7 @@ class OneNode(Declared):
         return SimpleNamespace(
             name=name, kind=kind, durable=True, is_exclusive=False, policy=None,
             operator_policy=None, is_deleted=False, declared=read_options({}),
-            apply=lambda options: None, demand=None,
+            apply=lambda options: None,
         )  # fmt: skip
 
     # View
