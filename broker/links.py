@@ -7,6 +7,7 @@ from functools import partial
 from leveret.broker.clustering import Clustering
 from leveret.broker.connecting import Connecting
 from leveret.broker.federation.federation import Federation
+from leveret.broker.federation.queue_links import QueueLinks
 from leveret.broker.net.connection import Connection
 from leveret.broker.services import Services
 from leveret.broker.shovels.configured import static_shovels
@@ -29,7 +30,8 @@ class Links:
             node, parameters, connect, partial(measure, vhosts), services.clock, cluster_name,
             services.declarations.submit, services.events, static_shovels(services.config),
         )  # fmt: skip
-        self.federation = Federation(node, parameters, cluster_name, ())
+        kinds = (QueueLinks(vhosts, connect, services.clock),)
+        self.federation = Federation(node, parameters, cluster_name, kinds)
 
     def take_part_in(self, clustering: Clustering) -> None:
         """The node belongs to a cluster: share what runs with the other nodes."""

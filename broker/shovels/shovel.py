@@ -36,7 +36,6 @@ from leveret.broker.shovels.ends import (
     unpublishable_reason,
 )
 from leveret.broker.shovels.forwarding import ends_of, facts_of, leads_back, readdress_of
-from leveret.broker.shovels.one_vhost import are_one_vhost
 from leveret.broker.shovels.shovel_events import shovel_changed
 from leveret.broker.shovels.status import (
     BLOCKED,
@@ -55,6 +54,7 @@ from leveret.broker.transfers.attempts import (
     connect_to_any,
     keep_trying,
 )
+from leveret.broker.transfers.one_vhost import are_one_vhost
 from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Transfer
 

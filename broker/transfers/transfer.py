@@ -274,6 +274,18 @@ class Transfer:
                 self._source.ack(tag, multiple=False)
         self._moved(len(tags))
 
+    def give_back_waiting(self) -> None:
+        """Messages that wait for the destination go back to their queue.
+
+        Without acknowledgements they stay: the source has forgotten them.
+        """
+        if self._ack_mode == NO_ACK or self._is_halted:
+            return
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        for one in waiting:
+            self._source.nack(one.tag, multiple=False, requeue=True)
+
     def halt(self) -> None:
         """The destination has returned a message: settle and publish nothing any more."""
         self._is_halted, self._is_publishing = True, False

@@ -269,3 +269,38 @@ def test_what_is_before_a_message_that_cannot_be_published_is_settled():
     assert it.source.said == [("ack", [1, 2])]
     assert it.source.unsettled == [3, 4]
     assert it.transfer.is_settled
+
+
+@pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH])
+def test_messages_that_wait_go_back_when_nobody_wants_them_any_more(ack_mode):
+    it = Shoveling(ack_mode)
+    it.destination.room = 2
+    it.deliver(1, 2)
+    it.deliver(3, 4)
+    it.transfer.give_back_waiting()
+    assert it.source.said[-2:] == [("nack", [3]), ("nack", [4])]
+    assert it.transfer.pending == 0
+    it.destination.room = 2
+    it.deliver(5)
+    it.transfer.confirmed(3, True, True)
+    assert it.destination.bodies == [1, 2, 5]
+    assert it.source.unsettled == []
+
+
+def test_without_acknowledgements_messages_that_wait_cannot_go_back():
+    it = Shoveling(NO_ACK)
+    it.destination.room = 0
+    it.deliver(1)
+    it.transfer.give_back_waiting()
+    it.destination.room = 1
+    it.transfer.go_on()
+    assert it.destination.bodies == [1]
+
+
+def test_nothing_goes_back_after_a_return():
+    it = Shoveling()
+    it.destination.room = 0
+    it.deliver(1)
+    it.transfer.halt()
+    it.transfer.give_back_waiting()
+    assert it.source.said == []

@@ -1,4 +1,4 @@
-"""Whether both ends of a shovel are one virtual host of one server, whatever their URIs say.
+"""Whether both ends of a transfer are one virtual host of one server, whatever their URIs say.
 
 An exclusive queue is declared at one end and looked for at the other: only the server that has it
 answers that it is locked. Where the user may not declare it, they count as two.
@@ -13,7 +13,7 @@ from leveret.broker.amqp.reply_codes import RESOURCE_LOCKED
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed
 
-PREFIX: Final = "shovel-looks-for-its-source-"
+PREFIX: Final = "transfer-looks-for-its-source-"
 
 
 async def are_one_vhost(source: ClientConnection, destination: ClientConnection) -> bool:

@@ -1,0 +1,86 @@
+"""The consumer that a link of a federated queue has upstream, while the queue wants messages.
+
+It has the priority -1, so that consumers of the upstream come first. It is started and stopped
+without waiting for answers: what is on its way when it is stopped is still moved, since the next
+message would have to make the same way again. Only messages that wait for this node to take more
+go back, so that somebody else may have them.
+
+Source: RabbitMQ's `rabbit_federation_queue_link` (`run`, `pause`).
+"""
+
+import asyncio
+from typing import Final
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.client.channel import ClientChannel
+from leveret.broker.policies.ack_modes import NO_ACK
+from leveret.broker.policies.federation_parameters import Upstream
+from leveret.broker.queues.demand import Demand
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.transfers.transfer import Transfer
+
+PRIORITY: Final = -1
+_ARGUMENTS: Final[Table] = {"x-priority": ("l", PRIORITY)}
+
+
+class QueueConsumer:
+    """See the module. It follows what the queue wants from `start` to `stop`.
+
+    queue: the federated one. channel, upstream_queue: where it consumes, and from what.
+    """
+
+    def __init__(
+        self,
+        queue: QueueClient,
+        channel: ClientChannel,
+        upstream_queue: str,
+        upstream: Upstream,
+        transfer: Transfer,
+    ) -> None:
+        self._queue = queue
+        self._channel = channel
+        self._upstream_queue = upstream_queue
+        self._tag = upstream.consumer_tag
+        self._no_ack = upstream.ack_mode == NO_ACK
+        self._transfer = transfer
+        self._demand = Demand()
+        self._is_consuming = False
+        self._is_due = False
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Consume whenever the queue wants messages, from now on."""
+        if self._queue.demand is None:
+            self._queue.watch(self._demand)
+        else:
+            # Another link of the queue has begun.
+            self._demand = self._queue.demand
+        self._demand.listeners.append(self._changed)
+        self._changed()
+
+    def stop(self) -> None:
+        """Do not follow what the queue wants any more. The consumer stays as it is."""
+        self._demand.listeners.remove(self._changed)
+        if not self._demand.listeners and self._queue.demand is self._demand:
+            self._queue.watch(None)
+
+    def _changed(self) -> None:
+        # Later: the queue is at work, and may change its mind before it ends.
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._follow)
+
+    def _follow(self) -> None:
+        self._is_due = False
+        is_wanted = self._demand.is_there
+        if is_wanted is self._is_consuming or self._changed not in self._demand.listeners:
+            return
+        self._is_consuming = is_wanted
+        if is_wanted:
+            self._channel.consume_unanswered(
+                self._upstream_queue, self._transfer.take, self._tag,
+                no_ack=self._no_ack, arguments=_ARGUMENTS,
+            )  # fmt: skip
+        else:
+            self._channel.cancel_unanswered(self._tag)
+            self._transfer.give_back_waiting()
