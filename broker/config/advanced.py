@@ -8,6 +8,7 @@ are taken: they replace those of rabbitmq.conf. What else it has is told and not
 is no such term stops the start.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,9 @@ class Advanced:
     """What a file has. applications: terms by key, by application; they contain passwords."""
 
     file: Path | None = None
-    applications: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    applications: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict, repr=False, hash=False
+    )
 
     @property
     def shovels(self) -> Any:
@@ -73,8 +76,11 @@ def find_advanced(config_file: Path | None, environment: Mapping[str, str]) -> P
     named = environment.get(FILE_VARIABLE)
     if named:
         return Path(named)
-    beside = None if config_file is None else config_file.parent / FILE_NAME
-    return beside if beside is not None and beside.exists() else None
+    if config_file is None:
+        return None
+    beside = config_file.parent / FILE_NAME
+    # Unlike Path.exists, this is false of a directory that may not be searched.
+    return beside if os.path.exists(beside) else None
 
 
 def read_advanced(file: Path, problems: list[str]) -> Advanced:

@@ -2,7 +2,8 @@ r"""The tokens of Erlang terms: marks such as brackets, and the terms that have 
 
 Read are atoms, integers with a base (`16#ff`) and with underscores, characters (`$a`), floats,
 texts with all escapes of Erlang, several of which in a row are one, and binaries of texts and
-bytes. Blanks and comments are skipped.
+bytes. Blanks and comments are skipped. A call of a function, or a reference to one, is an atom of
+its text: RabbitMQ's files have them, and evaluate them.
 """
 
 import re
@@ -22,6 +23,7 @@ _TOKEN = re.compile(
     | <<\s*(?P<binary>(?:(?:{_PIECE})(?:,\s*(?:{_PIECE}))*)?)>>
     | (?P<string>{_TEXT}(?:\s*{_TEXT})*)
     | '(?P<quoted>(?:[^'\\]|\\.)*)'
+    | (?P<call>[a-z]\w*:[a-z]\w*\([\w\s,]*\)|fun\s+[a-z]\w*:[a-z]\w*/[0-9]+)
     | (?P<atom>[a-z][\w@]*)
     | (?P<float>[+-]?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?)
     | (?P<based>[+-]?[0-9]{{1,2}}\#[0-9a-zA-Z]+)
@@ -113,6 +115,10 @@ def _atom(content: str, place: int) -> Atom:
     return Atom(_unescaped(content, place))
 
 
+def _call(content: str, place: int) -> Atom:
+    return Atom(content)
+
+
 def _float(content: str, place: int) -> float:
     number = float(content)
     if number in (float("inf"), float("-inf")):
@@ -151,6 +157,7 @@ _VALUES: Final[dict[str, Callable[[str, int], Any]]] = {
     "string": _string,
     "quoted": _atom,
     "atom": _atom,
+    "call": _call,
     "float": _float,
     "based": _based,
     "integer": _integer,
@@ -162,6 +169,8 @@ def _unescaped(text: str, place: int) -> str:
     def character(found: re.Match[str]) -> str:
         if found["control"] is not None:
             return chr(ord(found["control"]) & 31)
+        if found["other"] == "x":
+            raise Unreadable("has the escape \\x without two digits", place)
         if found["other"] is not None:
             return _ESCAPES.get(found["other"], found["other"])
         digits, base = (

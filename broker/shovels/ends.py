@@ -55,7 +55,10 @@ async def prepare_source(
     if source.queue is not None and source.declarations is not None:
         channel = await connection.open_channel()
         await _declare(channel, source.declarations)
-        return channel, source.queue, _limit(source, await _length(channel, source.queue))
+        # RabbitMQ knows no length of the queue whose name is empty, which is the last declared one.
+        is_counted = source.delete_after == QUEUE_LENGTH
+        count = await _length(channel, source.queue) if is_counted else 0
+        return channel, source.queue, _limit(source, count)
     if source.queue is not None:
         count = await _ensure_queue(connection, source.queue, source.queue_arguments)
         return await connection.open_channel(), source.queue, _limit(source, count)

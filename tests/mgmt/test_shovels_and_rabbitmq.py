@@ -4,6 +4,7 @@ import pika
 import pytest
 
 from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
+from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_shovels import BODIES, local, publish, ready, shovel, take_all
 from tests.ports import free_port
 
@@ -60,3 +61,52 @@ def test_messages_move_from_rabbitmq(node, vhost, channel, rabbit, there):
     assert {name: getattr(properties, name) for name in PROPERTIES} == PROPERTIES
     assert [body, *take_all(channel, "to")] == BODIES
     assert there.queue_delete(vhost).method.message_count == 0
+
+
+STATIC = """[{rabbitmq_shovel, [{shovels, [
+    {from_rabbit, [
+        {source, [{uris, ["RABBIT"]}, {queue, <<>>}, {declarations, [
+            {'exchange.declare', [{exchange, <<"static">>}, {type, <<"fanout">>}, durable]},
+            {'queue.declare', [exclusive]},
+            {'queue.bind', [{exchange, <<"static">>}, {queue, <<>>}]}]}]},
+        {destination, [{uris, ["amqp://"]},
+            {declarations, [{'queue.declare', [{queue, <<"here">>}, durable]}]},
+            {publish_fields, [{exchange, <<>>}, {routing_key, <<"here">>}]}]}]},
+    {to_rabbit, [
+        {source, [{uris, ["amqp://"]}, {queue, <<"here">>},
+            {declarations, [{'queue.declare', [{queue, <<"here">>}, durable]}]}]},
+        {destination, [{uris, ["RABBIT"]},
+            {declarations, [
+                {'queue.declare', [{queue, <<"back">>}, durable,
+                                   {arguments, [{<<"x-max-length">>, long, 10000}]}]},
+                {'queue.bind', [{exchange, <<"amq.topic">>}, {queue, <<"back">>},
+                                {routing_key, <<"k">>}]}]},
+            {publish_fields, [{exchange, <<"amq.topic">>}, {routing_key, <<"k">>}]},
+            {publish_properties, [{headers, [{<<"n">>, signedint, 5}]}]},
+            {add_forward_headers, true}]}]}]}]}].
+"""
+
+
+def test_static_shovels_move_messages_from_rabbitmq_and_back(rabbit, there, tmp_path):
+    (tmp_path / "advanced.config").write_text(STATIC.replace("RABBIT", uri(rabbit)))
+    static = ServedNode(tmp_path)
+    try:
+        static.wait_until(
+            lambda: [one["state"] for one in static.get("shovels")] == ["running"] * 2, "both run"
+        )
+        for body in BODIES:
+            there.basic_publish("static", "", body)
+        came = []
+
+        def all_are_back():
+            while (got := there.basic_get("back", auto_ack=True))[0] is not None:
+                came.append(got)
+            return len(came) >= len(BODIES)
+
+        static.wait_until(all_are_back, "all are back")
+        assert [body for _, _, body in came] == BODIES
+        headers = came[0][1].headers
+        assert headers["n"] == 5
+        assert headers["x-shovelled"][0]["shovel-name"] == "to_rabbit"
+    finally:
+        static.stop()

@@ -137,6 +137,8 @@ def parsed(text):
         ('[<<"a", 98, "c" "d">>, << >>].', [["abcd", ""]]),
         ('[<<"é">>, <<"é"/utf8>>, <<"€"/utf8>>].', [["\udce9", "é", "€"]]),
         ("[<<255>>].", [["\udcff"]]),
+        ("[{match_fun, public_key:match_fun(https)}, fun lists:map/2].",
+         [[("match_fun", "public_key:match_fun(https)"), "fun lists:map/2"]]),
         ("[a.b].", None),
     ],
 )  # fmt: skip
@@ -172,6 +174,7 @@ def test_a_file_of_terms(text, terms):
         ("[1.0e999].", "line 1, column 2: the text has a number that is too large"),
         (r'["\x{110000}"].',
          "line 1, column 2: the text has the escape \\x{110000}, which is no character"),
+        (r'["\x4"].', "line 1, column 2: the text has the escape \\x without two digits"),
         ('[<<"€">>].', "line 1, column 2: the text has characters in a binary that are not one "
          'byte each: write <<"..."/utf8>>'),
         ("[" * 51, "line 1, column 51: the text is nested too deeply"),
