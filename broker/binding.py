@@ -1,6 +1,6 @@
 """An exchange, and a binding from one to a queue or to another exchange."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.delayed_messages import DelayedMessages
@@ -11,6 +11,16 @@ from leveret.broker.queues.queue_client import QueueClient
 BindingKey = tuple[str, str, str, str, bytes]
 
 
+class BindingWatcher(Protocol):
+    """Is told of the bindings of an exchange, in the order in which they come and go."""
+
+    def binding_added(self, binding: "Binding") -> None:
+        """A new binding."""
+
+    def binding_removed(self, binding: "Binding") -> None:
+        """A binding that is gone."""
+
+
 class Exchange:
     """One exchange. `type` has its bindings in the form that routes; the others by key.
 
@@ -19,13 +29,13 @@ class Exchange:
     alternate_name: the exchange for messages that match nothing here; it need not exist.
     is_deleted: routes pass it over, though bindings may still lead to it.
     published_count: messages that were published. routed_count: the copies that queues got. policy:
-    the policy that applies.
+    the policy that applies. watchers: of its bindings; a new tuple when they change.
     """
 
     __slots__ = (
         "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "delayed",
         "durable", "incoming", "internal", "is_deleted", "name", "policy", "published_count",
-        "routed_count", "type", "type_name",
+        "routed_count", "type", "type_name", "watchers",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = True
@@ -56,6 +66,7 @@ class Exchange:
         self.policy: Any = None
         self.delayed: DelayedMessages | None = None
         self.published_count = self.routed_count = 0
+        self.watchers: tuple[BindingWatcher, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Exchange {self.name!r}>"

@@ -21,8 +21,8 @@ from leveret.broker.client.uri import ThisNode, address_of
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.in_memory import connect_in_memory
 
-THE_NODE_ITSELF: Final = Identity("none", authorization=Unrestricted())
-"""RabbitMQ's name for the user of a connection that needs none."""
+THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unrestricted())
+"""RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""
 NAME: Final = "this node"
 """What stands for the addresses of both ends."""
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from leveret.broker.clustering import Clustering
 from leveret.broker.connecting import Connecting
+from leveret.broker.federation.exchange_links import ExchangeLinks
 from leveret.broker.federation.federation import Federation
 from leveret.broker.federation.queue_links import QueueLinks
 from leveret.broker.net.connection import Connection
@@ -30,7 +31,10 @@ class Links:
             node, parameters, connect, partial(measure, vhosts), services.clock, cluster_name,
             services.declarations.submit, services.events, static_shovels(services.config),
         )  # fmt: skip
-        kinds = (QueueLinks(vhosts, connect, services.clock),)
+        kinds = (
+            ExchangeLinks(node, vhosts, connect, services.clock),
+            QueueLinks(vhosts, connect, services.clock),
+        )
         self.federation = Federation(node, parameters, cluster_name, kinds)
 
     def take_part_in(self, clustering: Clustering) -> None:

@@ -22,6 +22,7 @@ from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
 from leveret.broker.declarations import DeleteBinding, DeleteExchange, PutBinding, PutExchange
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
+from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
 from leveret.broker.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
 from leveret.broker.pending import Answer, given
 
@@ -72,7 +73,8 @@ async def _declare_actively(
     require_same("durable", method.durable, exchange.durable, what)
     require_same("auto_delete", method.auto_delete, exchange.auto_delete, what)
     require_same("internal", method.internal, exchange.internal, what)
-    require_same_arguments((ALTERNATE,), arguments, exchange.arguments, what)
+    names = (MAX_HOPS, ALTERNATE) if exchange.type_name == FederationUpstream.name else (ALTERNATE,)
+    require_same_arguments(names, arguments, exchange.arguments, what)
     return synced
 
 

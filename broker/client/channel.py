@@ -191,6 +191,11 @@ class ClientChannel:
         """Stop a consumer. Raises as `call` does."""
         await self._call(commands.Basic.Cancel, None, {"consumer_tag": consumer_tag})
 
+    def send_unanswered(self, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method and wait for no answer: the server closes the channel if it refuses."""
+        if not self._is_closing:
+            self._send(method, nowait=True, **arguments)
+
     def consume_unanswered(
         self, queue: str, take: Take, consumer_tag: str, *, no_ack: bool, arguments: Table
     ) -> None:

@@ -9,6 +9,7 @@ from leveret.broker.exchanges.consistent_hash import ConsistentHash
 from leveret.broker.exchanges.direct import Direct
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.fanout import Fanout
+from leveret.broker.exchanges.federation_upstream import FederationUpstream
 from leveret.broker.exchanges.headers import Headers
 from leveret.broker.exchanges.modulus_hash import ModulusHash
 from leveret.broker.exchanges.random_choice import RandomChoice
@@ -20,7 +21,7 @@ PLAIN_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
         exchange_type.name: exchange_type
         for exchange_type in (
             Direct, Fanout, Topic, Headers,
-            ConsistentHash, ModulusHash, RandomChoice, RecentHistory,
+            ConsistentHash, FederationUpstream, ModulusHash, RandomChoice, RecentHistory,
         )
     }
 )  # fmt: skip

@@ -15,12 +15,12 @@ from typing import Final
 from leveret.broker.amqp.field_table import Field, Table, encode_table
 from leveret.broker.amqp.header_bytes import NewFields
 from leveret.broker.amqp.properties import USER_ID, decode_properties, encode_properties
+from leveret.broker.exchanges.federation_upstream import RECEIVED_FROM
+from leveret.broker.federation.invalid_headers import add_invalid
 from leveret.broker.transfers.transfer import Delivery
 
-RECEIVED_FROM: Final = "x-received-from"
 ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY = "x-original-exchange", "x-original-routing-key"
 CC, ORIGINAL_CC = "CC", "x-original-cc"
-INVALID_HEADERS: Final = "x-invalid-headers"
 VISIT_COUNT: Final = "visit-count"
 VISITS_MAX: Final = 2**62
 """A count that a client has set may be any number of 64 bits."""
@@ -82,7 +82,7 @@ class QueueHeaders:
             headers[ORIGINAL_EXCHANGE] = "S", delivery.exchange
             headers[ORIGINAL_ROUTING_KEY] = "S", delivery.routing_key
             if kind:
-                _add_invalid(headers, RECEIVED_FROM, (kind, places))
+                add_invalid(headers, RECEIVED_FROM, (kind, places))
             places = []
         newest: Table = {
             **self._place,
@@ -104,17 +104,3 @@ class QueueHeaders:
 def _visits(place: Field) -> int:
     _, count = place[1].get(VISIT_COUNT, ("", 0))
     return min(int(count), VISITS_MAX) if isinstance(count, int) else 0
-
-
-def _add_invalid(headers: Table, name: str, value: Field) -> None:
-    """Keep a header that has no array, where RabbitMQ keeps such headers."""
-    invalid = headers.get(INVALID_HEADERS)
-    if invalid is None:
-        table: Table = {}
-    elif invalid[0] == "F":
-        table = dict(invalid[1])
-    else:
-        table = {INVALID_HEADERS: ("A", [invalid])}
-    kind, values = table.get(name, ("", ()))
-    table[name] = "A", [value, *(values if kind == "A" else ())]
-    headers[INVALID_HEADERS] = "F", table

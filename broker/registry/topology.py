@@ -251,6 +251,8 @@ class Topology:
         if binding.key in source.bindings:
             return
         binding.attach()
+        for watcher in source.watchers:
+            watcher.binding_added(binding)
         vhost.routes_changed()
         object_events.binding_created(vhost, binding, it.acting_user)
         if isinstance(source.type, RecentHistory):
@@ -354,6 +356,8 @@ def _detaching(vhost: VirtualHost, bindings: deque[Binding], acting_user: str) -
         # A binding of an exchange to itself is both outgoing and incoming.
         if binding.key in binding.source.bindings:
             binding.detach()
+            for watcher in binding.source.watchers:
+                watcher.binding_removed(binding)
             object_events.binding_deleted(vhost, binding, acting_user)
         yield DETACH_WORK
 

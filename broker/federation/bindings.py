@@ -1,0 +1,104 @@
+"""Has the bindings of a federated exchange at the upstream, too, and keeps them so.
+
+Changes are sent in the order in which they come, many one behind the other, and then one that is
+answered: so very many bindings take neither a long turn of the event loop nor an answer each.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, NoReturn
+
+from pamqp import commands
+
+from leveret.broker.binding import Binding as HereBinding
+from leveret.broker.binding import Exchange
+from leveret.broker.client.channel import ClientChannel
+from leveret.broker.federation.upstream_bindings import Binding, Bound, UpstreamBindings
+
+SLICE: Final = 100
+"""Changes that are sent before an answer is awaited: about four milliseconds."""
+
+
+class BindingPropagation:
+    """See the module. It watches the exchange from the start to `stop`.
+
+    channel: to the upstream. source: the exchange there. destination: the link's internal exchange
+    there. waits: for answers; without, a refusal is noticed later, when the channel is closed.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        channel: ClientChannel,
+        source: str,
+        destination: str,
+        wanted: UpstreamBindings,
+        *,
+        waits: bool,
+    ) -> None:
+        self._exchange = exchange
+        self.channel = channel
+        self._ends = {"source": source, "destination": destination}
+        self._wanted = wanted
+        self._waits = waits
+        self._is_changed = asyncio.Event()
+        self._changes = deque((True, one) for one in exchange.bindings.values())
+        exchange.watchers = (*exchange.watchers, self)
+
+    def stop(self) -> None:
+        """Watch the exchange no more."""
+        watchers = self._exchange.watchers
+        self._exchange.watchers = tuple(one for one in watchers if one is not self)
+
+    # See `BindingWatcher`
+
+    def binding_added(self, binding: HereBinding) -> None:
+        """A new binding."""
+        self._changed(True, binding)
+
+    def binding_removed(self, binding: HereBinding) -> None:
+        """A binding that is gone."""
+        self._changed(False, binding)
+
+    def _changed(self, is_added: bool, binding: HereBinding) -> None:
+        # The bindings of an exchange that is deleted go with the link.
+        if not self._exchange.is_deleted:
+            self._changes.append((is_added, binding))
+            self._is_changed.set()
+
+    # Sending
+
+    async def follow(self) -> NoReturn:
+        """Send changes as they come. Raises ChannelClosed and ConnectionClosed."""
+        while True:
+            await self._is_changed.wait()
+            self._is_changed.clear()
+            await self.send_all()
+
+    async def send_all(self) -> None:
+        """Send all changes so far; the upstream has applied them, if answers are awaited.
+
+        Raises ChannelClosed and ConnectionClosed.
+        """
+        while self._changes:
+            slice_size = min(SLICE, len(self._changes))
+            decided = [self._decide(*self._changes.popleft()) for _ in range(slice_size)]
+            await self._send([one for one in decided if one is not None])
+
+    def _decide(self, is_added: bool, binding: HereBinding) -> tuple[bool, Bound] | None:
+        destination = binding.destination_kind, binding.destination.name
+        one = Binding(destination, binding.routing_key, binding.arguments)
+        bound = self._wanted.added(one) if is_added else self._wanted.removed(one)
+        return None if bound is None else (is_added, bound)
+
+    async def _send(self, changes: list[tuple[bool, Bound]]) -> None:
+        last = changes.pop() if changes and self._waits else None
+        for is_added, bound in changes:
+            method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
+            self.channel.send_unanswered(method, **self._ends, **bound._asdict())
+        if last is None:
+            await asyncio.sleep(0)
+            return
+        is_added, bound = last
+        method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
+        await self.channel.call(method, **self._ends, **bound._asdict())

@@ -1,0 +1,52 @@
+"""The links of all federated exchanges. In a cluster each link runs on one node."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from leveret.broker.binding import Exchange
+from leveret.broker.clock import Clock
+from leveret.broker.federation.exchange_mover import ExchangeMover
+from leveret.broker.federation.link import ConnectFrom, Link
+from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.status import EXCHANGE
+from leveret.broker.transfers.chosen_node import chosen
+from leveret.broker.vhost import VirtualHost
+
+
+class ExchangeLinks:
+    """See `LinkKind`. node: the name of this one."""
+
+    kind = EXCHANGE
+
+    def __init__(
+        self, node: str, vhosts: Mapping[str, VirtualHost], connect: ConnectFrom, clock: Clock
+    ) -> None:
+        self._node = node
+        self._vhosts = vhosts
+        self._connect = connect
+        self._clock = clock
+
+    def federated(self) -> Iterator[tuple[str, str]]:
+        """See `LinkKind`."""
+        for vhost in self._vhosts.values():
+            for exchange in vhost.exchanges.values():
+                if exchange.policy is not None:
+                    yield vhost.name, exchange.name
+
+    def find(self, vhost: str, name: str) -> Exchange | None:
+        """See `LinkKind`. The default exchange and internal ones, as those of links, have none."""
+        place = self._vhosts.get(vhost)
+        exchange = None if place is None else place.exchanges.get(name)
+        if exchange is None or not name or exchange.internal:
+            return None
+        return exchange
+
+    def is_here(self, definition: LinkDefinition, running: Sequence[str]) -> bool:
+        """See `LinkKind`."""
+        return chosen(definition.place, running) == self._node
+
+    def make(self, definition: LinkDefinition) -> Link:
+        """See `LinkKind`."""
+        exchange = definition.federated
+        assert isinstance(exchange, Exchange), "found by `find`"
+        mover = ExchangeMover(definition, exchange, self._clock)
+        return Link(definition, self._connect, self._clock, mover)

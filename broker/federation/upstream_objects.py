@@ -1,0 +1,148 @@
+"""What the link of a federated exchange declares at its upstream, and how it is deleted.
+
+    exchange ─► internal exchange, of the type x-federation-upstream ─► queue ─► link
+
+The queue keeps messages while the link does not run. The internal exchange ends with A or B: a link
+that starts makes the one that is not there, with the bindings of now, and then deletes the other.
+So the queue gets messages all the time, and no binding is left of those that went meanwhile.
+The names and arguments are those of `rabbit_federation_exchange_link`.
+"""
+
+from typing import Final
+
+from pamqp import base, commands
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.reply_codes import COMMAND_INVALID, NOT_FOUND
+from leveret.broker.binding import Exchange
+from leveret.broker.client.channel import ClientChannel
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
+from leveret.broker.exchanges.federation_upstream import (
+    DOWNSTREAM_NAME,
+    DOWNSTREAM_VHOST,
+    MAX_HOPS,
+    FederationUpstream,
+)
+from leveret.broker.federation.link import LinkEnds
+from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.transfers.attempts import TransferFailed
+
+SUFFIXES: Final = ("A", "B")
+PURPOSE: Final[Table] = {"x-internal-purpose": ("S", "federation")}
+NAME_BYTES_MAX: Final = 255
+
+
+def queue_name(definition: LinkDefinition, upstream_vhost: str) -> str:
+    """The name of the link's queue. Raises TransferFailed if it is too long."""
+    place = definition.place
+    here = ""
+    if place.vhost != upstream_vhost:
+        here = f":{place.vhost}:{place.name}"
+    elif place.name != place.upstream_name:
+        here = f":{place.name}"
+    name = f"federation: {place.upstream_name} -> {definition.cluster_name}{here}"
+    size = len(internal_exchange_name(name, SUFFIXES[0]).encode("utf-8", "surrogateescape"))
+    if size > NAME_BYTES_MAX:
+        raise TransferFailed(
+            f"the names of the exchanges and of the cluster are too long: the upstream would have "
+            f"an exchange with a name of {size} bytes, of which AMQP allows {NAME_BYTES_MAX}"
+        )
+    return name
+
+
+def internal_exchange_name(queue: str, suffix: str) -> str:
+    """The name of the internal exchange in front of a link's queue."""
+    return f"{queue} {suffix}"
+
+
+async def declare_queue(channel: ClientChannel, queue: str, definition: LinkDefinition) -> None:
+    """Declare the link's queue. Raises ChannelClosed and ConnectionClosed."""
+    upstream = definition.upstream
+    arguments: Table = dict(PURPOSE)
+    if upstream.message_ttl_ms is not None:
+        arguments = {"x-message-ttl": ("l", upstream.message_ttl_ms), **arguments}
+    if upstream.expires_ms is not None:
+        arguments = {"x-expires": ("l", upstream.expires_ms), **arguments}
+    await channel.call(commands.Queue.Declare, queue=queue, durable=True, arguments=arguments)
+
+
+async def declare_exchange(connection: ClientConnection, name: str, like: Exchange) -> None:
+    """Declare an exchange like another one, unless it is there.
+
+    Raises ChannelClosed and ConnectionClosed.
+    """
+    if not await exists(connection, name):
+        await call_once(
+            connection, commands.Exchange.Declare,
+            exchange=name, exchange_type=like.type_name, durable=like.durable,
+            auto_delete=like.auto_delete, internal=like.internal, arguments=like.arguments,
+        )  # fmt: skip
+
+
+async def declare_internal_exchange(ends: LinkEnds, name: str, definition: LinkDefinition) -> None:
+    """Declare the internal exchange anew; as a fanout, if the upstream does not know federation.
+
+    Then it gets what it should not have, and the link drops it. Raises ConnectionFailed,
+    ChannelClosed and ConnectionClosed.
+    """
+    await delete_exchange(ends.upstream, name)
+    arguments: Table = {
+        MAX_HOPS: ("l", definition.upstream.max_hops),
+        DOWNSTREAM_NAME: ("S", definition.cluster_name),
+        DOWNSTREAM_VHOST: ("S", definition.place.vhost),
+        **PURPOSE,
+    }
+    # A server closes the connection because of an exchange type that it does not know.
+    disposable = await ends.reconnect()
+    try:
+        await _declare_internal(disposable, name, FederationUpstream.name, arguments)
+    except ConnectionClosed as error:
+        if error.closed.reply_code != COMMAND_INVALID:
+            raise
+        await _declare_internal(ends.upstream, name, "fanout", PURPOSE)
+    finally:
+        await disposable.close()
+
+
+async def _declare_internal(
+    connection: ClientConnection, name: str, exchange_type: str, arguments: Table
+) -> None:
+    await call_once(
+        connection, commands.Exchange.Declare,
+        exchange=name, exchange_type=exchange_type, durable=True, auto_delete=True, internal=True,
+        arguments=arguments,
+    )  # fmt: skip
+
+
+async def exists(connection: ClientConnection, exchange: str) -> bool:
+    """Whether there is an exchange. Raises ChannelClosed and ConnectionClosed."""
+    try:
+        await call_once(connection, commands.Exchange.Declare, exchange=exchange, passive=True)
+    except ChannelClosed as error:
+        if error.closed.reply_code != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def delete_queue(connection: ClientConnection, queue: str) -> None:
+    """Delete a queue, if it is there. Raises ChannelClosed and ConnectionClosed."""
+    await call_once(connection, commands.Queue.Delete, queue=queue)
+
+
+async def delete_exchange(connection: ClientConnection, exchange: str) -> None:
+    """Delete an exchange, if it is there. Raises ChannelClosed and ConnectionClosed."""
+    await call_once(connection, commands.Exchange.Delete, exchange=exchange)
+
+
+async def call_once(
+    connection: ClientConnection, method: type[base.Frame], **arguments: object
+) -> None:
+    """Call a method on a channel of its own: a refusal closes no other channel.
+
+    Raises ChannelClosed and ConnectionClosed.
+    """
+    channel = await connection.open_channel()
+    await channel.call(method, **arguments)
+    await channel.close()
