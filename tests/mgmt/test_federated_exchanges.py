@@ -170,7 +170,7 @@ def test_a_message_arrives_once_at_each_broker_of_a_circle(node, vhost, far, tmp
 
         def all_have_come():
             for bodies, channel in zip(found, channels, strict=True):
-                bodies += take_all(channel, "q")
+                bodies.extend(take_all(channel, "q"))
             return all(len(bodies) >= 3 for bodies in found)
 
         node.wait_until(all_have_come, "each message is at each broker")

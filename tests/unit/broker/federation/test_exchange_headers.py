@@ -33,7 +33,7 @@ def test_a_message_says_where_it_comes_from():
     assert got == {
         "message_id": "m", "headers": {"a": ("I", 1), **received_from(place("up", True))}
     }  # fmt: skip
-    names = [name for name in got["headers"]["x-received-from"][1][0][1]]
+    names = list(got["headers"]["x-received-from"][1][0][1])
     assert names == ["uri", "exchange", "redelivered", "cluster-name", "vhost"]
 
 
