@@ -1,22 +1,13 @@
 """Starts the Spark session of the job."""
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from leveret.analytics.java import find_java
-
-_WORKERS_NEED = (
-    "leveret/__init__.py", "leveret/broker/__init__.py", "leveret/broker/tracing/__init__.py",
-    "leveret/broker/tracing/record.py", "leveret/broker/erlang/__init__.py",
-    "leveret/broker/erlang/parser.py", "leveret/broker/erlang/terms.py",
-)  # fmt: skip
+from leveret.analytics.packed_code import packed_code
 
 LOGGING = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
 """Only errors are logged; without it Spark prints warnings and its own settings at each start."""
@@ -58,19 +49,5 @@ def start_session(
     for name, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.addPyFile(str(_packed_code()))
+    session.sparkContext.addPyFile(str(packed_code()))
     return session
-
-
-def _packed_code() -> Path:
-    """Pack the modules that workers need into a zip file for Spark, and return its path."""
-    # Not resolved: in a checkout `leveret/analytics` is a link that leads out of `leveret`.
-    root = Path(__file__).absolute().parents[2]
-    ours = [f"leveret/analytics/{path.name}" for path in root.glob("leveret/analytics/*.py")]
-    directory = tempfile.mkdtemp(prefix="leveret-code-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    packed = Path(directory) / "leveret_analytics.zip"
-    with zipfile.ZipFile(packed, "w") as file:
-        for name in (*_WORKERS_NEED, *ours):
-            file.write(root / name, name)
-    return packed
