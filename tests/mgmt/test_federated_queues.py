@@ -48,6 +48,17 @@ class Place:
         """How many messages are in a queue."""
         return ready(self.node, self.vhost, queue)
 
+    def ready(self, queue="q"):
+        """How many messages are in a queue and how many consumers it has, as AMQP says it."""
+        method = self.channel.queue_declare(queue, passive=True).method
+        return method.message_count, method.consumer_count
+
+    def queues(self):
+        """How queues were declared."""
+        keys = "name", "durable", "auto_delete", "arguments"
+        found = self.node.get(f"queues/{self.vhost}")
+        return [{key: one[key] for key in keys} for one in found]
+
     def consumers(self, queue="q"):
         """The priorities of a queue's consumers."""
         found = self.node.get(f"queues/{self.vhost}/{queue}")["consumer_details"]
