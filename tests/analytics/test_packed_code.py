@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 
-from leveret.analytics.packed_code import packed_code
+from leveret.analytics.job.packed_code import packed_code
 
 READ_A_LOG = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import leveret.analytics.reading
+import leveret.analytics.job.reading
 [path] = leveret.__path__
 assert path.startswith(sys.argv[1]), path
 """
