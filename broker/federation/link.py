@@ -1,10 +1,11 @@
 """One federation link: a connection to the vhost here, one to the upstream, and messages between.
 
-    connect to this node ─► connect to the upstream ─► what the kind of link does (`Mover`), until
+    connect to the upstream ─► connect to this node ─► what the kind of link does (`Mover`), until
         a connection or a channel is closed
 
 After a failure the link says why (status.py), closes both connections, and begins again after its
-pause. The order is that of RabbitMQ's links (`rabbit_federation_link_util`).
+pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would
+have this node's log tell of a connection with each attempt while the upstream cannot be reached.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from leveret.broker.client.connection import ClientConnection
 from leveret.broker.clock import Clock
 from leveret.broker.federation.link_definition import LinkDefinition
 from leveret.broker.federation.status import ERROR, QUEUE, RUNNING, STARTING, LinkStatus
-from leveret.broker.transfers.attempts import Connect, close_all, connect_to_any, keep_trying
+from leveret.broker.transfers.attempts import Attempts, Connect, close_all, connect_to_any
 from leveret.broker.transfers.transfer import Transfer
 
 REMOVE_SECONDS_MAX: Final = 10.0
@@ -83,6 +84,8 @@ class Link:
         self._connect = connect
         self._clock = clock
         self._mover = mover
+        delay_s = definition.upstream.reconnect_delay_s
+        self._attempts = Attempts(self, logger, delay_s, clock)
         self._task: asyncio.Task[bool] | None = None
         self._is_removed = False
         self._transfer: Transfer | None = None
@@ -123,8 +126,7 @@ class Link:
 
     def start(self) -> None:
         """Begin."""
-        delay_s = self.definition.upstream.reconnect_delay_s
-        trying = keep_trying(self, logger, delay_s, self._attempt, partial(self._report, ERROR))
+        trying = self._attempts.run(self._attempt, partial(self._report, ERROR))
         self._task = asyncio.get_running_loop().create_task(trying)
 
     async def stop(self, is_removed: bool) -> None:
@@ -157,12 +159,12 @@ class Link:
             self._uri = without_credentials(uri)
             return await self._connect(uri, name, place.vhost)
 
-        local_uri = "amqp:///" + quote(place.vhost, safe="")
-        here = await self._connect(local_uri, name, place.vhost)
-        opened.append(here)
         uris = self.definition.upstream.uris
         connecting: Connect = connect
         uri, upstream = await connect_to_any(connecting, "upstream", uris, name, opened)
+        local_uri = "amqp:///" + quote(place.vhost, safe="")
+        here = await self._connect(local_uri, name, place.vhost)
+        opened.append(here)
         return LinkEnds(here, upstream, uri, partial(self._connect, uri, name, place.vhost))
 
     async def _move(self, ends: LinkEnds) -> None:
@@ -176,6 +178,7 @@ class Link:
     def _is_running(self, transfer: Transfer) -> None:
         self._transfer = transfer
         self._report(RUNNING)
+        self._attempts.succeeded()
         logger.info("%s runs: messages come from %s", self, self._uri)
 
     async def _remove(self, ends: LinkEnds) -> None:
