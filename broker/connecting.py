@@ -53,6 +53,7 @@ class Connecting:
     async def _connect_here(self, here: ThisNode, properties: Table) -> ClientConnection:
         server = self._accept()
         assert server.login is not None, "a new connection is not logged in"
+        server.login.is_limited = False
         if here.user is None:
             server.login.known_user = THE_NODE_ITSELF
 
