@@ -25,17 +25,18 @@ class Links:
     def __init__(
         self, services: Services, accept: Callable[[], Connection], cluster_name: Callable[[], str]
     ) -> None:
-        connect, node = Connecting(accept).connect, services.config.node_name
+        node = services.config.node_name
+        connect = Connecting(node, accept).connect
         parameters, vhosts = services.parameters, services.vhosts
         self.shovels = Shovels(
             node, parameters, connect, partial(measure, vhosts), services.clock, cluster_name,
             services.declarations.submit, services.events, static_shovels(services.config),
         )  # fmt: skip
         kinds = (
-            ExchangeLinks(node, vhosts, connect, services.clock),
-            QueueLinks(vhosts, connect, services.clock),
+            ExchangeLinks(node, vhosts, connect, services.clock, services.events),
+            QueueLinks(vhosts, connect, services.clock, services.events),
         )
-        self.federation = Federation(node, parameters, cluster_name, kinds)
+        self.federation = Federation(node, parameters, cluster_name, kinds, services.events)
 
     def take_part_in(self, clustering: Clustering) -> None:
         """The node belongs to a cluster: share what runs with the other nodes."""

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from leveret.broker.events.events import Events
 from leveret.broker.federation.link_definition import LinkDefinition, LinkPlace, Subject
+from leveret.broker.federation.link_events import link_removed
 from leveret.broker.federation.link_kind import FederationLink, LinkKind
 from leveret.broker.federation.status import EXCHANGE, LinkStatus
 from leveret.broker.federation.upstreams import is_federated, upstreams_of
@@ -46,11 +48,13 @@ class Federation:
         parameters: Parameters,
         cluster_name: Callable[[], str],
         kinds: Sequence[LinkKind],
+        events: Events,
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._parameters = parameters
         self._cluster_name = cluster_name
         self._kinds = {one.kind: one for one in kinds}
+        self._events = events
         # Of all subjects that a policy federates, also of those without upstreams.
         self._plans: dict[Subject, Plan] = {}
         self._changed: dict[Subject, None] = {}
@@ -180,3 +184,4 @@ class Federation:
 
     async def _stop(self, place: LinkPlace, link: FederationLink) -> None:
         await link.stop(is_removed=self._definition(place) != link.definition)
+        link_removed(self._events, link.status)

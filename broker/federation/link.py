@@ -21,7 +21,9 @@ import msgspec
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.clock import Clock
+from leveret.broker.events.events import Events
 from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.link_events import link_changed
 from leveret.broker.federation.status import ERROR, QUEUE, RUNNING, STARTING, LinkStatus
 from leveret.broker.transfers.attempts import Attempts, Connect, close_all, connect_to_any
 from leveret.broker.transfers.transfer import Transfer
@@ -78,7 +80,12 @@ class Link:
     """See the module. It runs from `start` to `stop`."""
 
     def __init__(
-        self, definition: LinkDefinition, connect: ConnectFrom, clock: Clock, mover: Mover
+        self,
+        definition: LinkDefinition,
+        connect: ConnectFrom,
+        clock: Clock,
+        mover: Mover,
+        events: Events,
     ) -> None:
         self.definition = definition
         self._connect = connect
@@ -86,11 +93,13 @@ class Link:
         self._mover = mover
         delay_s = definition.upstream.reconnect_delay_s
         self._attempts = Attempts(self, logger, delay_s, clock)
+        self._events = events
         self._task: asyncio.Task[bool] | None = None
         self._is_removed = False
-        self._transfer: Transfer | None = None
+        # While it runs: how messages move, and its connection to this node.
+        self._moving: tuple[Transfer, str] | None = None
         self._state, self._error, self._since_s = STARTING, "", clock.wall_time_s()
-        self._uri = ""
+        self._uri = without_credentials(definition.upstream.uris[0])
 
     def __str__(self) -> str:
         return str(self.definition.place)
@@ -113,14 +122,16 @@ class Link:
             uri=self._uri, error=self._error,
             consumer_tag=self.definition.upstream.consumer_tag if kind == QUEUE else "",
         )  # fmt: skip
-        if self._transfer is None:
+        if self._moving is None:
             return status
+        transfer, local_connection = self._moving
         return msgspec.structs.replace(
-            status, local_connection=self.connection_name, forwarded=self._transfer.forwarded
+            status, local_connection=local_connection, forwarded=transfer.forwarded
         )
 
     def _report(self, state: str, error: str = "") -> None:
         self._state, self._error, self._since_s = state, error, self._clock.wall_time_s()
+        link_changed(self._events, self.status)
 
     # Running
 
@@ -148,7 +159,7 @@ class Link:
             ends = await self._open(opened)
             await self._move(ends)
         finally:
-            self._transfer = None
+            self._moving = None
             await close_all(opened)
         return False
 
@@ -169,14 +180,14 @@ class Link:
 
     async def _move(self, ends: LinkEnds) -> None:
         try:
-            await self._mover.move(ends, self._is_running)
+            await self._mover.move(ends, partial(self._is_running, ends.here.name))
         except asyncio.CancelledError:
             if self._is_removed:
                 await self._remove(ends)
             raise
 
-    def _is_running(self, transfer: Transfer) -> None:
-        self._transfer = transfer
+    def _is_running(self, local_connection: str, transfer: Transfer) -> None:
+        self._moving = transfer, local_connection
         self._report(RUNNING)
         self._attempts.succeeded()
         logger.info("%s runs: messages come from %s", self, self._uri)

@@ -132,6 +132,7 @@ BUILD_INFO = Family("build_info", UNTYPED, "RabbitMQ & Erlang/OTP version info")
 IDENTITY_INFO = Family("identity_info", UNTYPED, "RabbitMQ node & cluster identity info")
 SHOVELS_DYNAMIC = Family("shovel_dynamic", GAUGE, "Number of dynamic shovels")
 SHOVELS_STATIC = Family("shovel_static", GAUGE, "Number of static shovels")
+FEDERATION_LINKS = Family("federation_links", GAUGE, "Number of federation links")
 
 # Queues
 

@@ -30,6 +30,7 @@ MODULES = {
         "list_network_interfaces", "listeners", "memory_breakdown", "observer",
         "resolve_hostname", "server_version", "tls_versions",
     ),
+    "federation": ("federation_status", "restart_federation_link"),
     "listing": (
         "list_bindings", "list_channels", "list_connections", "list_consumers",
         "list_exchanges", "list_queues", "list_unresponsive_queues",
