@@ -22,7 +22,7 @@ administration("federation", () => {
     key: (row) => `${row.node}\n${row.id}`,
     columns: [
       {key: "upstream", title: "Upstream", cell: upstreamOf},
-      {key: "uri", title: "URI", cell: (row) => code(row.uri)},
+      {key: "uri", title: "URI", wide: true, cell: (row) => code(row.uri)},
       {key: "vhost", title: "Virtual host", minor: true},
       {key: "type", title: "Exchange / queue", cell: federatedOf},
       nodeColumn,

@@ -4,9 +4,9 @@
 import {del, get, path, put} from "../api.js";
 import {code, h, panel} from "../dom.js";
 import {changing, field, fields, input, nameField, select, vhostField} from "../forms.js";
-import {duration} from "../format.js";
 import {refreshNow} from "../live.js";
 import {to} from "../router.js";
+import {mayMonitor} from "../session.js";
 import {List} from "../table.js";
 import {administration, removal} from "./administration.js";
 import {ACK_MODES} from "./shovels.js";
@@ -18,22 +18,20 @@ const PASSPHRASE = /([?&]password=)[^&]*/gi;
 const withoutPassword = (uri) =>
   uri.replace(PASSWORD, "$1:[redacted]@").replace(PASSPHRASE, "$1[redacted]");
 
-// Those of both; of exchanges; of queues. title: of the column and the field.
-const NUMBERS = {
-  "prefetch-count": {title: "Prefetch count", hint: "1000 without one"},
-  "reconnect-delay": {title: "Reconnect delay", hint: "seconds; 5 without one",
-    show: (value) => duration(value * 1000)},
-  "max-hops": {title: "Max hops", hint: "links that a message may pass; 1 without one"},
-  "expires": {title: "Expires", show: duration,
-    hint: "milliseconds; the link's queue upstream is deleted after so long without the link"},
-  "message-ttl": {title: "Message TTL", show: duration,
-    hint: "milliseconds that messages wait upstream"},
-};
-const TEXTS = {
-  "exchange": {title: "Exchange", hint: "upstream; empty: the same name"},
-  "queue": {title: "Queue", hint: "upstream; empty: the same name"},
-  "consumer-tag": {title: "Consumer tag", hint: "of the link of a queue"},
-};
+// The fields of numbers and texts: key of the upstream, title, hint.
+const NUMBERS = [
+  ["prefetch-count", "Prefetch count", "1000 without one"],
+  ["reconnect-delay", "Reconnect delay", "seconds; 5 without one"],
+  ["max-hops", "Max hops", "links that a message may pass; 1 without one"],
+  ["expires", "Expires",
+    "milliseconds; the link's queue upstream is deleted after so long without the link"],
+  ["message-ttl", "Message TTL", "milliseconds that messages wait upstream"],
+];
+const TEXTS = [
+  ["exchange", "Exchange", "upstream; empty: the same name"],
+  ["queue", "Queue", "upstream; empty: the same name"],
+  ["consumer-tag", "Consumer tag", "of the link of a queue"],
+];
 
 administration("federation-upstreams", () => {
   const upstreams = new List({
@@ -42,13 +40,9 @@ administration("federation-upstreams", () => {
     key: (row) => `${row.vhost}\n${row.name}`,
     columns: [
       {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
-      {key: "uri", title: "URI", sortable: false, cell: (row) =>
+      {key: "uri", title: "URI", sortable: false, wide: true, cell: (row) =>
         [row.value.uri].flat().map((uri) => h("div", {}, code(withoutPassword(uri))))},
-      {key: "ack-mode", title: "Acknowledgements", sortable: false, cell: valueOf("ack-mode")},
-      {key: "trust-user-id", title: "Trusts user ids", sortable: false, isExtra: true,
-        cell: (row) => (row.value["trust-user-id"] ? "yes" : "")},
-      ...Object.entries({...NUMBERS, ...TEXTS}).map(([key, {title, show}]) => ({key, title,
-        sortable: false, number: key in NUMBERS, minor: true, cell: valueOf(key, show)})),
+      {key: "value", title: "Settings", sortable: false, wide: true, cell: settings},
       removal({label: (row) => `Delete upstream ${row.name}`, done: "Upstream deleted",
         detail: () => "Its links end. Messages that wait for exchanges here in the queues of the "
           + "links are lost; those in queues of the upstream stay there.",
@@ -60,19 +54,20 @@ administration("federation-upstreams", () => {
       panel("Add a new upstream", explanation(), addForm())]};
 });
 
-const valueOf = (key, show = String) => (row) =>
-  (row.value[key] === undefined ? "" : show(row.value[key]));
+const settings = (row) => Object.entries(row.value)
+  .filter(([key]) => key !== "uri")
+  .map(([key, value]) => h("div", {"data-key": key}, code(`${key}: ${JSON.stringify(value)}`)));
 
 function explanation() {
   return h("p", {class: "quiet"}, "An upstream is used by ",
     h("a", {href: to("admin", "policies")}, "policies"), " with ", code("federation-upstream"),
     " and its name, or with ", code("federation-upstream-set"), " and ", code("all"),
-    ". What its links do is at ", h("a", {href: to("admin", "federation")}, "Federation status"),
-    ".");
+    ".", mayMonitor() && [" What its links do is at ",
+      h("a", {href: to("admin", "federation")}, "Federation status"), "."]);
 }
 
 function addForm() {
-  const extra = (kinds, attributes) => Object.entries(kinds).map(([key, {title, hint}]) =>
+  const inputs = (keys, attributes) => keys.map(([key, title, hint]) =>
     field(title, input(key, attributes), hint));
   return changing("Add upstream", {
     done: (values) => `Upstream ${values.name} added`, after: refreshNow,
@@ -83,14 +78,14 @@ function addForm() {
       "amqp://user:password@host/vhost; several with spaces, of which one is used"),
     field("Acknowledgements", select("ack-mode", ACK_MODES)),
     field("Trust user ids", select("trust-user-id", [["false", "no"], ["true", "yes"]])),
-    ...extra(NUMBERS, {type: "number", min: 0}), ...extra(TEXTS)));
+    ...inputs(NUMBERS, {type: "number", min: 0}), ...inputs(TEXTS)));
 }
 
 function definition(values) {
   const uris = values.uri.trim().split(/\s+/);
   const value = {uri: uris.length > 1 ? uris : uris[0], "ack-mode": values["ack-mode"],
     "trust-user-id": values["trust-user-id"] === "true"};
-  for (const key of Object.keys(NUMBERS)) if (values[key]) value[key] = Number(values[key]);
-  for (const key of Object.keys(TEXTS)) if (values[key]) value[key] = values[key];
+  for (const [key] of NUMBERS) if (values[key]) value[key] = Number(values[key]);
+  for (const [key] of TEXTS) if (values[key]) value[key] = values[key];
   return value;
 }
