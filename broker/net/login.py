@@ -86,14 +86,10 @@ class LoginConnection(Protocol):
 class Login:
     """The handshake of one connection; discarded once it is complete.
 
-    known_user: who is known to be the user, whatever the client sends: the node itself. is_limited:
-    frames have a limit. Those of a client in memory need none, and headers that links have added to
-    a message may make it longer than a client's frame.
+    known_user: who is known to be the user, whatever the client sends: the node itself.
     """
 
-    __slots__ = (
-        "_challenge", "_connection", "_header", "_step", "_user", "is_limited", "known_user",
-    )  # fmt: skip
+    __slots__ = ("_challenge", "_connection", "_header", "_step", "_user", "known_user")
 
     def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
@@ -101,7 +97,6 @@ class Login:
         self._header = b""
         self._user: Identity | None = None
         self.known_user: Identity | None = None
-        self.is_limited = True
         self._challenge: ChallengeResponse | None = None
 
     @property
@@ -258,8 +253,7 @@ class Login:
 
     def _offered_tuning(self) -> Tuning:
         config = self._connection.services.config
-        frame_bytes_max = config.frame_max_bytes if self.is_limited else 0
-        return Tuning(config.channel_max, frame_bytes_max, config.heartbeat_s)
+        return Tuning(config.channel_max, config.frame_max_bytes, config.heartbeat_s)
 
     def _handle_tune_ok(self, method: commands.Connection.TuneOk) -> None:
         chosen = Tuning(method.channel_max, method.frame_max, method.heartbeat)

@@ -48,8 +48,7 @@ DEFINITIONS = {
     ],
     "policies": [
         {"vhost": "described", "name": "known", "pattern": "^(q|x)", "apply-to": "all",
-         "priority": 1, "definition": {"alternate-exchange": "amq.fanout", "max-length": 800,
-                                      "federation-upstream": "known"}},
+         "definition": {"alternate-exchange": "amq.fanout", "max-length": 800}, "priority": 1},
     ],
     "queues": [
         {"vhost": vhost, "name": name, "durable": True, "arguments": arguments}

@@ -5,7 +5,6 @@ from typing import Any
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, failure
-from leveret.mgmt.tools.ctl.formatters import padded_time
 
 SHOVELS = "Shovel plugin"
 COLUMNS = {
@@ -29,8 +28,7 @@ def shovel_status(ctl: Session) -> None:
 
 
 def _cell(shovel: dict[str, Any], field: str) -> str:
-    value = str(shovel.get(field, ""))
-    return padded_time(value) if field == "timestamp" else value
+    return str(shovel.get(field, ""))
 
 
 @command("restart_shovel", "[--vhost <vhost>] <name>", "Restarts a dynamic Shovel", SHOVELS)

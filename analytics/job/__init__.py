@@ -1,1 +1,0 @@
-"""The job that makes the tables: its steps, and the engines that it runs on, DuckDB and Spark."""

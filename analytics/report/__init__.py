@@ -1,1 +1,0 @@
-"""The report: sums of the tables, findings and charts of these, and the page."""

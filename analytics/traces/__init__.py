@@ -1,1 +1,0 @@
-"""Trace logs: which files there are, and their records. Needs no Spark and no tables."""
