@@ -59,8 +59,9 @@ class QueueMover:
         broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         transfer = self._transfer(ends, publishing, consuming, broken)
         consumer = QueueConsumer(
-            self._queue, consuming, self._place.upstream_name, self._upstream, transfer
-        )
+            self._queue, consuming, self._place.upstream_name, self._upstream, transfer,
+            self._clock.call_later_ms,
+        )  # fmt: skip
         consumer.start()
         is_running(transfer)
         try:

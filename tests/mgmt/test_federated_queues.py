@@ -170,6 +170,15 @@ def test_all_messages_come_in_their_order(here, there, ack_mode):
     there.node.wait_until(lambda: there.count() == 0, "all are acknowledged")
 
 
+def test_messages_do_not_go_back_while_a_consumer_is_full_for_a_moment(here, there):
+    there.publish([body.ljust(1000) for body in BODIES * 4])
+    here.federate(there.uri)
+    taker = Taker(here, prefetch=100)
+    taker.wait_for_count(len(BODIES) * 4)
+    places = [one for headers in taker.headers for one in headers["x-received-from"]]
+    assert not any(place["redelivered"] for place in places)
+
+
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_a_busy_consumer_does_not_draw_everything(here, there, kind):
     there.publish(BODIES[:50])

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.federation.queue_consumer import QueueConsumer
+from leveret.broker.federation.queue_consumer import WAITING_MS, QueueConsumer
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 from leveret.broker.policies.federation_parameters import parse_upstream
+from leveret.broker.virtual_clock import VirtualClock
 from tests.unit.broker.queues.fakes import FakeConsumer, FakeVhost, declared, subscribed
 
 
@@ -35,9 +36,12 @@ class Linked:
         self.queue = queue or declared(FakeVhost())
         self.channel = Channel()
         self.given_back = 0
+        self.clock = VirtualClock()
         transfer = SimpleNamespace(take=print, give_back_waiting=self._give_back)
         upstream = parse_upstream("u", {"uri": "amqp://", "ack-mode": ack_mode})
-        self.consumer = QueueConsumer(self.queue, self.channel, "there", upstream, transfer)
+        self.consumer = QueueConsumer(
+            self.queue, self.channel, "there", upstream, transfer, self.clock.call_later_ms
+        )
 
     def _give_back(self):
         self.given_back += 1
@@ -46,6 +50,13 @@ class Linked:
 async def round_of_loop():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+async def taken_by(linked):
+    """A consumer for which the link has begun to consume."""
+    taker = subscribed(linked.queue, FakeConsumer())
+    await round_of_loop()
+    return taker
 
 
 @pytest.mark.parametrize("ack_mode", [ON_CONFIRM, NO_ACK])
@@ -63,7 +74,31 @@ async def test_it_consumes_with_a_low_priority_while_messages_are_wanted(ack_mod
     it.queue.cancel(taker)
     await round_of_loop()
     assert it.channel.said == [started, ("cancel", "federation-link-u")]
+
+
+async def test_messages_that_still_wait_a_while_after_the_stop_go_back():
+    it = Linked()
+    it.consumer.start()
+    it.queue.cancel(await taken_by(it))
+    await round_of_loop()
+    it.clock.advance((WAITING_MS - 1) / 1000)
+    assert it.given_back == 0
+    it.clock.advance(0.001)
     assert it.given_back == 1
+
+
+async def test_messages_do_not_go_back_when_they_are_wanted_again_before_long():
+    it = Linked()
+    it.consumer.start()
+    it.queue.cancel(await taken_by(it))
+    await round_of_loop()
+    taker = await taken_by(it)
+    it.clock.advance(WAITING_MS / 1000)
+    it.queue.cancel(taker)
+    await round_of_loop()
+    it.consumer.stop()
+    it.clock.advance(WAITING_MS / 1000)
+    assert (it.channel.verbs, it.given_back) == (["consume", "cancel"] * 2, 0)
 
 
 async def test_it_consumes_at_once_if_messages_are_wanted_already():
