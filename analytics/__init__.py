@@ -1,1 +1,1 @@
-"""Analysis of trace logs: the tables that PySpark makes of them, reports, journeys and searches."""
+"""Analysis of trace logs: tables made with DuckDB or Spark, reports, journeys, and searches."""

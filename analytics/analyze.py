@@ -11,9 +11,8 @@ import os
 import sys
 import time
 
-from leveret.analytics.costs import COSTS
-from leveret.analytics.engine import Reading
-from leveret.analytics.engines import (
+from leveret.analytics.job.costs import COSTS
+from leveret.analytics.job.engines import (
     AUTO,
     ENGINES,
     EVENTS_MAX,
@@ -23,12 +22,13 @@ from leveret.analytics.engines import (
     choose,
     opened,
 )
-from leveret.analytics.estimate import Estimate
-from leveret.analytics.java import JavaMissingError
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.progress import Progress, shown_seconds
-from leveret.analytics.report_file import report_path
-from leveret.analytics.trace_files import Window, read_moment
+from leveret.analytics.job.estimate import Estimate
+from leveret.analytics.job.java import JavaMissingError
+from leveret.analytics.job.job import Options, analyze
+from leveret.analytics.job.progress import Progress, shown_seconds
+from leveret.analytics.report.report_file import report_path
+from leveret.analytics.tables.engine import Reading
+from leveret.analytics.traces.trace_files import Window, read_moment
 
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
             SPARK if is_submitted else options.engine, what.directory, what.out, window, wants_spark
         )
         if options.follow:
-            importlib.import_module("leveret.analytics.follow").run_follow(
+            importlib.import_module("leveret.analytics.job.follow").run_follow(
                 what, master, options.every, options.keep_days
             )
             return 0

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from leveret.analytics.formatting import duration, listed, moment, plural, shown
-from leveret.analytics.journey_text import SearchRange, journey_lines
-from leveret.analytics.journeys import Journey, count, journeys, time_us
-from leveret.analytics.log_blocks import read_blocks
-from leveret.analytics.search import Result, Wanted, search
-from leveret.analytics.trace_files import TraceFile, Window, read_moment, trace_files
+from leveret.analytics.journey.journey_text import SearchRange, journey_lines
+from leveret.analytics.journey.journeys import Journey, count, journeys, time_us
+from leveret.analytics.journey.search import Result, Wanted, search
+from leveret.analytics.traces.log_blocks import read_blocks
+from leveret.analytics.traces.trace_files import TraceFile, Window, read_moment, trace_files
 from leveret.broker.tracing import record
 
 EXIT_FOUND, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130

@@ -7,6 +7,7 @@ socket, be it another broker or a node of this cluster.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -19,19 +20,26 @@ from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ConnectionFailed
 from leveret.broker.client.uri import ThisNode, address_of
 from leveret.broker.net.connection import Connection
-from leveret.broker.net.in_memory import connect_in_memory
+from leveret.broker.net.in_memory import End, connect_in_memory
 
 THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unrestricted())
 """RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""
 NAME: Final = "this node"
-"""What stands for the addresses of both ends."""
+"""What stands for the address of the server, in errors."""
 
 
 class Connecting:
-    """Opens connections. accept: makes the protocol that the node has for a client."""
+    """Opens connections. node: the name of this one. accept: makes the protocol that it has for a
+    client.
 
-    def __init__(self, accept: Callable[[], Connection]) -> None:
+    An end in memory has the node's name for an address, and the client's end a number for a port,
+    so that each connection of a cluster has a name of its own.
+    """
+
+    def __init__(self, node: str, accept: Callable[[], Connection]) -> None:
+        self._node = node
         self._accept = accept
+        self._numbers = itertools.count(1)
 
     async def connect(
         self, uri: str, name: str, default_vhost: str = DEFAULT_VHOST
@@ -53,11 +61,13 @@ class Connecting:
     async def _connect_here(self, here: ThisNode, properties: Table) -> ClientConnection:
         server = self._accept()
         assert server.login is not None, "a new connection is not logged in"
+        server.login.is_limited = False
         if here.user is None:
             server.login.known_user = THE_NODE_ITSELF
 
         def connect(client: ClientConnection) -> None:
-            connect_in_memory(client, cast(asyncio.Protocol, server), NAME, NAME)
+            ends = End(self._node, next(self._numbers)), End(self._node, 0)
+            connect_in_memory(client, cast(asyncio.Protocol, server), *ends)
 
         address = ServerAddress(
             NAME, vhost=here.vhost, user=here.user or "", password=here.password or ""

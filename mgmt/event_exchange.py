@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from leveret.broker.amqp.content import encode_address
@@ -105,6 +106,8 @@ def header_of(name: str, fact: Any) -> Field:
         return "A", [("S", format_term(term)) for term in table_term(fact)]
     if name in ADDRESSES:
         return "S", _address_term(fact)
+    if name == "timestamp":
+        return "S", _time_term(fact)
     if name == "protocol" and fact == PROTOCOL:
         return "S", "{0,9,1}"
     return _field(fact)
@@ -128,6 +131,12 @@ def _field(fact: Any) -> Field:
             return "S", "undefined"
         case _:
             return "S", str(fact)
+
+
+def _time_term(local_time: str) -> str:
+    """A local time as RabbitMQ's headers show it, `{{2026,11,25},{9,5,3}}`."""
+    at = datetime.strptime(local_time, "%Y-%m-%d %H:%M:%S")
+    return format_term(((at.year, at.month, at.day), (at.hour, at.minute, at.second)))
 
 
 def _address_term(address: str) -> str:

@@ -60,7 +60,8 @@ class ClientConnection(asyncio.Protocol):
     """An open connection, from `open`.
 
     closed: done when it has ended. server_properties: of connection.start. limits: negotiated.
-    bytes_in: the total.
+    bytes_in: the total. name: what the server's operators see, unless something between both ends
+    changes addresses.
     """
 
     def __init__(self, address: ServerAddress, properties: Table, clock: Clock) -> None:
@@ -81,6 +82,7 @@ class ClientConnection(asyncio.Protocol):
         self._heartbeat: Heartbeat | None = None
         self._abortion: asyncio.TimerHandle | None = None
         self.bytes_in = 0
+        self.name = "?"
         self.is_reading = True
 
     def __repr__(self) -> str:
@@ -175,6 +177,8 @@ class ClientConnection(asyncio.Protocol):
         """Connected: begin the handshake."""
         # uvloop's transports implement asyncio's interface but are not subclasses of it.
         self._transport = cast(asyncio.Transport, transport)
+        own, peer = (transport.get_extra_info(key) or ("?", 0) for key in ("sockname", "peername"))
+        self.name = f"{own[0]}:{own[1]} -> {peer[0]}:{peer[1]}"
         if self.closed.done():
             self._transport.abort()
             return

@@ -1,11 +1,20 @@
-"""TLS of a connection to a server: contexts, and the name that the server must have."""
+"""TLS of a connection to a server: contexts, and the name that the server must have.
+
+A context is made once for the same options and files: reading the system's authorities takes longer
+than all the rest of a connection, and a link whose server is gone connects again every few seconds.
+"""
 
 import ssl
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.client.address import DISABLED, AddressTls, ServerAddress
 from leveret.broker.client.ended import ConnectionFailed
 from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, ClientTlsOptions
+
+CONTEXTS_MAX: Final = 128
 
 
 def context_of(address: ServerAddress) -> ssl.SSLContext | None:
@@ -13,6 +22,22 @@ def context_of(address: ServerAddress) -> ssl.SSLContext | None:
     tls = address.tls
     if not isinstance(tls, AddressTls):
         return tls
+    try:
+        return _context(tls, _versions(tls))
+    except ValueError as error:
+        raise ConnectionFailed(f"{address} cannot be connected to: {error}") from None
+
+
+def _versions(tls: AddressTls) -> tuple[int, ...]:
+    """When the files of a context were changed: renewed certificates are read again."""
+    system = ssl.get_default_verify_paths()
+    authorities = tls.cacertfile or system.cafile or system.capath
+    files = [Path(one) for one in (authorities, tls.certfile, tls.keyfile) if one is not None]
+    return tuple(one.stat().st_mtime_ns if one.exists() else 0 for one in files)
+
+
+@lru_cache(CONTEXTS_MAX)
+def _context(tls: AddressTls, _versions: tuple[int, ...]) -> ssl.SSLContext:
     options = ClientTlsOptions(
         cacertfile=tls.cacertfile,
         certfile=tls.certfile,
@@ -20,10 +45,7 @@ def context_of(address: ServerAddress) -> ssl.SSLContext | None:
         password=tls.password,
         verify=VERIFY_PEER if tls.verify_peer else VERIFY_NONE,
     )
-    try:
-        context = client_context(options)
-    except ValueError as error:
-        raise ConnectionFailed(f"{address} cannot be connected to: {error}") from None
+    context = client_context(options)
     if tls.server_name_indication == DISABLED:
         context.check_hostname = False
     return context

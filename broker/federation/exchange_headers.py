@@ -12,7 +12,7 @@ from typing import Final
 
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.amqp.header_bytes import NewFields
-from leveret.broker.amqp.properties import USER_ID, decode_properties, encode_properties
+from leveret.broker.amqp.properties import USER_ID, decode_properties, encode_properties, scan
 from leveret.broker.exchanges.federation_upstream import (
     CLUSTER_NAME,
     RECEIVED_FROM,
@@ -66,6 +66,8 @@ class ExchangeHeaders:
         Raises ValueError if it has damaged ones.
         """
         raw = delivery.properties
+        # Another broker may have let pass what this one refuses.
+        scan(raw)
         has_user_id = (raw[0] << 8 | raw[1]) & USER_ID
         if self._trusts_user_id or not has_user_id:
             added = _NEW.added(raw, self._first[delivery.redelivered])

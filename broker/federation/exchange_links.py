@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
+from leveret.broker.events.events import Events
 from leveret.broker.federation.exchange_mover import ExchangeMover
 from leveret.broker.federation.link import ConnectFrom, Link
 from leveret.broker.federation.link_definition import LinkDefinition
@@ -18,12 +19,18 @@ class ExchangeLinks:
     kind = EXCHANGE
 
     def __init__(
-        self, node: str, vhosts: Mapping[str, VirtualHost], connect: ConnectFrom, clock: Clock
+        self,
+        node: str,
+        vhosts: Mapping[str, VirtualHost],
+        connect: ConnectFrom,
+        clock: Clock,
+        events: Events,
     ) -> None:
         self._node = node
         self._vhosts = vhosts
         self._connect = connect
         self._clock = clock
+        self._events = events
 
     def federated(self) -> Iterator[tuple[str, str]]:
         """See `LinkKind`."""
@@ -49,4 +56,4 @@ class ExchangeLinks:
         exchange = definition.federated
         assert isinstance(exchange, Exchange), "found by `find`"
         mover = ExchangeMover(definition, exchange, self._clock)
-        return Link(definition, self._connect, self._clock, mover)
+        return Link(definition, self._connect, self._clock, mover, self._events)

@@ -20,6 +20,7 @@ from leveret.broker.client.channel import ClientChannel
 from leveret.broker.clock import Clock
 from leveret.broker.federation.bindings import BindingPropagation
 from leveret.broker.federation.exchange_headers import ExchangeHeaders
+from leveret.broker.federation.left_messages import LeftMessages
 from leveret.broker.federation.link import LinkEnds
 from leveret.broker.federation.link_definition import LinkDefinition
 from leveret.broker.federation.upstream_bindings import UpstreamBindings
@@ -104,6 +105,7 @@ class ExchangeMover:
             consuming, publishing, upstream.ack_mode, Readdress(place.name, None, change), None,
             _never, ends.upstream.set_reading, self._clock.call_later_ms,
         )  # fmt: skip
+        LeftMessages(place, upstream.ack_mode).of(transfer)
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
         return transfer

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from leveret.broker.events.events import Events
 from leveret.broker.federation.link_definition import LinkDefinition, LinkPlace, Subject
+from leveret.broker.federation.link_events import link_removed
 from leveret.broker.federation.link_kind import FederationLink, LinkKind
 from leveret.broker.federation.status import EXCHANGE, LinkStatus
 from leveret.broker.federation.upstreams import is_federated, upstreams_of
@@ -38,7 +40,6 @@ class Federation:
     """See the module.
 
     node: the name of this one. running: the nodes of the cluster that run. cluster_name: tells it.
-    may_run: whether the links of a vhost may run now.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class Federation:
         parameters: Parameters,
         cluster_name: Callable[[], str],
         kinds: Sequence[LinkKind],
-        may_run: Callable[[str], bool] = lambda vhost: True,
+        events: Events,
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._parameters = parameters
         self._cluster_name = cluster_name
         self._kinds = {one.kind: one for one in kinds}
-        self._may_run = may_run
+        self._events = events
         # Of all subjects that a policy federates, also of those without upstreams.
         self._plans: dict[Subject, Plan] = {}
         self._changed: dict[Subject, None] = {}
@@ -109,10 +110,6 @@ class Federation:
     def nodes_changed(self, running: tuple[str, ...]) -> None:
         """Other nodes of the cluster run: some links may have to move."""
         self.running = running
-        self._plan_again(self._plans)
-
-    def permissions_changed(self) -> None:
-        """`may_run` has changed: start and stop what it concerns."""
         self._plan_again(self._plans)
 
     # Planning
@@ -176,7 +173,7 @@ class Federation:
         return plan.get(place)
 
     def _definition_here(self, place: LinkPlace) -> LinkDefinition | None:
-        definition = self._definition(place) if self._may_run(place.vhost) else None
+        definition = self._definition(place)
         if definition is None or not self._kinds[place.kind].is_here(definition, self.running):
             return None
         return definition
@@ -187,3 +184,4 @@ class Federation:
 
     async def _stop(self, place: LinkPlace, link: FederationLink) -> None:
         await link.stop(is_removed=self._definition(place) != link.definition)
+        link_removed(self._events, link.status)

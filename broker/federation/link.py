@@ -1,10 +1,11 @@
 """One federation link: a connection to the vhost here, one to the upstream, and messages between.
 
-    connect to this node ─► connect to the upstream ─► what the kind of link does (`Mover`), until
+    connect to the upstream ─► connect to this node ─► what the kind of link does (`Mover`), until
         a connection or a channel is closed
 
 After a failure the link says why (status.py), closes both connections, and begins again after its
-pause. The order is that of RabbitMQ's links (`rabbit_federation_link_util`).
+pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would
+have this node's log tell of a connection with each attempt while the upstream cannot be reached.
 """
 
 import asyncio
@@ -20,9 +21,11 @@ import msgspec
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.clock import Clock
+from leveret.broker.events.events import Events
 from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.link_events import link_changed
 from leveret.broker.federation.status import ERROR, QUEUE, RUNNING, STARTING, LinkStatus
-from leveret.broker.transfers.attempts import Connect, close_all, connect_to_any, keep_trying
+from leveret.broker.transfers.attempts import Attempts, Connect, close_all, connect_to_any
 from leveret.broker.transfers.transfer import Transfer
 
 REMOVE_SECONDS_MAX: Final = 10.0
@@ -77,17 +80,26 @@ class Link:
     """See the module. It runs from `start` to `stop`."""
 
     def __init__(
-        self, definition: LinkDefinition, connect: ConnectFrom, clock: Clock, mover: Mover
+        self,
+        definition: LinkDefinition,
+        connect: ConnectFrom,
+        clock: Clock,
+        mover: Mover,
+        events: Events,
     ) -> None:
         self.definition = definition
         self._connect = connect
         self._clock = clock
         self._mover = mover
+        delay_s = definition.upstream.reconnect_delay_s
+        self._attempts = Attempts(self, logger, delay_s, clock)
+        self._events = events
         self._task: asyncio.Task[bool] | None = None
         self._is_removed = False
-        self._transfer: Transfer | None = None
+        # While it runs: how messages move, and its connection to this node.
+        self._moving: tuple[Transfer, str] | None = None
         self._state, self._error, self._since_s = STARTING, "", clock.wall_time_s()
-        self._uri = ""
+        self._uri = without_credentials(definition.upstream.uris[0])
 
     def __str__(self) -> str:
         return str(self.definition.place)
@@ -110,21 +122,22 @@ class Link:
             uri=self._uri, error=self._error,
             consumer_tag=self.definition.upstream.consumer_tag if kind == QUEUE else "",
         )  # fmt: skip
-        if self._transfer is None:
+        if self._moving is None:
             return status
+        transfer, local_connection = self._moving
         return msgspec.structs.replace(
-            status, local_connection=self.connection_name, forwarded=self._transfer.forwarded
+            status, local_connection=local_connection, forwarded=transfer.forwarded
         )
 
     def _report(self, state: str, error: str = "") -> None:
         self._state, self._error, self._since_s = state, error, self._clock.wall_time_s()
+        link_changed(self._events, self.status)
 
     # Running
 
     def start(self) -> None:
         """Begin."""
-        delay_s = self.definition.upstream.reconnect_delay_s
-        trying = keep_trying(self, logger, delay_s, self._attempt, partial(self._report, ERROR))
+        trying = self._attempts.run(self._attempt, partial(self._report, ERROR))
         self._task = asyncio.get_running_loop().create_task(trying)
 
     async def stop(self, is_removed: bool) -> None:
@@ -146,7 +159,7 @@ class Link:
             ends = await self._open(opened)
             await self._move(ends)
         finally:
-            self._transfer = None
+            self._moving = None
             await close_all(opened)
         return False
 
@@ -157,25 +170,26 @@ class Link:
             self._uri = without_credentials(uri)
             return await self._connect(uri, name, place.vhost)
 
-        local_uri = "amqp:///" + quote(place.vhost, safe="")
-        here = await self._connect(local_uri, name, place.vhost)
-        opened.append(here)
         uris = self.definition.upstream.uris
         connecting: Connect = connect
         uri, upstream = await connect_to_any(connecting, "upstream", uris, name, opened)
+        local_uri = "amqp:///" + quote(place.vhost, safe="")
+        here = await self._connect(local_uri, name, place.vhost)
+        opened.append(here)
         return LinkEnds(here, upstream, uri, partial(self._connect, uri, name, place.vhost))
 
     async def _move(self, ends: LinkEnds) -> None:
         try:
-            await self._mover.move(ends, self._is_running)
+            await self._mover.move(ends, partial(self._is_running, ends.here.name))
         except asyncio.CancelledError:
             if self._is_removed:
                 await self._remove(ends)
             raise
 
-    def _is_running(self, transfer: Transfer) -> None:
-        self._transfer = transfer
+    def _is_running(self, local_connection: str, transfer: Transfer) -> None:
+        self._moving = transfer, local_connection
         self._report(RUNNING)
+        self._attempts.succeeded()
         logger.info("%s runs: messages come from %s", self, self._uri)
 
     async def _remove(self, ends: LinkEnds) -> None:

@@ -6,6 +6,7 @@ A link runs on the node where its queue lives; that of a mirrored queue, where i
 from collections.abc import Iterable, Mapping, Sequence
 
 from leveret.broker.clock import Clock
+from leveret.broker.events.events import Events
 from leveret.broker.federation.link import ConnectFrom, Link
 from leveret.broker.federation.link_definition import LinkDefinition
 from leveret.broker.federation.link_kind import Federated
@@ -24,11 +25,16 @@ class QueueLinks:
     kind = QUEUE
 
     def __init__(
-        self, vhosts: Mapping[str, VirtualHost], connect: ConnectFrom, clock: Clock
+        self,
+        vhosts: Mapping[str, VirtualHost],
+        connect: ConnectFrom,
+        clock: Clock,
+        events: Events,
     ) -> None:
         self._vhosts = vhosts
         self._connect = connect
         self._clock = clock
+        self._events = events
 
     def federated(self) -> Iterable[tuple[str, str]]:
         """See `LinkKind.federated`."""
@@ -61,4 +67,4 @@ class QueueLinks:
         queue = self._queue(definition.place.vhost, definition.place.name)
         assert queue is not None, "a link is made for a queue that is there"
         mover = QueueMover(definition, queue, self._clock)
-        return Link(definition, self._connect, self._clock, mover)
+        return Link(definition, self._connect, self._clock, mover, self._events)

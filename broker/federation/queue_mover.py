@@ -21,6 +21,7 @@ from leveret.broker.client.channel import ClientChannel, Returned
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed
 from leveret.broker.clock import Clock
+from leveret.broker.federation.left_messages import LeftMessages
 from leveret.broker.federation.link import LinkEnds
 from leveret.broker.federation.link_definition import LinkDefinition
 from leveret.broker.federation.queue_consumer import QueueConsumer
@@ -136,13 +137,11 @@ class QueueMover:
             why = f"{message.reply_code}, {text(message.reply_text)}"
             give(broken, f"queue '{name}' takes no messages, it was deleted or is down: {why}")
 
+        LeftMessages(self._place, upstream.ack_mode).of(transfer)
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
         publishing.on_returned = returned
         consuming.on_cancelled = lambda _: give(broken, CANCELLED)
-        transfer.on_unpublishable = lambda why: give(
-            broken, f"a message cannot be published to queue '{name}': {why}"
-        )
         return transfer
 
 

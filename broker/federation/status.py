@@ -16,9 +16,9 @@ class LinkStatus(msgspec.Struct, frozen=True):
 
     kind: `exchange` or `queue`. name: of the federated exchange or queue. upstream: the name of the
     upstream. upstream_name: of the exchange or queue there. since_s: seconds since the epoch, of
-    the last change. uri: the one in use or last tried, without user and password. error: why it
-    does not run. local_connection: the name of its connection to this node; empty unless it runs.
-    consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it runs.
+    the last change. uri: the one in use, or last or next tried, without user and password. error:
+    why it does not run. local_connection: the name of its connection to this node; empty unless it
+    runs. consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it runs.
     """
 
     link_id: str
@@ -29,7 +29,7 @@ class LinkStatus(msgspec.Struct, frozen=True):
     upstream_name: str
     state: str
     since_s: float
-    uri: str = ""
+    uri: str
     error: str = ""
     local_connection: str = ""
     consumer_tag: str = ""

@@ -8,7 +8,7 @@ as a socket would. An end whose protocol reads no more lets the other's writes w
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 HIGH_BYTES: Final = 64 * 1024
 LOW_BYTES: Final = 16 * 1024
@@ -16,11 +16,18 @@ READ_BYTES: Final = 256 * 1024
 """What a protocol is given at a time, as from a socket: it has a turn of the event loop for it."""
 
 
-class InMemoryTransport(asyncio.Transport):
-    """One end. other: the other one. name: what stands for its address."""
+class End(NamedTuple):
+    """What stands for the address and the port of an end."""
 
-    def __init__(self, protocol: asyncio.Protocol, name: str, other_name: str) -> None:
-        super().__init__({"peername": (other_name, 0), "sockname": (name, 0)})
+    host: str
+    port: int
+
+
+class InMemoryTransport(asyncio.Transport):
+    """One end. other: the other one. own, peer: what stands for their addresses."""
+
+    def __init__(self, protocol: asyncio.Protocol, own: End, peer: End) -> None:
+        super().__init__({"peername": peer, "sockname": own})
         self.other: InMemoryTransport
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
@@ -143,11 +150,11 @@ class InMemoryTransport(asyncio.Transport):
 
 
 def connect_in_memory(
-    client: asyncio.Protocol, server: asyncio.Protocol, client_name: str, server_name: str
+    client: asyncio.Protocol, server: asyncio.Protocol, client_end: End, server_end: End
 ) -> None:
     """Connect two protocols with each other: the server first, as if it had accepted."""
-    one = InMemoryTransport(client, client_name, server_name)
-    other = InMemoryTransport(server, server_name, client_name)
+    one = InMemoryTransport(client, client_end, server_end)
+    other = InMemoryTransport(server, server_end, client_end)
     one.other, other.other = other, one
     server.connection_made(other)
     client.connection_made(one)

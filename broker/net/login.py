@@ -86,10 +86,14 @@ class LoginConnection(Protocol):
 class Login:
     """The handshake of one connection; discarded once it is complete.
 
-    known_user: who is known to be the user, whatever the client sends: the node itself.
+    known_user: who is known to be the user, whatever the client sends: the node itself. is_limited:
+    frames have a limit. Those of a client in memory need none, and headers that links have added to
+    a message may make it longer than a client's frame.
     """
 
-    __slots__ = ("_challenge", "_connection", "_header", "_step", "_user", "known_user")
+    __slots__ = (
+        "_challenge", "_connection", "_header", "_step", "_user", "is_limited", "known_user",
+    )  # fmt: skip
 
     def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
@@ -97,6 +101,7 @@ class Login:
         self._header = b""
         self._user: Identity | None = None
         self.known_user: Identity | None = None
+        self.is_limited = True
         self._challenge: ChallengeResponse | None = None
 
     @property
@@ -253,7 +258,8 @@ class Login:
 
     def _offered_tuning(self) -> Tuning:
         config = self._connection.services.config
-        return Tuning(config.channel_max, config.frame_max_bytes, config.heartbeat_s)
+        frame_bytes_max = config.frame_max_bytes if self.is_limited else 0
+        return Tuning(config.channel_max, frame_bytes_max, config.heartbeat_s)
 
     def _handle_tune_ok(self, method: commands.Connection.TuneOk) -> None:
         chosen = Tuning(method.channel_max, method.frame_max, method.heartbeat)

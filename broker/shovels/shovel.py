@@ -1,6 +1,6 @@
 """One shovel: two connections, a transfer between them, and another attempt whenever one fails.
 
-    connect to the source ─► connect to the destination ─► declare what is missing there
+    connect to both ends ─► declare what is missing at the destination, then at the source
         ─► consume ─► messages move (transfer.py) until a connection or channel is closed, or the
            source cancels the consumer, or so many messages are moved as were asked for
 
@@ -48,18 +48,18 @@ from leveret.broker.shovels.status import (
     ShovelStatus,
 )
 from leveret.broker.transfers.attempts import (
+    Attempts,
     Connect,
     TransferFailed,
     close_all,
-    connect_to_any,
-    keep_trying,
+    connect_to_all,
 )
 from leveret.broker.transfers.one_vhost import are_one_vhost
 from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Transfer
 
 MOVED_ALL: Final = "it has moved all that it was to move"
-
+SOURCE, DESTINATION = "source", "destination"
 LOOK_SECONDS: Final = 1.0
 """How often a queue with a threshold is looked at."""
 
@@ -96,6 +96,7 @@ class Shovel:
         self._cluster_name = cluster_name
         self._events = events
         self._moved_all = moved_all
+        self._attempts = Attempts(self, logger, definition.reconnect_delay_s, clock)
         self._task: asyncio.Task[None] | None = None
         # The threshold's start was passed, and its stop was not: a failure does not change that.
         self._is_started = False
@@ -148,8 +149,7 @@ class Shovel:
             await asyncio.wait((task,))
 
     async def _run(self) -> None:
-        delay_s = self.definition.reconnect_delay_s
-        if await keep_trying(self, logger, delay_s, self._attempt_when_due, self._failed):
+        if await self._attempts.run(self._attempt_when_due, self._failed):
             logger.info("%s has moved all that it was to move", self)
             self._report(TERMINATED, MOVED_ALL)
             self._moved_all(self)
@@ -198,13 +198,11 @@ class Shovel:
         """
         opened: list[ClientConnection] = []
         try:
-            definition, connect, name = self.definition, self._connect, f"Shovel {self.name}"
-            source_uri, source = await connect_to_any(
-                connect, "source", definition.source.uris, name, opened
-            )
-            destination_uri, destination = await connect_to_any(
-                connect, "destination", definition.destination.uris, name, opened
-            )
+            definition = self.definition
+            uris = {SOURCE: definition.source.uris, DESTINATION: definition.destination.uris}
+            ends = await connect_to_all(self._connect, uris, f"Shovel {self.name}", opened)
+            source_uri, source = ends[SOURCE]
+            destination_uri, destination = ends[DESTINATION]
             return await self._move(
                 without_credentials(source_uri), source,
                 without_credentials(destination_uri), destination,
@@ -258,13 +256,14 @@ class Shovel:
         tag = await consume(consuming, queue, definition, transfer.take)
         self._moving, self._uris = (transfer, destination), uris
         self._report(RUNNING)
+        self._attempts.succeeded()
         logger.info("%s moves messages from %s to %s", self, *uris)
         stopping = loop.create_task(self._wait_to_stop())
         try:
             problem = await first_end(
                 (ended, stopping),
                 broken,
-                {"source": (source, consuming), "destination": (destination, publishing)},
+                {SOURCE: (source, consuming), DESTINATION: (destination, publishing)},
             )
         finally:
             stopping.cancel()

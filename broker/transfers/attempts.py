@@ -1,17 +1,23 @@
 """Attempts to connect to servers and move messages, one after the other until one is not needed.
 
-After each failure the reason is logged and told, and the next attempt begins after a pause. So a
-server that is gone is found again when it is back.
+After each failure the reason is told, and the next attempt begins after a pause. So a server that
+is gone is found again when it is back. The log has a reason when it is a new one, and then only
+from time to time: a hundred shovels whose server is gone would fill it otherwise.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
-from leveret.broker.amqp.uri import without_credentials
+from leveret.broker.amqp.uri import UriError, parse_uri, without_credentials
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
+from leveret.broker.clock import Clock
+
+REPEATED_MS: Final = 600_000
+"""How often the log has a reason that stays the same."""
 
 Connect = Callable[[str, str], Awaitable[ClientConnection]]
 """Connects to the server of a URI, under a name. Raises ConnectionFailed."""
@@ -21,34 +27,87 @@ class TransferFailed(Exception):
     """An attempt has failed; the text says why."""
 
 
-async def keep_trying(
-    what: object,
-    logger: logging.Logger,
-    delay_s: float,
-    attempt: Callable[[], Awaitable[bool]],
-    failed: Callable[[str], object],
-) -> bool:
-    """Attempt until an attempt returns True; one that returns False is followed by the next.
+class Attempts:
+    """See the module.
 
-    what: is attempted, for the log. delay_s: the pause after a failure; 0 for no other attempt, and
-    then False is returned. failed: called with the reason of each failure.
+    what: is attempted, for the log. delay_s: the pause after a failure; 0 for no other attempt.
     """
-    again = f"starts again in {delay_s:g} s" if delay_s else "is not started again"
-    while True:
-        try:
-            if await attempt():
-                return True
-            continue
-        except (ConnectionFailed, ConnectionClosed, ChannelClosed, TransferFailed) as error:
-            reason = str(error)
-        except Exception as error:
-            logger.exception("%s has failed, by a fault of this node", what)
-            reason = f"a fault of this node: {error!r}"
-        logger.warning("%s has stopped, and %s: %s", what, again, reason)
-        failed(reason)
-        if not delay_s:
-            return False
-        await asyncio.sleep(delay_s)
+
+    def __init__(self, what: object, logger: logging.Logger, delay_s: float, clock: Clock) -> None:
+        self._what = what
+        self._logger = logger
+        self._delay_s = delay_s
+        self._clock = clock
+        self._reason = ""
+        self._logged_ms = 0
+        self._unlogged = 0
+
+    async def run(
+        self, attempt: Callable[[], Awaitable[bool]], failed: Callable[[str], object]
+    ) -> bool:
+        """Attempt until an attempt returns True; one that returns False is followed by the next.
+
+        failed: called with the reason of each failure. Returns False if an attempt has failed, and
+        there is to be no other.
+        """
+        while True:
+            try:
+                if await attempt():
+                    return True
+                continue
+            except (ConnectionFailed, ConnectionClosed, ChannelClosed, TransferFailed) as error:
+                reason = str(error)
+            except Exception as error:
+                self._logger.exception("%s has failed, by a fault of this node", self._what)
+                reason = f"a fault of this node: {error!r}"
+            self._log(reason)
+            failed(reason)
+            if not self._delay_s:
+                return False
+            await asyncio.sleep(self._delay_s)
+
+    def succeeded(self) -> None:
+        """Messages move: the next failure is a new one, whatever its reason."""
+        self._reason = ""
+
+    def _log(self, reason: str) -> None:
+        delay_s, now_ms = self._delay_s, self._clock.now_ms()
+        if reason != self._reason:
+            again = f"starts again in {delay_s:g} s" if delay_s else "is not started again"
+            self._logger.warning("%s has stopped, and %s: %s", self._what, again, reason)
+        elif now_ms - self._logged_ms >= REPEATED_MS:
+            self._logger.warning(
+                "%s has stopped %d times more, for the same reason: %s",
+                self._what, self._unlogged + 1, reason,
+            )  # fmt: skip
+        else:
+            self._unlogged += 1
+            return
+        self._reason, self._logged_ms, self._unlogged = reason, now_ms, 0
+
+
+async def connect_to_all(
+    connect: Connect,
+    ends: Mapping[str, Sequence[str]],
+    name: str,
+    opened: list[ClientConnection],
+) -> dict[str, tuple[str, ClientConnection]]:
+    """Connect to both ends of a transfer; to each a URI of it, and the connection.
+
+    ends: URIs by what they are. name: of the connections, for the servers' operators. opened: the
+    connections are added to them. An end that is this node itself comes last: its log and events
+    would tell of a connection that is closed at once, with each attempt while the other end cannot
+    be reached. Raises TransferFailed.
+    """
+    order = sorted(ends, key=lambda what: all(map(_is_this_node, ends[what])))
+    return {what: await connect_to_any(connect, what, ends[what], name, opened) for what in order}
+
+
+def _is_this_node(uri: str) -> bool:
+    try:
+        return parse_uri(uri).host is None
+    except UriError:
+        return False
 
 
 async def connect_to_any(
@@ -56,19 +115,20 @@ async def connect_to_any(
 ) -> tuple[str, ClientConnection]:
     """Connect to one of these, in any order: its URI, and the connection.
 
-    what: they are, for the reason. name: of the connection, for the server's operators. opened: the
-    connection is added to them. Raises TransferFailed.
+    what: they are, for the reason. See `connect_to_all` for the rest.
     """
-    problems = []
+    problems = {}
     for uri in random.sample(uris, len(uris)):
         try:
             connection = await connect(uri, name)
         except ConnectionFailed as error:
-            problems.append(f"{without_credentials(uri)}: {error}")
+            problems[uri] = f"{without_credentials(uri)}: {error}"
         else:
             opened.append(connection)
             return uri, connection
-    raise TransferFailed(f"failed to connect to {what}: {'; '.join(problems)}")
+    # In the order of the URIs, so that a reason stays the same while the problems do.
+    told = "; ".join(problems[uri] for uri in dict.fromkeys(uris))
+    raise TransferFailed(f"failed to connect to {what}: {told}")
 
 
 async def close_all(opened: Sequence[ClientConnection]) -> None:

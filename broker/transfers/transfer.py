@@ -21,8 +21,9 @@ so many are moved; what was delivered beyond goes back to its queue when the cha
 A message for a queue that is returned, since the queue is gone, is one that was not moved, though
 the destination confirms it. Which one it is a return does not say: nothing is settled any more.
 
-A message that cannot be published, since its properties do not fit into a frame of the destination,
-ends the publishing: what is before it is settled, and it stays where it is.
+A message that cannot be published, since its properties are damaged or do not fit into a frame of
+the destination, ends the publishing: what is before it is settled, and it stays where it is. Or it
+is left out, if so wanted, as one that was refused.
 
 A message may be dropped, if it is not to go on: it is acknowledged, and not published.
 
@@ -129,7 +130,7 @@ class Transfer:
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
     source's connection read, or not. call_later_ms: calls a function after so many milliseconds.
     forwarded: messages that were published. on_unpublishable: called with the reason why a message
-    cannot be published.
+    cannot be published. leaves_out: see the module.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class Transfer:
         self._is_halted = False
         self._is_publishing = True
         self.on_unpublishable: Callable[[str], object] = _nobody_asks
+        self.leaves_out = False
         self.forwarded = 0
 
     @property
@@ -209,8 +211,11 @@ class Transfer:
             self._leaves_some |= len(deliveries) > self._to_publish
             deliveries = deliveries[: self._to_publish]
             self._to_publish -= len(deliveries)
-        if not deliveries:
-            return
+        while deliveries:
+            deliveries = self._publish_some(deliveries)
+
+    def _publish_some(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Publish up to one that cannot be published; those that are to be published after it."""
         publish, unconfirmed = self._destination.publish, self._unconfirmed
         readdress = self._readdress
         exchange, routing_key, change = readdress.exchange, readdress.routing_key, readdress.change
@@ -236,25 +241,38 @@ class Transfer:
                     assert number not in unconfirmed, "TR2"
                     unconfirmed[number] = one.tag
         except ValueError as error:
-            deliveries = self._stop_publishing(deliveries, deliveries.index(one), str(error))
-        self.forwarded += len(deliveries) - dropped
-        if self._ack_mode == ON_PUBLISH and deliveries:
-            # All deliveries before the last are published or dropped, too: they are in order.
-            self._source.ack(deliveries[-1].tag, multiple=True)
-        if not waits:
-            self._moved(len(deliveries))
-        elif dropped:
-            self._moved(dropped)
+            count = deliveries.index(one)
+            self._published(deliveries[:count], dropped)
+            return self._leave(deliveries[count:], str(error))
+        self._published(deliveries, dropped)
+        return ()
 
-    def _stop_publishing(
-        self, deliveries: Sequence[Delivery], count: int, reason: str
-    ) -> Sequence[Delivery]:
-        """Publish nothing any more; the first so many of these deliveries, which were published."""
-        self._is_publishing = False
-        if self._to_publish is not None:
-            self._to_publish += len(deliveries) - count
+    def _published(self, deliveries: Sequence[Delivery], dropped: int) -> None:
+        """These deliveries were published, but for so many that were dropped."""
+        if not deliveries:
+            return
+        self.forwarded += len(deliveries) - dropped
+        if self._ack_mode == ON_CONFIRM:
+            if dropped:
+                self._moved(dropped)
+            return
+        if self._ack_mode == ON_PUBLISH:
+            self._acknowledge([one.tag for one in deliveries], is_up_to_last=True)
+        self._moved(len(deliveries))
+
+    def _leave(self, deliveries: Sequence[Delivery], reason: str) -> Sequence[Delivery]:
+        """The first of these cannot be published; those that are to be published after it."""
+        if self.leaves_out:
+            if self._ack_mode != NO_ACK:
+                self._refuse([deliveries[0].tag])
+            deliveries = deliveries[1:]
+        else:
+            self._is_publishing = False
+            if self._to_publish is not None:
+                self._to_publish += len(deliveries)
+            deliveries = ()
         self.on_unpublishable(reason)
-        return deliveries[:count]
+        return deliveries
 
     def confirmed(self, number: int, multiple: bool, is_ack: bool) -> None:
         """The destination has confirmed or refused a message, or all up to it."""
@@ -266,13 +284,17 @@ class Transfer:
         if not is_ack:
             self._refuse(tags)
             return
-        if multiple and not self._refused and not self._leaves_some:
+        self._acknowledge(tags, multiple)
+        self._moved(len(tags))
+
+    def _acknowledge(self, tags: list[int], is_up_to_last: bool) -> None:
+        """Acknowledge deliveries. is_up_to_last: none before the last one is on its way."""
+        if is_up_to_last and not self._refused and not self._leaves_some:
             # Nothing before is left, so all deliveries up to this one are acknowledged.
             self._source.ack(tags[-1], multiple=True)
         else:
             for tag in tags:
                 self._source.ack(tag, multiple=False)
-        self._moved(len(tags))
 
     def give_back_waiting(self) -> None:
         """Messages that wait for the destination go back to their queue.

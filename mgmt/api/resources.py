@@ -10,6 +10,7 @@ from leveret.mgmt.api import (
     definitions,
     discarded,
     exchanges,
+    federation,
     health,
     mirrors,
     overview,
@@ -17,7 +18,6 @@ from leveret.mgmt.api import (
     plan,
     queues,
     retrying,
-    schema_replication,
     shovels,
     traces,
     users,
@@ -28,6 +28,6 @@ from leveret.mgmt.api.description import served
 
 RESOURCES = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    health, mirrors, overview, parameters, plan, queues, retrying, schema_replication, shovels,
-    traces, users, served, vhosts, workbench,
+    federation, health, mirrors, overview, parameters, plan, queues, retrying, shovels, traces,
+    users, served, vhosts, workbench,
 )  # fmt: skip

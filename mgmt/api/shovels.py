@@ -7,7 +7,6 @@ Static shovels have no vhost, so only administrators see them, and nobody restar
 itself, as in RabbitMQ.
 """
 
-from datetime import datetime
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
@@ -16,6 +15,7 @@ from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
 from leveret.broker.shovels.shovel_events import way_of
 from leveret.broker.shovels.shovels import COMPONENT
 from leveret.broker.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
+from leveret.broker.transfers.local_time import local_time
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing
@@ -24,11 +24,10 @@ from leveret.mgmt.api.routes import Answerer, NoContent, route
 
 
 def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
-    at = datetime.fromtimestamp(status.since_s)
     progress = status.progress
     view: dict[str, Any] = {
         "node": node,
-        "timestamp": f"{at:%Y-%m-%d} {at.hour}:{at:%M:%S}",
+        "timestamp": local_time(status.since_s),
         "name": text(status.name),
         **({} if status.vhost is None else {"vhost": text(status.vhost)}),
         "type": DYNAMIC if status.vhost is not None else STATIC,

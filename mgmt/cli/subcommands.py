@@ -13,7 +13,7 @@ SUBCOMMANDS = {
     "journey": "leveret.analytics.journey_command",
     "perf": "leveret.mgmt.tools.perf.perf_command",
     "replay": "leveret.mgmt.tools.replay.replay_command",
-    "report": "leveret.analytics.report",
+    "report": "leveret.analytics.report_command",
 }
 """Their names, and the modules whose `main` takes their arguments."""
 

@@ -108,16 +108,10 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 
 
 class Definitions:
-    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's.
+    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's."""
 
-    version: of the RabbitMQ that has exported it, or of the one that Leveret names; may be empty.
-    """
-
-    def __init__(
-        self, lists: dict[str, list[Item]], vhost: str | None = None, version: str = ""
-    ) -> None:
+    def __init__(self, lists: dict[str, list[Item]], vhost: str | None = None) -> None:
         self.vhost = vhost
-        self.version = version
         self._lists = lists
 
     def kinds(self) -> tuple[str, ...]:
@@ -158,15 +152,14 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
         problems: list[Problem] = []
         for kind in kinds_of(vhost):
             lists[kind] = await _items(kind, content.get(kind), vhost, problems, give_way)
-        version = _version(content)
-        if _is_before_3_6(version):
+        if _is_before_3_6(content):
             for user in lists.get("users", ()):
                 user.setdefault("hashing_algorithm", MD5)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DefinitionsError(NOT_JSON) from None
     if problems:
         raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
-    return Definitions(lists, vhost, version)
+    return Definitions(lists, vhost)
 
 
 async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
@@ -208,15 +201,11 @@ async def _items(
     return items
 
 
-def _version(content: dict[str, msgspec.Raw]) -> str:
+def _is_before_3_6(content: dict[str, msgspec.Raw]) -> bool:
+    """Whether RabbitMQ before 3.6 exported this, which hashed passwords with MD5."""
     raw = content.get("rabbitmq_version", content.get("rabbit_version"))
     version = None if raw is None else msgspec.json.decode(raw)
-    return version if isinstance(version, str) else ""
-
-
-def _is_before_3_6(version: str) -> bool:
-    """Whether RabbitMQ before 3.6 exported this, which hashed passwords with MD5."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
+    numbers = re.match(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
     return numbers is not None and (int(numbers[1]), int(numbers[2])) < (3, 6)
 
 

@@ -132,6 +132,7 @@ BUILD_INFO = Family("build_info", UNTYPED, "RabbitMQ & Erlang/OTP version info")
 IDENTITY_INFO = Family("identity_info", UNTYPED, "RabbitMQ node & cluster identity info")
 SHOVELS_DYNAMIC = Family("shovel_dynamic", GAUGE, "Number of dynamic shovels")
 SHOVELS_STATIC = Family("shovel_static", GAUGE, "Number of static shovels")
+FEDERATION_LINKS = Family("federation_links", GAUGE, "Number of federation links")
 
 # Queues
 
@@ -343,19 +344,6 @@ LOOP = (
         event_loop_waits_total="Turns of the event loop that waited more than 20 ms",
     ),
     *_gauges(event_loop_longest_turn_seconds="Longest turn of the event loop since the start"),
-)
-STANDBY = Family("schema_replication_state", GAUGE, "1 for the state of schema replication")
-SYNCS = Family(
-    "schema_replication_syncs_total", COUNTER, "Comparisons with the upstream, by their results"
-)
-SYNCED = (
-    *_counters(schema_replication_changes_total="Objects added, changed and deleted by syncs"),
-    *_gauges(
-        schema_replication_last_sync_seconds="Duration of the last sync",
-        schema_replication_last_complete_timestamp_seconds="When a sync was last complete",
-        schema_replication_kept="Objects that the upstream lacks and that are in use here",
-        schema_replication_problems="Objects of the upstream that cannot be declared here",
-    ),
 )
 AGES = _gauges(
     queue_oldest_ready_age_seconds="Age of the oldest ready message of a queue",

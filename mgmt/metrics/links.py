@@ -1,6 +1,7 @@
-"""The metrics of shovels: how many of those that run on this node are in which state.
+"""The metrics of shovels and federation links: how many of this node are in which state.
 
-Names and labels are those of RabbitMQ's plugin rabbitmq_shovel_prometheus.
+Names and labels are those of RabbitMQ's plugins rabbitmq_shovel_prometheus and
+rabbitmq_federation_prometheus.
 """
 
 from collections import Counter
@@ -13,13 +14,15 @@ from leveret.mgmt.metrics.text import Exposition, render_labels
 
 
 def add_links(page: Exposition, broker: Broker) -> None:
-    """Add the numbers of shovels."""
+    """Add the numbers of shovels and of federation links."""
     dynamic: Counter[str] = Counter()
     static: Counter[str] = Counter()
     for one in broker.shovels.statuses:
         (static if one.vhost is None else dynamic)[_status(one.state)] += 1
     _add(page, names.SHOVELS_DYNAMIC, dynamic)
     _add(page, names.SHOVELS_STATIC, static)
+    links = Counter(one.state for one in broker.federation.statuses)
+    _add(page, names.FEDERATION_LINKS, links)
 
 
 def _status(state: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from leveret.analytics.session import start_session
+from leveret.analytics.job.session import start_session
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.running import analyze_quickly
 

@@ -2,10 +2,10 @@
 
 import io
 
-from leveret.analytics.duckdb_engine import DuckDBEngine
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.progress import Progress
-from leveret.analytics.spark_engine import SparkEngine
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.job.job import Options, analyze
+from leveret.analytics.job.progress import Progress
+from leveret.analytics.job.spark_engine import SparkEngine
 
 
 def run(engine, options):

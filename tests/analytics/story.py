@@ -1,6 +1,6 @@
 """Aggregates of an afternoon in which a consumer stops acknowledging, with many other problems."""
 
-from leveret.analytics.aggregates import (
+from leveret.analytics.report.aggregates import (
     MINUTE_US,
     Aggregates,
     Anomaly,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from leveret.analytics.tables import TABLES
+from leveret.analytics.tables.tables import TABLES
 
 
 class Row(dict):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from leveret.analytics.anomalies import ANOMALIES
-from leveret.analytics.duckdb_engine import DuckDBEngine
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.tables.anomalies import ANOMALIES
 from tests.analytics.logs import MINUTE_US, START_US
 
 WEEK_US = 7 * 24 * 60 * MINUTE_US

@@ -6,9 +6,9 @@ through Hadoop only and maps to a directory.
 
 import pytest
 
-from leveret.analytics.follow import follow
-from leveret.analytics.job import Options
-from leveret.analytics.trace_files import Window
+from leveret.analytics.job.follow import follow
+from leveret.analytics.job.job import Options
+from leveret.analytics.traces.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_with_spark
 from tests.analytics.tables import read_rows

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from leveret.analytics import record_files
 from leveret.analytics.analyze import main
-from leveret.analytics.duckdb_engine import DuckDBEngine
-from leveret.analytics.engine import MissingTablesError
-from leveret.analytics.record_files import RecordFiles
-from leveret.analytics.report import main as report
-from leveret.analytics.tables import SUMMARY
-from leveret.analytics.trace_files import EVERYTHING, TraceFile
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.report_command import main as report
+from leveret.analytics.tables.engine import MissingTablesError
+from leveret.analytics.tables.tables import SUMMARY
+from leveret.analytics.traces import record_files
+from leveret.analytics.traces.record_files import RecordFiles
+from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile
 from tests.analytics.logs import START_US, event, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows

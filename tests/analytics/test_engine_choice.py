@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
-from leveret.analytics import analyze, engines, log_size, report
-from leveret.analytics.engines import Choice, choose
-from leveret.analytics.local_files import list_local_files
-from leveret.analytics.trace_files import EVERYTHING
+from leveret.analytics import analyze, report_command
+from leveret.analytics.job import engines
+from leveret.analytics.job.engines import Choice, choose
+from leveret.analytics.traces import log_size
+from leveret.analytics.traces.local_files import list_local_files
+from leveret.analytics.traces.trace_files import EVERYTHING
 from tests.analytics.logs import START_US, event, header, lines, write_log
 from tests.patience import PATIENCE_SECONDS
 
@@ -83,7 +85,7 @@ def test_a_missing_duckdb_is_named_with_what_to_install(trace, missing, tmp_path
     assert "needs the package duckdb, which is not installed" in said
     assert "pip install '.[analytics]'" in said
     assert "--engine spark" in said
-    assert report.main([str(tmp_path)]) == 2
+    assert report_command.main([str(tmp_path)]) == 2
     assert "needs the package duckdb" in capsys.readouterr().err
 
 

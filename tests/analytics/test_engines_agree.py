@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from leveret.analytics.tables import TABLES
+from leveret.analytics.tables.tables import TABLES
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, SECOND_US, START_US, event, header, write_log
 from tests.analytics.running import analyze_quickly, analyze_with_spark

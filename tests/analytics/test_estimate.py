@@ -4,13 +4,13 @@ import io
 
 import pytest
 
-from leveret.analytics import record_files
-from leveret.analytics.costs import COSTS
-from leveret.analytics.duckdb_engine import DuckDBEngine
-from leveret.analytics.estimate import TRUST_SECONDS, Cost, Estimate
-from leveret.analytics.progress import Progress, shown_seconds
-from leveret.analytics.tables import TABLES
-from leveret.analytics.trace_files import EVERYTHING
+from leveret.analytics.job.costs import COSTS
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.job.estimate import TRUST_SECONDS, Cost, Estimate
+from leveret.analytics.job.progress import Progress, shown_seconds
+from leveret.analytics.tables.tables import TABLES
+from leveret.analytics.traces import record_files
+from leveret.analytics.traces.trace_files import EVERYTHING
 from tests.analytics.logs import START_US, event, write_log
 
 COST = {"read": Cost(1.0, 2.0), "sum": Cost(3.0, 4.0)}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.analytics.aggregates import Aggregates, Deaths, Queue, Unroutable
-from leveret.analytics.findings import OF_ONE_KIND_MAX, Severity, findings
-from leveret.analytics.latency_findings import onset
+from leveret.analytics.report.aggregates import Aggregates, Deaths, Queue, Unroutable
+from leveret.analytics.report.findings import OF_ONE_KIND_MAX, Severity, findings
+from leveret.analytics.report.latency_findings import onset
 from tests.analytics.story import (
     MINUTES,
     ORDERS,

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from leveret.analytics.follow import STATE, follow
-from leveret.analytics.job import Options
-from leveret.analytics.trace_files import Window
+from leveret.analytics.job.follow import STATE, follow
+from leveret.analytics.job.job import Options
+from leveret.analytics.traces.trace_files import Window
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 from tests.analytics.tables import everything, read_rows, without_directories

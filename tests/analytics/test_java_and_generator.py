@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from leveret.analytics import java
 from leveret.analytics.analyze import main
 from leveret.analytics.generate import Load, generate
-from leveret.analytics.java import JavaMissingError, find_java
-from leveret.analytics.trace_files import read_moment
+from leveret.analytics.job import java
+from leveret.analytics.job.java import JavaMissingError, find_java
+from leveret.analytics.traces.trace_files import read_moment
 from leveret.broker.tracing import record
 
 
@@ -69,7 +69,7 @@ def test_a_time_that_is_none_is_refused(capsys):
 
 @pytest.mark.timeout(240)
 def test_spark_starts_and_ends_without_a_word():
-    code = "from leveret.analytics.session import start_session\nstart_session('local[1]').stop()"
+    code = "from leveret.analytics.job import session\nsession.start_session('local[1]').stop()"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=230, check=False
     )

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.analytics import parsing
-from leveret.analytics.log_blocks import Block
-from leveret.analytics.parsing import parse_block
-from leveret.analytics.schema import FIELDS
+from leveret.analytics.traces import parsing
+from leveret.analytics.traces.log_blocks import Block
+from leveret.analytics.traces.parsing import parse_block
+from leveret.analytics.traces.schema import FIELDS
 from leveret.broker.tracing import record
 from tests.analytics.logs import START_US, event, header
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from leveret.analytics.rabbitmq_logs import records_of_json, records_of_text
+from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
 from leveret.broker.amqp.properties import Properties
 from leveret.broker.tracing.plugin_sink import FORMATS, GAPS, Event
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from leveret.analytics.journey_command import main as journey
-from leveret.analytics.tables import TABLES
+from leveret.analytics.tables.tables import TABLES
 from leveret.mgmt.tools.replay.replay_command import main as replay
 from tests.analytics import expected
 from tests.analytics.real_traffic import (

@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from leveret.analytics.collect import collect_views
-from leveret.analytics.duckdb_dialect import TYPES
-from leveret.analytics.duckdb_engine import DuckDBEngine
-from leveret.analytics.report import main
-from leveret.analytics.report_page import page
-from leveret.analytics.tables import TABLES
+from leveret.analytics.job.duckdb_dialect import TYPES
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.report.collect import collect_views
+from leveret.analytics.report.report_page import page
+from leveret.analytics.report_command import main
+from leveret.analytics.tables.tables import TABLES
 
 MINUTE_US = 60_000_000
 START_US = 1_772_373_600_000_000

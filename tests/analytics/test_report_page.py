@@ -3,10 +3,10 @@
 import re
 from html.parser import HTMLParser
 
-from leveret.analytics.aggregates import Aggregates, Deaths, Edge
-from leveret.analytics.charts import short_number, ticks
-from leveret.analytics.report_page import carried, page
-from leveret.analytics.topology_chart import EDGES_MAX, topology_chart
+from leveret.analytics.report.aggregates import Aggregates, Deaths, Edge
+from leveret.analytics.report.charts import short_number, ticks
+from leveret.analytics.report.report_page import carried, page
+from leveret.analytics.report.topology_chart import EDGES_MAX, topology_chart
 from tests.analytics.story import ORDERS, afternoon, empty, minute
 
 VOID = {"meta", "link", "br"}

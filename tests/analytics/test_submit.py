@@ -9,8 +9,8 @@ import pyspark
 import pytest
 
 import leveret.analytics.analyze
-from leveret.analytics.java import find_java
-from leveret.analytics.trace_files import Window
+from leveret.analytics.job.java import find_java
+from leveret.analytics.traces.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import everything

@@ -3,9 +3,9 @@
 import pytest
 
 from leveret.analytics.analyze import read_options
-from leveret.analytics.local_files import list_local_files
-from leveret.analytics.log_records import read_log
-from leveret.analytics.trace_files import Window
+from leveret.analytics.traces.local_files import list_local_files
+from leveret.analytics.traces.log_records import read_log
+from leveret.analytics.traces.trace_files import Window
 from tests.analytics.logs import MINUTE_US, START_US, event, header, partition, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows

@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -254,13 +254,14 @@ def rabbitmq_environment(
     port: int,
     settings: str,
     *,
+    plugins: Sequence[str] = (),
     is_traced: bool = False,
     choose_port: Callable[[int], int] = free_port,
 ) -> dict[str, str]:
     """Write the files of a node; return the environment of its process."""
     config = home / "rabbitmq.conf"
     config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n{settings}")
-    (home / "enabled_plugins").write_text(f"[{PLUGIN}].\n")
+    (home / "enabled_plugins").write_text(f"[{','.join((PLUGIN, *plugins))}].\n")
     if is_traced:
         (home / "advanced.config").write_text(RABBITMQ_TRACES)
     (home / "environment").touch()
@@ -289,13 +290,14 @@ def rabbitmq_environment(
 def rabbitmq(
     settings: str = "",
     *,
+    plugins: Sequence[str] = (),
     is_traced: bool = False,
     choose_port: Callable[[int], int] = free_port,
 ) -> Iterator[Broker]:
     """Run a private RabbitMQ with default settings and the given ones.
 
-    Its only plugin is the consistent hash exchange. is_traced: with the firehose on. choose_port:
-    chooses a port, when another one would be preferred.
+    plugins: those that it has beside the consistent hash exchange. is_traced: with the firehose on.
+    choose_port: chooses a port, when another one would be preferred.
     """
     program = find_rabbitmq()
     port, tls_port = (choose_port(PREFERRED_PORTS[name]) for name in ("rabbitmq", "rabbitmq-tls"))
@@ -305,8 +307,9 @@ def rabbitmq(
         home = Path(directory)
         shared = shared_settings(home, HOST, tls_port)
         environment = rabbitmq_environment(
-            home, port, shared + settings, is_traced=is_traced, choose_port=choose_port
-        )
+            home, port, shared + settings,
+            plugins=plugins, is_traced=is_traced, choose_port=choose_port,
+        )  # fmt: skip
         running = Broker("rabbitmq", port, 0, HOST, tls_port)
         try:
             with _running(running, [str(program)], ROOT, home, environment) as broker:

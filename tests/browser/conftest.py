@@ -42,6 +42,22 @@ def vhost(node):
 
 
 @pytest.fixture
+def add_user(node, vhost):
+    """Adds users with read permission in the virtual host, until the test ends."""
+    added = []
+
+    def add(name, tags):
+        node.put(f"users/{name}", {"password": "secret", "tags": tags})
+        node.put(f"permissions/{vhost}/{name}", {"configure": "", "write": "", "read": ".*"})
+        added.append(name)
+        return name
+
+    yield add
+    for name in added:
+        node.delete(f"users/{name}")
+
+
+@pytest.fixture
 def browser(node, driver):
     """A browser at the overview, logged in, with a desktop's window size."""
     driver.set_window_size(1280, 900)

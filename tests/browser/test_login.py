@@ -18,22 +18,6 @@ document.dispatchEvent(new Event("visibilitychange"));
 """
 
 
-@pytest.fixture
-def add_user(node, vhost):
-    """Adds users with read permission in the virtual host, until the test ends."""
-    added = []
-
-    def add(name, tags):
-        node.put(f"users/{name}", {"password": "secret", "tags": tags})
-        node.put(f"permissions/{vhost}/{name}", {"configure": "", "write": "", "read": ".*"})
-        added.append(name)
-        return name
-
-    yield add
-    for name in added:
-        node.delete(f"users/{name}")
-
-
 def navigation(browser):
     return [
         one.text for one in browser.driver.find_elements(By.CSS_SELECTOR, "#nav a, .tabs a")
@@ -95,9 +79,10 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
     ("tags", "admin"),
     [
         ("management", None),
-        ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags"]),
+        ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags",
+                         "Federation upstreams"]),
         ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
-                        "Feature flags", "Shovels", "Audit"]),
+                        "Feature flags", "Shovels", "Federation status", "Audit"]),
     ],
 )  # fmt: skip
 def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add_user, tags, admin):

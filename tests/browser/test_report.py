@@ -3,7 +3,7 @@
 import pytest
 from selenium.webdriver.common.by import By
 
-from leveret.analytics.report_page import page
+from leveret.analytics.report.report_page import page
 from tests.analytics.story import afternoon
 
 SCREEN, NARROW = (1280, 900), (420, 800)

@@ -14,6 +14,8 @@ PAGES = (
     ("Virtual host /", "admin", "vhosts", "/"), ("Policies", "admin", "policies"),
     ("Operator policies", "admin", "operator-policies"), ("Limits", "admin", "limits"),
     ("Feature flags", "admin", "features"), ("Shovels", "admin", "shovels"),
+    ("Federation status", "admin", "federation"),
+    ("Federation upstreams", "admin", "federation-upstreams"),
     ("Audit", "admin", "audit"),
 )  # fmt: skip
 

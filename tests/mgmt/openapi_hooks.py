@@ -48,7 +48,8 @@ DEFINITIONS = {
     ],
     "policies": [
         {"vhost": "described", "name": "known", "pattern": "^(q|x)", "apply-to": "all",
-         "definition": {"alternate-exchange": "amq.fanout", "max-length": 800}, "priority": 1},
+         "priority": 1, "definition": {"alternate-exchange": "amq.fanout", "max-length": 800,
+                                      "federation-upstream": "known"}},
     ],
     "queues": [
         {"vhost": vhost, "name": name, "durable": True, "arguments": arguments}

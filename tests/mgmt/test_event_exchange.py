@@ -1,5 +1,6 @@
 """The exchange amq.rabbitmq.event, with real clients. Headers are as RabbitMQ 3.10.8 sends them."""
 
+import re
 import time
 
 import pika
@@ -129,6 +130,30 @@ def test_why_a_shovel_does_not_run(node, channel):
     assert told["reason"].startswith("failed to connect to source: amqp://127.0.0.1:")
     assert "secret" not in told["reason"]
     node.delete("parameters/shovel/%2F/broken")
+
+
+def test_what_a_federation_link_does(node, channel):
+    heard = Heard(channel, "federation.#")
+    node.put("queues/%2F/federated", {"durable": True})
+    nowhere = f"amqp://127.0.0.1:{free_port()}"
+    value = {"uri": nowhere.replace("//", "//guest:secret@"), "reconnect-delay": 3600}
+    node.put("parameters/federation-upstream/%2F/up", {"value": value})
+    policy = {"pattern": "^federated$", "definition": {"federation-upstream": "up"}}
+    node.put("policies/%2F/federated", policy)
+    told = [without_time(heard.next("federation.link.status")) for _ in range(2)]
+    identity = {
+        "queue": "federated", "upstream_queue": "federated", "type": "queue", "vhost": "/",
+        "upstream": "up", "id": told[0]["id"], "consumer_tag": "federation-link-up",
+    }  # fmt: skip
+    for one in told:
+        assert re.fullmatch(r"\{\{\d+,\d+,\d+},\{\d+,\d+,\d+}}", one.pop("timestamp"))
+    starting, failed = told
+    assert starting == {**identity, "status": "starting", "uri": nowhere}
+    error = failed.pop("error")
+    assert error.startswith(f"failed to connect to upstream: {nowhere}: ")
+    assert failed == {**identity, "status": "error", "uri": nowhere}
+    node.delete("policies/%2F/federated")
+    assert without_time(heard.next("federation.link.removed")) == identity
 
 
 def test_events_go_on_after_the_broker_was_stopped_and_started(node):

@@ -177,3 +177,33 @@ def test_a_message_arrives_once_at_each_broker_of_a_circle(node, vhost, far, tmp
         assert [sorted(bodies) for bodies in found] == [wanted] * 3
     finally:
         third.stop()
+
+
+ODD_PLACES = [
+    "me", 5, None, {}, [], [1], ["far"], [[[]]], [None], [{}], [{"cluster-name": 1}],
+    [{"cluster-name": {"a": []}, "vhost": []}], [{"uri": "u", "redelivered": "no"}],
+    [{"visit-count": "no", "uri": 1}],
+]  # fmt: skip
+"""What a client may have put into the header `x-received-from`."""
+ODD_HEADERS = [
+    *({"x-received-from": one} for one in ODD_PLACES),
+    *({"x-received-from": 1, "x-invalid-headers": one} for one in ODD_PLACES),
+    # As long as a frame allows: with the header of a link it is longer.
+    {"long": "x" * 131_000},
+    {},
+]
+
+
+def test_odd_and_very_long_headers_stop_no_link_and_lose_no_message(
+    node, vhost, channel, far, there
+):
+    queue = bound_queue(channel, "k")
+    federate(node, vhost, at(far, vhost), max_hops=3)
+    far.wait_until(lambda: keys_at(far, vhost) == ["k"], "the link is there")
+    for number, headers in enumerate(ODD_HEADERS):
+        there.basic_publish("x", "k", b"%d" % number, pika.BasicProperties(headers=headers))
+    found = []
+    node.wait_until(
+        lambda: found.extend(take_all(channel, queue)) or len(found) >= len(ODD_HEADERS), "all come"
+    )
+    assert found == [b"%d" % number for number in range(len(ODD_HEADERS))]

@@ -8,6 +8,7 @@ import pika
 import pytest
 
 from tests.mgmt.served_node import ServedNode
+from tests.mgmt.test_federated_exchanges import ODD_HEADERS
 from tests.mgmt.test_shovels import publish, ready, take_all
 from tests.ports import free_port
 
@@ -47,6 +48,17 @@ class Place:
     def count(self, queue="q"):
         """How many messages are in a queue."""
         return ready(self.node, self.vhost, queue)
+
+    def ready(self, queue="q"):
+        """How many messages are in a queue and how many consumers it has, as AMQP says it."""
+        method = self.channel.queue_declare(queue, passive=True).method
+        return method.message_count, method.consumer_count
+
+    def queues(self):
+        """How queues were declared."""
+        keys = "name", "durable", "auto_delete", "arguments"
+        found = self.node.get(f"queues/{self.vhost}")
+        return [{key: one[key] for key in keys} for one in found]
 
     def consumers(self, queue="q"):
         """The priorities of a queue's consumers."""
@@ -388,6 +400,15 @@ def test_queues_of_exchange_links_are_not_federated(here, there):
     here.federate(there.uri, pattern="^q")
     here.wait_for_link("q2")
     assert [one["name"] for one in there.node.get(f"queues/{there.vhost}")] == ["q2"]
+
+
+def test_odd_and_very_long_headers_stop_no_link_and_lose_no_message(here, there):
+    for number, headers in enumerate(ODD_HEADERS):
+        there.publish([b"%d" % number], headers=headers)
+    here.federate(there.uri)
+    taker = Taker(here)
+    taker.wait_for_count(len(ODD_HEADERS))
+    assert taker.bodies == [b"%d" % number for number in range(len(ODD_HEADERS))]
 
 
 def test_an_exclusive_queue_gets_messages_too(here, there):

@@ -56,6 +56,7 @@ def described(tmp_path):
         **NAMES, "node": [served.name],
         "connection": [one["name"] for one in served.get("connections")],
         "channel": [one["name"] for one in served.get("channels")],
+        "id": [one["id"] for one in served.get("federation-links")],
     }  # fmt: skip
     yield served, {**environment, "OPENAPI_NAMES": json.dumps(names)}
     if client.is_open:

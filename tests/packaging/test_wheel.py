@@ -174,8 +174,8 @@ def test_the_wheel_holds_one_package_with_everything_in_it(wheel):
     assert {
         "leveret/py.typed",
         "leveret/mgmt/ui/index.html",
-        "leveret/analytics/log4j2.properties",
-        "leveret/analytics/report.css",
+        "leveret/analytics/job/log4j2.properties",
+        "leveret/analytics/report/report.css",
     } <= files
 
 

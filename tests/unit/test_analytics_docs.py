@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leveret.analytics.tables import describe_tables
+from leveret.analytics.tables.tables import describe_tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "analytics.md"
 

@@ -13,7 +13,11 @@ from leveret.broker.config.tls_settings import VERIFY_NONE, ClientTlsOptions
 def client_context(options: ClientTlsOptions) -> ssl.SSLContext:
     """Make the TLS context for connections to a server. Raises ValueError for invalid files."""
     try:
-        context = ssl.create_default_context(cafile=options.cacertfile)
+        if options.verify == VERIFY_NONE and options.cacertfile is None:
+            # Without the system's authorities, which take 30 ms and half a megabyte.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            context = ssl.create_default_context(cafile=options.cacertfile)
     except (OSError, ssl.SSLError) as error:
         raise ValueError(f"no authorities can be read from {options.cacertfile}: {error}") from None
     if options.verify == VERIFY_NONE:

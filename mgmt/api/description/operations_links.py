@@ -1,5 +1,6 @@
 """Operations on links to other brokers, with their schemas."""
 
+from leveret.broker.federation import status as links
 from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
 from leveret.broker.shovels.status import (
     BLOCKED,
@@ -9,7 +10,7 @@ from leveret.broker.shovels.status import (
     TERMINATED,
     WAITING,
 )
-from leveret.mgmt.api.description.operation import Operation, Tagged
+from leveret.mgmt.api.description.operation import Operation, Tagged, window
 from leveret.mgmt.api.description.schemas import (
     COUNT,
     NAME,
@@ -22,7 +23,7 @@ from leveret.mgmt.api.description.schemas import (
     ref,
 )
 
-_shovels = Tagged("shovels")
+_shovels, _federation = Tagged("shovels"), Tagged("federation")
 
 _LEFT = any_of(COUNT, one_of("unlimited"))
 
@@ -47,9 +48,27 @@ SCHEMAS: dict[str, Schema] = {
             "remaining_unacked": described(_LEFT, "Those of them that are to be published."),
         },
     ),
+    "FederationLink": record(
+        {
+            "node": NAME, "type": one_of(links.EXCHANGE, links.QUEUE), "vhost": NAME,
+            "upstream": NAME, "id": described(TEXT, "The same while what it connects is."),
+            "status": one_of(links.STARTING, links.RUNNING, links.ERROR),
+            "uri": described(TEXT, "The URI in use, without user and password."),
+            "timestamp": described(TEXT, "When its status changed, in local time."),
+        },
+        {
+            "exchange": NAME, "upstream_exchange": NAME, "queue": NAME, "upstream_queue": NAME,
+            "consumer_tag": described(TEXT, "Of the consumer of the upstream's queue."),
+            "error": described(TEXT, "Why it does not run. It starts again after its pause."),
+            "local_connection": described(TEXT, "Its connection to the vhost of its node."),
+            "local_channel": ref("Channel"),
+        },
+    ),
 }  # fmt: skip
 
 _SHOVEL = "/shovels/vhost/{vhost}/{name}"
+_LINKS = "/federation-links"
+_RATES = window("msg_rates")
 
 OPERATIONS: tuple[Operation, ...] = (
     _shovels.lists("/shovels", ref("Shovel")),
@@ -57,4 +76,11 @@ OPERATIONS: tuple[Operation, ...] = (
     _shovels.shows(_SHOVEL, ref("Shovel"), 404),
     _shovels.deletes(_SHOVEL, 404),
     _shovels.deletes(f"{_SHOVEL}/restart", 404),
+    _federation.lists(_LINKS, ref("FederationLink"), parameters=_RATES),
+    _federation.lists(f"{_LINKS}/{{vhost}}", ref("FederationLink"), 404, parameters=_RATES),
+    _federation.lists(f"{_LINKS}/state/down", ref("FederationLink"), parameters=_RATES),
+    _federation.lists(
+        f"{_LINKS}/{{vhost}}/state/down", ref("FederationLink"), 404, parameters=_RATES
+    ),
+    _federation.deletes(f"{_LINKS}/vhost/{{vhost}}/{{id}}/{{node}}/restart", 404),
 )

@@ -53,6 +53,12 @@ def table_lines(
         yield "\t".join(cell(value) for value in row)
 
 
+def padded_time(text: str) -> str:
+    """A time as lists of shovels and links show it, with two digits for the hour."""
+    date, _, time = text.partition(" ")
+    return f"{date} {time:0>8}"
+
+
 def cell(value: Any) -> str:
     """Format a value for a table."""
     if value is None:

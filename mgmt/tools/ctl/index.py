@@ -30,6 +30,7 @@ MODULES = {
         "list_network_interfaces", "listeners", "memory_breakdown", "observer",
         "resolve_hostname", "server_version", "tls_versions",
     ),
+    "federation": ("federation_status", "restart_federation_link"),
     "listing": (
         "list_bindings", "list_channels", "list_connections", "list_consumers",
         "list_exchanges", "list_queues", "list_unresponsive_queues",
@@ -51,11 +52,6 @@ MODULES = {
         "await_online_nodes", "await_online_quorum_plus_one",
         "await_online_synchronized_mirror", "await_startup", "force_reset", "post_upgrade",
         "reset", "shutdown", "start_app", "stop", "stop_app", "wait",
-    ),
-    "schema_replication": (
-        "accept_schema_replication", "clear_schema_replication", "disable_schema_replication",
-        "enable_schema_replication", "promote_warm_standby", "restart_schema_replication",
-        "schema_replication_status", "set_schema_replication_upstream_endpoints",
     ),
     "shovels": ("delete_shovel", "restart_shovel", "shovel_status"),
     "status": (

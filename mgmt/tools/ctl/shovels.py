@@ -5,6 +5,7 @@ from typing import Any
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, failure
+from leveret.mgmt.tools.ctl.formatters import padded_time
 
 SHOVELS = "Shovel plugin"
 COLUMNS = {
@@ -28,7 +29,8 @@ def shovel_status(ctl: Session) -> None:
 
 
 def _cell(shovel: dict[str, Any], field: str) -> str:
-    return str(shovel.get(field, ""))
+    value = str(shovel.get(field, ""))
+    return padded_time(value) if field == "timestamp" else value
 
 
 @command("restart_shovel", "[--vhost <vhost>] <name>", "Restarts a dynamic Shovel", SHOVELS)

@@ -18,7 +18,13 @@ from typing import Self
 import uvloop
 
 from leveret.analytics.formatting import listed, shown
-from leveret.analytics.trace_files import MomentError, TraceFile, Window, read_moment, trace_files
+from leveret.analytics.traces.trace_files import (
+    MomentError,
+    TraceFile,
+    Window,
+    read_moment,
+    trace_files,
+)
 from leveret.mgmt.tools.perf.address import read_address
 from leveret.mgmt.tools.perf.connection import Connection, PerfError, connect
 from leveret.mgmt.tools.perf.options import Options

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from leveret.analytics.log_blocks import Problem, read_blocks
-from leveret.analytics.trace_files import TraceFile, Window
+from leveret.analytics.traces.log_blocks import Problem, read_blocks
+from leveret.analytics.traces.trace_files import TraceFile, Window
 from leveret.broker.tracing import record
 from leveret.mgmt.tools.replay.ahead import read_ahead
 from leveret.mgmt.tools.replay.original import Original

@@ -18,6 +18,8 @@ const TABS = [
   {name: "limits", title: "Limits", isFor: everybody},
   {name: "features", title: "Feature flags", isFor: everybody},
   {name: "shovels", title: "Shovels", isFor: mayMonitor},
+  {name: "federation", title: "Federation status", isFor: mayMonitor},
+  {name: "federation-upstreams", title: "Federation upstreams", isFor: mayMakePolicies},
   {name: "traces", title: "Tracing", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
 ];

@@ -19,7 +19,7 @@ const KINDS = {
     appliesTo: ["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"],
     known: {...LIMITS, "dead-letter-exchange": "", "dead-letter-routing-key": "",
       "alternate-exchange": "", "queue-mode": "lazy", "consumer-timeout": 1800000,
-      "max-age": "7D"},
+      "max-age": "7D", "federation-upstream-set": "all"},
   },
   "operator-policies": {
     title: "Operator policies", one: "operator policy", may: mayAdminister,

@@ -10,7 +10,7 @@ import {mayMakePolicies} from "../session.js";
 import {List, vhostOr} from "../table.js";
 import {administration, removal} from "./administration.js";
 
-const ACK_MODES = [["on-confirm", "on confirm: nothing is lost"],
+export const ACK_MODES = [["on-confirm", "on confirm: nothing is lost"],
   ["on-publish", "on publish"], ["no-ack", "none"]];
 const DELETE_AFTER = [["never", "never"], ["queue-length", "the messages that are there now"]];
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from leveret.broker.events.events import Events
 from leveret.broker.federation.federation import Federation
 from leveret.broker.federation.link_definition import LinkPlace
 from leveret.broker.federation.status import EXCHANGE, RUNNING, LinkStatus
@@ -41,7 +42,7 @@ class FakeLink:
     @property
     def status(self):
         place = self.definition.place
-        return LinkStatus(place.link_id, *place, RUNNING, 0.0)
+        return LinkStatus(place.link_id, *place, RUNNING, 0.0, "amqp://up")
 
     def start(self):
         self._told.append(f"start {self.name}")
@@ -61,7 +62,9 @@ class Node:
         self.cluster_name = "cluster"
         self.is_chosen = True
         self._told = []
-        self.federation = Federation("a@host", self.parameters, lambda: self.cluster_name, (self,))
+        self.federation = Federation(
+            "a@host", self.parameters, lambda: self.cluster_name, (self,), Events()
+        )
 
     # The kind of links
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.broker.net.in_memory import HIGH_BYTES, connect_in_memory
+from leveret.broker.net.in_memory import HIGH_BYTES, End, connect_in_memory
 
 
 class Protocol(asyncio.Protocol):
@@ -36,7 +36,7 @@ class Protocol(asyncio.Protocol):
 @pytest.fixture
 async def ends():
     client, server = Protocol(), Protocol()
-    connect_in_memory(client, server, "the client", "the server")
+    connect_in_memory(client, server, End("the client", 7), End("the server", 0))
     return client, server
 
 
@@ -60,7 +60,7 @@ async def test_what_one_end_writes_the_other_reads_later(ends):
 async def test_each_end_knows_the_names(ends):
     client, server = ends
     assert client.transport.get_extra_info("peername") == ("the server", 0)
-    assert server.transport.get_extra_info("peername") == ("the client", 0)
+    assert server.transport.get_extra_info("peername") == ("the client", 7)
 
 
 async def test_an_end_that_does_not_read_pauses_the_other(ends):

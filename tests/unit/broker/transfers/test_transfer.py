@@ -271,6 +271,27 @@ def test_what_is_before_a_message_that_cannot_be_published_is_settled():
     assert it.transfer.is_settled
 
 
+@pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH, NO_ACK])
+def test_a_message_that_cannot_be_published_may_be_left_out_and_goes_back_later(ack_mode):
+    it = Shoveling(ack_mode)
+    told = []
+    it.transfer.leaves_out, it.transfer.on_unpublishable = True, told.append
+    it.destination.too_long += [b"2", b"3", b"5"]
+    it.deliver(1, 2, 3, 4, 5)
+    it.deliver(6)
+    for number in (1, 2, 3) if ack_mode == ON_CONFIRM else ():
+        it.transfer.confirmed(number, True, True)
+    assert (it.destination.bodies, it.transfer.forwarded) == ([1, 4, 6], 3)
+    assert told == ["it is too long"] * 3
+    if ack_mode != NO_ACK:
+        assert it.source.unsettled == [2, 3, 5]
+        it.clock.advance(REFUSED_MS)
+        assert it.source.said[-3:] == [("nack", [2]), ("nack", [3]), ("nack", [5])]
+    else:
+        it.clock.advance(REFUSED_MS)
+        assert it.source.said == []
+
+
 @pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH])
 def test_messages_that_wait_go_back_when_nobody_wants_them_any_more(ack_mode):
     it = Shoveling(ack_mode)

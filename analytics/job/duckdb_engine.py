@@ -1,0 +1,142 @@
+"""Makes tables with DuckDB, in this process: without Java, and quick for logs of any usual size.
+
+Records are read into Parquet files in the work directory. Results that are used more than once are
+tables of a database in memory. DuckDB holds at most `MEMORY` and spills the rest to that directory.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated
+from leveret.analytics.tables.engine import MissingTablesError, Reading, Row
+from leveret.analytics.tables.tables import BY_NAME, PARTITION, TIMESTAMP, Table
+from leveret.analytics.traces.local_files import list_local_files, local_path, replace_file
+from leveret.analytics.traces.record_files import RecordFiles
+from leveret.analytics.traces.trace_files import Window
+
+MEMORY = "2GB"
+"""The most memory that DuckDB uses for data; reading logs needs its own (record_files.py)."""
+COMPRESSION = "zstd"
+
+
+class DuckDBEngine:
+    """An Engine (engine.py). work: a directory for intermediate data; None to use memory only."""
+
+    def __init__(self, work: str | None = None, memory: str = MEMORY) -> None:
+        self._work = None if work is None else Path(local_path(work))
+        self._reading: RecordFiles | None = None
+        self._expected = 0
+        if self._work is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+            self._work.mkdir(parents=True)
+        self._connection = duckdb.connect(":memory:")
+        for setting in SETTINGS:
+            self._connection.execute(setting)
+        self._connection.execute(f"set memory_limit = '{memory}'")
+        if self._work is not None:
+            self._connection.execute(f"set temp_directory = {_quoted(self._work / 'spilled')}")
+        for macro in MACROS:
+            self._connection.execute(f"create temporary macro {macro}")
+
+    def __enter__(self) -> "DuckDBEngine":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._connection.close()
+        if self._work is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def read(self, directory: str, window: Window) -> Reading:
+        """Read the logs, several files at a time."""
+        assert self._work is not None
+        files = list_local_files(directory, window)
+        records = self._work / "records"
+        self._reading = RecordFiles(files, window, records)
+        counts = self._reading.write()
+        self._reading = None
+        self._view_of_files("records", sorted(records.iterdir()))
+        return Reading(counts.rows, counts.rejected, len(files))
+
+    def view(self, name: str, query: str) -> None:
+        """Create a view."""
+        self._execute(f"create or replace view {name} as {translated(query)}")
+
+    def stage(self, name: str, query: str) -> None:
+        """Create a table in memory, which can spill."""
+        self._execute(f"create or replace table {name} as {translated(query)}")
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        """Name a few rows."""
+        self._connection.register(name, rows)
+
+    def rows(self, query: str) -> list[Row]:
+        """Return the rows of a query."""
+        return self._execute(translated(query)).fetchall()
+
+    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
+        """Write Parquet files in a directory for each date."""
+        assert not since, "only Spark follows logs"
+        directory = Path(local_path(out)) / table.name
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        columns = ", ".join(
+            f"cast(`{one.name}` as {TYPES[one.type]}) as `{one.name}`" for one in table.columns
+        )
+        self._execute(
+            f"copy (select {columns}, coalesce({PARTITION}, date '1970-01-01') as {PARTITION}"
+            f" from ({translated(query)})) to {_quoted(directory)}"
+            f" (format parquet, compression {COMPRESSION}, partition_by ({PARTITION}), overwrite)"
+        )
+
+    def open_table(self, out: str, name: str) -> None:
+        """Create a view of the files; times are without a zone, as in all queries."""
+        directory, columns = Path(local_path(out)) / name, BY_NAME[name].columns
+        if not directory.is_dir():
+            raise MissingTablesError(f"no tables in {out}: {directory} does not exist")
+        if files := sorted(directory.glob(f"{PARTITION}=*/*.parquet")):
+            times = [one.name for one in columns if one.type == TIMESTAMP]
+            self._view_of_files(name, files, times)
+        else:
+            types = [(one.name, TYPES[one.type].removesuffix("tz")) for one in columns]
+            nulls = [f"cast(null as {kind}) as `{column}`" for column, kind in types]
+            self.view(name, f"select {', '.join(nulls)}, cast(null as date) as date where false")
+
+    def _view_of_files(self, name: str, files: list[Path], times: Sequence[str] = ()) -> None:
+        """Create a view. times: columns that are instants in the files."""
+        # The files are listed, since a pattern would expand a star in a directory's name as well.
+        listed = ", ".join(map(_quoted, files))
+        instants = ", ".join(f"make_timestamp(epoch_us({time})) as {time}" for time in times)
+        columns = f"* replace ({instants})" if times else "*"
+        query = f"select {columns} from read_parquet([{listed}], hive_partitioning = true)"
+        self._execute(f"create or replace view {name} as {query}")
+
+    def _execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+        """Run a statement. Raises OSError."""
+        try:
+            return self._connection.execute(statement)
+        except duckdb.IOException as error:
+            raise OSError(str(error)) from error
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write a file beside the tables."""
+        replace_file(Path(local_path(path)), content)
+
+    def expect(self, events: int) -> None:
+        """Keep the number for parts(); DuckDB adapts by itself."""
+        self._expected = events
+
+    def parts(self) -> tuple[int, int]:
+        """Return the records that were read, and those expected; 0 of 0 when nothing is read."""
+        if self._reading is None:
+            return 0, 0
+        rows = self._reading.rows
+        return rows, max(rows, self._expected)
+
+
+def _quoted(path: os.PathLike[str]) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

@@ -1,0 +1,92 @@
+"""The analysis job: reads trace logs and writes all tables, with any engine.
+
+    logs -> records (parsed once) -> flows and queue histories -> tables -> anomalies, report
+
+The result of each step is kept below `_work` in the output directory, so memory use is bounded by
+what the engine processes at a time.
+"""
+
+from typing import NamedTuple
+
+from leveret.analytics.job.progress import Progress
+from leveret.analytics.report.report_file import report_path, write_report
+from leveret.analytics.tables import event_tables, flow_tables, history_tables
+from leveret.analytics.tables.anomalies import ANOMALIES, open_series
+from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
+from leveret.analytics.tables.dead_letters import stage_hops
+from leveret.analytics.tables.engine import Engine, Reading
+from leveret.analytics.tables.queue_histories import stage_histories
+from leveret.analytics.tables.tables import BY_NAME
+from leveret.analytics.traces.trace_files import EVERYTHING, Window
+
+_REJECTED = """
+    select file, line, wrong as reason, text,
+        to_date(nullif(regexp_extract(file, '/date=([0-9-]{10})/', 1), '')) as date
+    from records where wrong is not null
+"""
+_EVENTS = "select * from records where wrong is null"
+
+
+class Options(NamedTuple):
+    """What to analyse and where to write it.
+
+    poison_above: a message delivered more often than this counts as poison. only: the tables to
+    write; empty for all. since: the first date to write, as YYYY-MM-DD; earlier dates are left
+    unchanged.
+    """
+
+    directory: str
+    out: str
+    window: Window = EVERYTHING
+    poison_above: int = 5
+    only: tuple[str, ...] = ()
+    since: str = ""
+
+    @property
+    def work(self) -> str:
+        """The directory for intermediate data."""
+        return f"{self.out}/_work"
+
+
+def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
+    """Read the logs and write all tables. Raises FileNotFoundError if there is no directory."""
+    engine.expect(progress.events)
+    with progress.step("reading"):
+        reading = engine.read(options.directory, options.window)
+        progress.events = reading.events
+    write_tables(engine, options, progress)
+    return reading
+
+
+def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
+    """Write all tables from the view `records`."""
+    _write(engine, "rejected", _REJECTED, options, progress)
+    engine.expect(progress.events)
+    engine.view("events", _EVENTS)
+    with progress.step("flows"):
+        engine.stage("flows", flow_tables.FLOWS)
+    with progress.step("queue histories"):
+        stage_histories(engine)
+        engine.view("dated_holds", history_tables.DATED_HOLDS)
+    with progress.step("dead letters"):
+        stage_hops(engine)
+    queries = {
+        **flow_tables.QUERIES,
+        **event_tables.QUERIES,
+        **DEAD_LETTERS,
+        **history_tables.queries(options.poison_above),
+    }
+    for name, query in queries.items():
+        if name in (options.only or queries):
+            _write(engine, name, query, options, progress)
+    if not options.only:
+        open_series(engine, options.out)
+        _write(engine, "anomalies", ANOMALIES, options, progress)
+        with progress.step("report"):
+            engine.expect(0)
+            write_report(engine, options.out, report_path(options.out))
+
+
+def _write(engine: Engine, name: str, query: str, options: Options, progress: Progress) -> None:
+    with progress.step(name):
+        engine.write_table(query, BY_NAME[name], options.out, options.since)

@@ -1,0 +1,35 @@
+"""Packs the modules that Spark's workers import into a zip file.
+
+Workers read logs (reading.py). They need this package, and of the broker the schema of records and
+the parser of Erlang terms, which are pure.
+"""
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+WORKERS_NEED = (
+    "leveret/__init__.py",
+    "leveret/compiled.py",
+    "leveret/analytics/**/*.py",
+    "leveret/broker/__init__.py",
+    "leveret/broker/erlang/*.py",
+    "leveret/broker/tracing/__init__.py",
+    "leveret/broker/tracing/record.py",
+)
+"""Patterns of files, below the folder that has the package."""
+
+
+def packed_code() -> Path:
+    """Return the path of a new zip file with the modules, which is deleted at exit."""
+    # Not resolved: in a checkout `leveret/analytics` is a link that leads out of `leveret`.
+    root = Path(__file__).absolute().parents[3]
+    directory = tempfile.mkdtemp(prefix="leveret-code-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    packed = Path(directory) / "leveret_analytics.zip"
+    with zipfile.ZipFile(packed, "w") as file:
+        for path in (path for pattern in WORKERS_NEED for path in sorted(root.glob(pattern))):
+            file.write(path, path.relative_to(root))
+    return packed

@@ -1,0 +1,94 @@
+"""Makes tables with Spark: for logs that are too large for one machine, or not on its disk.
+
+The result of each step is written below the work directory, so memory use is bounded by what
+Spark's workers process at a time. The driver collects file names and the report's sums only.
+"""
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from leveret.analytics.job.files import delete_directory, write_file
+from leveret.analytics.job.output import read_table, write_table
+from leveret.analytics.job.reading import read_trace
+from leveret.analytics.job.staging import stage, stage_records
+from leveret.analytics.tables.engine import MissingTablesError, Reading, Row
+from leveret.analytics.tables.tables import Table
+from leveret.analytics.traces.trace_files import Window
+
+EVENTS_PER_PARTITION = 500_000
+"""Events that one task of a shuffle processes: about 50 MB."""
+
+
+class SparkEngine:
+    """An Engine (engine.py). work: a directory for intermediate data, a local path or a URL."""
+
+    def __init__(self, session: SparkSession, work: str | None = None) -> None:
+        self._session = session
+        self._work = work
+        self._tracker = session.sparkContext.statusTracker()
+
+    def __enter__(self) -> "SparkEngine":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._work is not None:
+            delete_directory(self._session, self._work)
+
+    def read(self, directory: str, window: Window) -> Reading:
+        """Read the logs, one task for each file."""
+        files = read_trace(self._session, directory, window)
+        records = stage_records(self._session, files, f"{self._work}/records")
+        return self.open_records(records, files.file_count)
+
+    def open_records(self, records: DataFrame, files: int) -> Reading:
+        """Make the view `records` of rows that have been staged."""
+        records.createOrReplaceTempView("records")
+        [(rows, rejected)] = self.rows("select count(*), count(wrong) from records")
+        return Reading(rows, rejected, files)
+
+    def view(self, name: str, query: str) -> None:
+        """Create a temporary view."""
+        self._session.sql(query).createOrReplaceTempView(name)
+
+    def stage(self, name: str, query: str) -> None:
+        """Write Parquet files in the work directory."""
+        stage(self._session.sql(query), f"{self._work}/{name}").createOrReplaceTempView(name)
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        """Name a few rows."""
+        self._session.createDataFrame(rows).createOrReplaceTempView(name)
+
+    def rows(self, query: str) -> list[Row]:
+        """Return the rows of a query."""
+        return [tuple(row) for row in self._session.sql(query).collect()]
+
+    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
+        """Write Parquet files in a directory for each date."""
+        write_table(self._session.sql(query), table, out, since)
+
+    def open_table(self, out: str, name: str) -> None:
+        """Create a view of the files."""
+        try:
+            read_table(self._session, out, name).createOrReplaceTempView(name)
+        except AnalysisException as error:
+            raise MissingTablesError(f"no tables in {out}: {error}") from error
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write a file on any file system."""
+        write_file(self._session, path, content)
+
+    def expect(self, events: int) -> None:
+        """Set the number of tasks of a shuffle."""
+        least = self._session.sparkContext.defaultParallelism if events else 0
+        partitions = max(2, least, -(-events // EVENTS_PER_PARTITION))
+        self._session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+    def parts(self) -> tuple[int, int]:
+        """Return the completed tasks, and all tasks, of the running stages."""
+        found = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        stages = [stage for stage in found if stage is not None]
+        return (
+            sum(stage.numCompletedTasks for stage in stages),
+            sum(stage.numTasks for stage in stages),
+        )

@@ -1,0 +1,47 @@
+"""Records as Parquet files that Spark reads, and results that are used more than once."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from leveret.analytics.job.reading import LogFiles, records_of
+from leveret.analytics.traces.local_files import is_local, local_path
+from leveret.analytics.traces.record_files import COMPRESSION, write_batches
+from leveret.analytics.traces.schema import SQL_COLUMNS
+
+
+def stage_records(session: SparkSession, reading: LogFiles, path: str) -> DataFrame:
+    """Write all records to a directory and read them back."""
+    if (session.sparkContext.master or "").startswith("local") and is_local(path):
+        _write_directly(reading, local_path(path))
+    else:
+        stage(reading.records, path)
+    return session.read.schema(SQL_COLUMNS).parquet(path)
+
+
+def stage(rows: DataFrame, path: str) -> DataFrame:
+    """Write rows that are used more than once to a directory and read them back."""
+    rows.write.mode("overwrite").option("compression", COMPRESSION).parquet(path)
+    return rows.sparkSession.read.parquet(path)
+
+
+def _write_directly(reading: LogFiles, path: str) -> None:
+    """Write Parquet from the Python workers: passing the rows to Java takes twice as long as
+    reading.
+    """
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    window = reading.window
+
+    def write(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        assert task is not None
+        file = f"{path}/part-{task.partitionId():05}.parquet"
+        counts = write_batches(records_of(files, window), file)
+        yield pa.RecordBatch.from_pydict({"rows": [counts.rows]})
+
+    reading.files.mapInArrow(write, "rows bigint").collect()

@@ -1,0 +1,1 @@
+"""The tables of a trace: their columns, and the queries that make them with either engine."""

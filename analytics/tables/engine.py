@@ -1,0 +1,75 @@
+"""What the tables need of the engine that makes them. Two programs implement it.
+
+Each table is defined once, as a query in Spark's SQL (flow_tables.py and its neighbours). DuckDB
+runs the same text on one machine (job/duckdb_engine.py, with the differences in duckdb_dialect.py),
+Spark runs it on one or many (job/spark_engine.py). A query keeps to what both understand:
+
+1. Functions of Spark that DuckDB has as well, or that duckdb_dialect.py defines.
+2. `semi join` and `anti join` without `left`; `as` before each alias, also of a joined query.
+3. No lambdas, no `stack`, no literals such as `1L`; doubles are written with an exponent.
+4. An order without ties wherever the order decides a value.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from leveret.analytics.tables.tables import Table
+from leveret.analytics.traces.trace_files import Window
+
+Row = tuple[Any, ...]
+
+
+class MissingTablesError(Exception):
+    """The directory has no tables of an analysis."""
+
+
+class Reading(NamedTuple):
+    """What was read: valid and rejected records, and log files."""
+
+    events: int
+    rejected: int
+    files: int
+
+
+class Engine(Protocol):
+    """Reads records, runs queries and writes tables. Names of views are shared by all queries."""
+
+    def read(self, directory: str, window: Window) -> Reading:
+        """Read the logs below a directory into the view `records` (schema.COLUMNS).
+
+        Raises FileNotFoundError if the directory does not exist.
+        """
+
+    def view(self, name: str, query: str) -> None:
+        """Name a query, which is run each time the name is used."""
+
+    def stage(self, name: str, query: str) -> None:
+        """Run a query once and keep its rows under a name."""
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        """Name a few rows."""
+
+    def rows(self, query: str) -> list[Row]:
+        """Return the rows of a query, which must be few."""
+
+    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
+        """Write a table below `out`, replacing an existing one.
+
+        since: a date, YYYY-MM-DD; if given, earlier dates on disk are left unchanged.
+        """
+
+    def open_table(self, out: str, name: str) -> None:
+        """Name a table that was written below `out`; it may have no rows.
+
+        Raises MissingTablesError.
+        """
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write a file, replacing an existing one. Raises OSError."""
+
+    def expect(self, events: int) -> None:
+        """Prepare for reading, or for queries over, about so many records."""
+
+    def parts(self) -> tuple[int, int]:
+        """Return how many parts of the running step are done, and all; 0 of 0 if unknown."""

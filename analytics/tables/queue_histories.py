@@ -1,0 +1,148 @@
+"""Queue histories: what happened to each message in each queue it entered, one row each.
+
+Message numbers are unique within a cluster, whose nodes each log what happens there: the publish on
+one, the deliveries on another, the expiry on that of the queue. So the key is (queue_key, message),
+where queue_key identifies a queue. Grouping by this key joins publish, deliveries and settlement in
+one shuffle of numbers that is not skewed, even if one queue has most of the traffic. Names are
+hashed to 64 bits (the views `queue_keys` and `consumer_keys` map them back); only times and counts
+of the events are kept.
+
+If one consumer received a message each time, the row names it. Messages with several deliveries are
+few, and their events are read in order of time: the view `holds` has a row for each period in which
+a consumer held a message.
+"""
+
+from leveret.analytics.tables.engine import Engine
+
+QUEUE_KEY = "xxhash64(vhost, {})"
+CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
+REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
+
+_REASON = "case reason {} else 0 end".format(
+    " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))
+)
+
+_QUEUE_KEYS = f"""
+    select distinct {QUEUE_KEY.format("queue")} as queue_key, vhost, queue from (
+        select vhost, queue from flows where queue is not null
+        union all select vhost, explode(queues) from flows) as named
+"""
+_CONSUMER_KEYS = f"""
+    select {CONSUMER_KEY} as consumer_key, max(vhost) as vhost, max(connection) as connection,
+        max(channel) as channel, max(consumer_tag) as consumer_tag, max(user) as user
+    from flows where event = 'deliver' group by 1
+"""
+
+CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_letter")
+"""Events of a message in a queue. Queries use the index, since numbers compare faster."""
+
+_COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
+    f"{code}" for code in range(len(CODES))
+)
+_CODE = "case event {} end".format(
+    " ".join(f"when '{event}' then {code}" for code, event in enumerate(CODES))
+)
+
+_STEPS = f"""
+    select {QUEUE_KEY.format("queue")} as queue_key, message, code, time_us, consumer_key,
+        weight, more
+    from (
+        select vhost, node, explode(queues) as queue, message, {_COME} as code, time_us,
+            cast(null as bigint) as consumer_key, weight, 0 as more
+        from events where event = 'publish' and message > 0
+        union all
+        select vhost, node, explode(queues), new_message, {_COME}, time_us, null, weight, 0
+        from events where event = 'dead_letter' and new_message > 0
+        union all
+        select vhost, node, queue, message,
+            if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
+            if(event = 'deliver', {CONSUMER_KEY}, null), weight,
+            case when event = 'deliver' then if(no_ack, 1, 0) else {_REASON} end
+        from events
+        where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
+            and message > 0 and (event != 'dead_letter' or message != new_message)
+    )
+"""
+
+_HISTORIES = f"""
+    select queue_key, message, max(weight) as weight,
+        min(if(code = {_COME}, time_us, null)) as came,
+        min(if(code = {_DELIVER}, time_us, null)) as first_delivered,
+        max(if(code = {_DELIVER}, time_us, null)) as delivered,
+        count_if(code = {_DELIVER}) as deliveries,
+        max(if(code = {_DELIVER}, more, 0)) as no_ack,
+        min(consumer_key) as consumer_key, max(consumer_key) as other_consumer_key,
+        max(if(code = {_ACK}, time_us, null)) as acked,
+        max(if(code = {_REJECT}, time_us, null)) as rejected,
+        max(if(code = {_REQUEUE}, time_us, null)) as requeued,
+        max(if(code = {_EXPIRE}, time_us, null)) as expired,
+        max(if(code = {_DROP}, time_us, null)) as dropped,
+        max(if(code = {_DROP}, more, 0)) as drop_reason,
+        max(if(code = {_DEAD}, time_us, null)) as dead,
+        max(if(code = {_DEAD}, more, 0)) as dead_reason
+    from steps group by queue_key, message
+"""
+
+_PURGES = f"""
+    select {QUEUE_KEY.format("queue")} as queue_key, time_us, reason
+    from events where event = 'drop' and count is not null
+"""
+
+_PURGED = """
+    select queue_key, message, min(time_us) as purged, min_by(reason, time_us) as purge_reason
+    from histories join purges using (queue_key)
+    where coalesce(acked, dead, expired, dropped, rejected) is null and no_ack = 0
+        and time_us >= coalesce(greatest(came, delivered, requeued), 0)
+        and (reason = 'queue_deleted' or deliveries = 0 or requeued >= delivered)
+    group by queue_key, message
+"""
+"""The first purge that took a message which nothing else ended: purges name no messages."""
+
+_FATES = """
+    select *, case
+        when acked is not null then 'acknowledged'
+        when dead is not null then 'dead_lettered'
+        when expired is not null then 'expired'
+        when dropped is not null then 'dropped'
+        when rejected is not null then 'rejected'
+        when no_ack = 1 then 'acknowledged'
+        when purged is not null then 'dropped'
+        when deliveries > 0 then 'never_acknowledged'
+        else 'never_delivered' end as fate
+    from histories left join purged using (queue_key, message)
+"""
+
+_HOLDS = f"""
+    with single as (
+        select queue_key, consumer_key, weight, delivered,
+            coalesce(acked, rejected, requeued) as ended,
+            acked is not null as is_acked
+        from histories where deliveries = 1 and no_ack = 0
+    ), several as (
+        select queue_key, message from histories where deliveries > 1
+    ), ordered as (
+        select queue_key, consumer_key, weight, code, time_us as delivered,
+            lead(time_us) over history as ended, lead(code) over history as ended_by, more
+        from steps semi join several using (queue_key, message)
+        where code in ({_DELIVER}, {_ACK}, {_REJECT}, {_REQUEUE})
+        window history as (partition by queue_key, message order by time_us,
+            if(code = {_DELIVER}, if(more = 1, 2, 1), 0), code)
+    )
+    select * from single
+    union all
+    select queue_key, consumer_key, weight, delivered, if(ended_by = {_DELIVER}, null, ended),
+        coalesce(ended_by = {_ACK}, false)
+    from ordered where code = {_DELIVER} and more = 0
+"""
+
+
+def stage_histories(engine: Engine) -> None:
+    """Group events into the view `histories`, and create the views that depend on it."""
+    engine.view("queue_keys", _QUEUE_KEYS)
+    engine.view("consumer_keys", _CONSUMER_KEYS)
+    engine.view("steps", _STEPS)
+    engine.stage("histories", _HISTORIES)
+    engine.view("purges", _PURGES)
+    engine.view("purged", _PURGED)
+    engine.view("fates_by_key", _FATES)
+    engine.view("holds", _HOLDS)

@@ -1,0 +1,118 @@
+"""Detects the kind of one log and reads its records. Runs in Spark's workers.
+
+File names are not reliable: a log may have been copied, renamed or decompressed. So the first lines
+decide. Logs of the broker are parsed block by block (parsing.py), logs of RabbitMQ's tracing plugin
+entry by entry (rabbitmq_logs.py). What cannot be read becomes a rejected row.
+"""
+
+import io
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.analytics.traces.log_blocks import Block, Problem, blocks_of
+from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
+from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
+from leveret.analytics.traces.trace_files import Window
+from leveret.broker.tracing import record
+
+_LEVERET, _RABBITMQ_JSON, _RABBITMQ_TEXT, _UNKNOWN = "leveret", "json", "text", ""
+_RABBITMQ_TYPES = ("published", "received")
+_TITLES = (b": Message published", b": Message received")
+_BEGINNING_BYTES, _BEGINNING_LINES = 1 << 16, 20
+
+
+class _Kind(NamedTuple):
+    """The kind of a log. sample: it has one message in `sample`. reason: why it cannot be used."""
+
+    name: str
+    sample: int = 1
+    reason: str = ""
+
+
+def read_log(path: str, content: bytes | None, window: Window) -> Iterator[pa.RecordBatch]:
+    """Read a log's records of a window, as schema.COLUMNS. content: None for a local path."""
+    try:
+        with open(path, "rb") if content is None else io.BytesIO(content) as source:
+            yield from _read(source, path, window)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+        yield set_aside([Problem(path, None, reason)])
+
+
+def _read(source: BinaryIO, path: str, window: Window) -> Iterator[pa.RecordBatch]:
+    problems: list[Problem] = []
+    blocks = blocks_of(source, path, problems)
+    first = next(blocks, None)
+    beginning = first.data if first else b"".join(one.text.encode() for one in problems)
+    kind = _kind_of(beginning)
+    if first and not kind.reason:
+        yield from _parsed(chain([first], blocks), path, kind, window)
+    elif kind.reason and beginning:
+        problems = [Problem(path, None, kind.reason)]
+    elif not problems and not path.endswith(record.OPEN_SUFFIX):
+        problems = [Problem(path, None, "is empty")]
+    yield set_aside(problems)
+
+
+def _parsed(
+    blocks: Iterator[Block], path: str, kind: _Kind, window: Window
+) -> Iterator[pa.RecordBatch]:
+    wanted = None if window == Window() else lambda table: _is_in(table, window)
+    if kind.name == _LEVERET:
+        for block in blocks:
+            yield from parse_block(block, path, kind.sample, wanted)
+        return
+    entries = records_of_json if kind.name == _RABBITMQ_JSON else records_of_text
+    yield from parse_entries(entries(_lines(blocks)), path, kind.sample, wanted)
+
+
+def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes]]:
+    for block in blocks:
+        yield from enumerate(block.data.split(b"\n")[:-1], block.line)
+
+
+def _is_in(table: pa.Table, window: Window) -> Any:
+    time_us, wanted = table["time_us"], pc.equal(table["event"], table["event"])
+    if window.from_us is not None:
+        wanted = pc.and_(wanted, pc.greater_equal(time_us, window.from_us))
+    if window.to_us is not None:
+        wanted = pc.and_(wanted, pc.less(time_us, window.to_us))
+    if window.vhost is not None:
+        wanted = pc.and_(wanted, pc.equal(table["vhost"], window.vhost))
+    return wanted
+
+
+def _kind_of(beginning: bytes) -> _Kind:
+    """Detect the kind of a log by its first lines."""
+    for line in beginning[:_BEGINNING_BYTES].split(b"\n")[:_BEGINNING_LINES]:
+        if any(title in line for title in _TITLES):
+            return _Kind(_RABBITMQ_TEXT)
+        found = _json_object(line)
+        if found.get("type") in _RABBITMQ_TYPES:
+            return _Kind(_RABBITMQ_JSON)
+        if "event" in found:
+            return _by_header(found)
+    return _Kind(_UNKNOWN, reason="is not a trace log: no line has a known format")
+
+
+def _by_header(first: dict[str, Any]) -> _Kind:
+    if first.get("event") != record.HEADER:
+        return _Kind(_LEVERET)
+    version, sample = first.get("version"), first.get("sample")
+    if not isinstance(version, int) or version > record.VERSION:
+        reason = f"is of version {version}; the latest supported is {record.VERSION}"
+        return _Kind(_LEVERET, reason=reason)
+    return _Kind(_LEVERET, sample if isinstance(sample, int) else 1)
+
+
+def _json_object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

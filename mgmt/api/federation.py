@@ -1,0 +1,106 @@
+"""Federation links: the API of RabbitMQ's federation management plugin.
+
+Each link runs on one node of the cluster, so a list is made of all nodes' links. The node of a link
+is in the path of its restart. Who may set policies in a vhost may restart the links there, as in
+newer versions of RabbitMQ; in older ones every monitor may.
+"""
+
+from typing import Any
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.channel.channel import Channel
+from leveret.broker.federation.link_events import facts_of
+from leveret.broker.federation.status import RUNNING, STARTING, LinkStatus
+from leveret.broker.net.connection import Connection
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.clients import channels_of
+from leveret.mgmt.api.errors import not_found
+from leveret.mgmt.api.joint_listing import JointListing
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.overview import require_this_node
+from leveret.mgmt.api.routes import Answerer, NoContent, route
+from leveret.mgmt.api.windows import window
+from leveret.mgmt.views.channels import channel_view
+from leveret.mgmt.views.connections import open_connections
+
+Publishing = dict[str, tuple[Connection, Channel]]
+"""The connections of this node that have one channel, with that, by their names."""
+
+
+def _publishing(call: Call) -> Publishing:
+    found = {one.name: (one, channels_of(one)) for one in open_connections(call.node.sampler)}
+    return {
+        name: (connection, channels[0])
+        for name, (connection, channels) in found.items()
+        if len(channels) == 1
+    }
+
+
+def _listing(call: Call) -> JointListing[LinkStatus]:
+    message_window = window(call, "msg_rates")
+    publishing = _publishing(call)
+
+    def view(status: LinkStatus) -> dict[str, Any]:
+        facts = {name: text(value) for name, value in facts_of(status).items()}
+        shown: dict[str, Any] = {"node": call.node.name, **facts}
+        if status.local_connection in publishing:
+            local = publishing[status.local_connection]
+            shown["local_channel"] = channel_view(*local, call.node.sampler, message_window)
+        return shown
+
+    listing: Listing[LinkStatus] = Listing(
+        lambda status: status.name,
+        view,
+        {"vhost": lambda status: status.vhost, "status": lambda status: status.state},
+        lambda one: (one.vhost, one.kind, one.name, one.upstream, one.upstream_name),
+    )
+    return JointListing(listing)
+
+
+async def _answer(call: Call, *, only_down: bool) -> Any:
+    """The links in all vhosts of the user, or in the one of the path."""
+    call.require_monitor()
+    vhosts = {vhost.name for vhost in call.own_vhosts()}
+    if "vhost" in call.request.match_info:
+        vhosts &= {call.vhost(visible=True).name}
+    found = [
+        status
+        for status in call.broker.federation.statuses
+        if status.vhost in vhosts and not (only_down and status.state in (RUNNING, STARTING))
+    ]
+    return await _listing(call).answer(call, found)
+
+
+@route("GET", "/federation-links", "/federation-links/{vhost}")
+async def list_links(call: Call) -> Any:
+    """Federation links in all vhosts, or in one, and what they do."""
+    return await _answer(call, only_down=False)
+
+
+@route("GET", "/federation-links/state/down", "/federation-links/{vhost}/state/down")
+async def list_links_that_are_down(call: Call) -> Any:
+    """Federation links that have failed, in all vhosts, or in one, and why."""
+    return await _answer(call, only_down=True)
+
+
+@route(
+    "DELETE",
+    "/federation-links/vhost/{vhost}/{id}/{node}/restart",
+    answered_by=Answerer.NODE_IN_PATH,
+)
+async def restart_link(call: Call) -> Any:
+    """Close the connections of a federation link, and start it anew."""
+    vhost, link_id = call.vhost().name, call.path("id")
+    call.require_policymaker(vhost)
+    require_this_node(call)
+    found = (one for one in call.broker.federation.statuses if one.link_id == link_id)
+    link = next(found, None)
+    if link is None or link.vhost != vhost:
+        raise not_found()
+    said = (
+        f"Restarting federation link '{link_id}' of {link.kind} '{link.name}' "
+        f"to upstream '{link.upstream}' in vhost '{vhost}'"
+    )
+    await call.note("federation.link.restarted", "federation-link", link_id, said, vhost)
+    call.broker.federation.restart(link_id)
+    return NoContent()

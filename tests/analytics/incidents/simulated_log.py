@@ -1,0 +1,41 @@
+"""Writes the records of a simulated broker as a trace log, in the broker's layout."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from leveret.broker.tracing import record
+
+NODE, VHOST = "leveret@incidents", "/"
+MIDNIGHT_US = 1_772_409_600_000_000
+"""Monday, 2026-03-02, 00:00 UTC."""
+SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
+GZIP_LEVEL = 1
+
+
+def write(directory, records):
+    """Write a file for each hour that has records, which are in order of time."""
+    hours = {}
+    for one in records:
+        hours.setdefault(one["time_us"] // HOUR_US, []).append(one)
+    for hour, of_hour in hours.items():
+        _write_hour(directory, hour, of_hour)
+
+
+def _write_hour(directory, hour, records):
+    begins = datetime.fromtimestamp(hour * 3600, UTC)
+    partition = record.PARTITION.format(
+        vhost=quote(VHOST, safe=""), date=begins.date(), hour=f"{begins.hour:02}"
+    )
+    folder = directory / partition
+    folder.mkdir(parents=True, exist_ok=True)
+    first_us = records[0]["time_us"]
+    header = {
+        "event": record.HEADER, "node": NODE, "vhost": VHOST, "version": record.VERSION,
+        "sample": 1, "time_us": first_us,
+    }  # fmt: skip
+    encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+    text = "".join(f"{encode(one)}\n" for one in [header, *records])
+    path = folder / f"{NODE}-{first_us}-1{record.SUFFIX}"
+    path.write_bytes(gzip.compress(text.encode(), GZIP_LEVEL))

@@ -1,0 +1,56 @@
+"""A federation link of a cluster is listed and restarted from each of its nodes."""
+
+import pytest
+
+from leveret.broker.federation.link_definition import LinkPlace
+from leveret.broker.transfers.chosen_node import chosen
+from tests.cluster.managed_nodes import form_managed
+
+LINKS = "federation-links"
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    nodes = form_managed(tmp_path, "a", "b")
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def federate(node):
+    """Have exchange `fx` get what is published to `there` in another vhost of the node."""
+    assert node.put("vhosts/upstream").status == 201
+    assert node.put("exchanges/%2F/fx", {"type": "fanout"}).status == 201
+    upstream = {"uri": f"amqp://127.0.0.1:{node.port}/upstream", "exchange": "there"}
+    assert node.put("parameters/federation-upstream/%2F/up", {"value": upstream}).status == 201
+    policy = {"pattern": "^fx$", "definition": {"federation-upstream": "up"}}
+    assert node.put("policies/%2F/p", policy).status == 201
+
+
+def test_a_link_is_seen_and_restarted_from_each_node(nodes):
+    by_name = {node.name: node for node in nodes}
+    place = LinkPlace("exchange", "/", "fx", "up", "there")
+    runner = by_name.pop(chosen(place, by_name))
+    (other,) = by_name.values()
+    federate(other)
+
+    def seen(node):
+        """The status and connection of the link, as a node lists it."""
+        found = node.get(f"{LINKS}/%2F")
+        assert [one["id"] for one in found] in ([], [place.link_id])
+        return [(one["node"], one["status"], one.get("local_connection")) for one in found]
+
+    def connection():
+        return next((name for _, status, name in seen(other) if status == "running"), None)
+
+    other.wait_until(connection, "the link runs")
+    first = connection()
+    assert seen(other) == seen(runner) == [(runner.name, "running", first)]
+    (shown,) = other.get(LINKS)
+    assert shown["local_channel"]["node"] == runner.name
+    assert other.get(f"{LINKS}/state/down") == []
+    path = f"{LINKS}/vhost/%2F/{place.link_id}/{runner.name}/restart"
+    assert other.delete(path).status == 204
+    other.wait_until(lambda: connection() not in (first, None), "it runs anew")
+    elsewhere = f"{LINKS}/vhost/%2F/{place.link_id}/{other.name}/restart"
+    assert runner.delete(elsewhere).status == 404
