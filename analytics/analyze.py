@@ -10,12 +10,14 @@ import importlib
 import os
 import sys
 import time
+from collections.abc import Sequence
 
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.engines import (
     AUTO,
     ENGINES,
     EVENTS_MAX,
+    SHARED_PATHS,
     SPARK,
     Choice,
     EngineError,
@@ -28,6 +30,7 @@ from leveret.analytics.job.job import Options, analyze
 from leveret.analytics.job.progress import Progress, shown_seconds
 from leveret.analytics.report.report_file import report_path
 from leveret.analytics.tables.engine import Reading
+from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import Window, read_moment
 
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -55,6 +58,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         help=f"auto (the default): duckdb, and spark for more than {EVENTS_MAX:,} events",
     )  # fmt: skip
     parser.add_argument("--master", help="Spark master; local[*] by default")
+    parser.add_argument("--shared-paths", action="store_true", help=SHARED_PATHS)
     parser.add_argument(
         "--poison-above", type=int, default=5, metavar="N",
         help="messages delivered more than N times are poison (%(default)s)",
@@ -81,16 +85,17 @@ def main(arguments: list[str] | None = None) -> int:
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     wants_spark = "--follow" if options.follow else "--master" if options.master else ""
     master = options.master or (None if is_submitted else "local[*]")
+    paths = () if options.shared_paths else (what.directory, what.out)
     try:
         choice = choose(
             SPARK if is_submitted else options.engine, what.directory, what.out, window, wants_spark
         )
         if options.follow:
             importlib.import_module("leveret.analytics.job.follow").run_follow(
-                what, master, options.every, options.keep_days
+                what, paths, master, options.every, options.keep_days
             )
             return 0
-        return _analyze(choice, what, master)
+        return _analyze(choice, what, paths, master)
     except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_USAGE
@@ -101,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _analyze(choice: Choice, options: Options, master: str | None) -> int:
+def _analyze(choice: Choice, options: Options, paths: Sequence[str], master: str | None) -> int:
     started = time.monotonic()
     costs = COSTS[choice.engine]
     if choice.files:
@@ -111,7 +116,7 @@ def _analyze(choice: Choice, options: Options, master: str | None) -> int:
             f"about {choice.events:,} events in {choice.files:,} {files}, with {choice.engine}:"
             f" about {expected}\n"
         )
-    with opened(choice.engine, options.work, master) as engine:
+    with opened(choice.engine, paths, options.work, master) as engine:
         progress = Progress(engine.parts, costs, choice.events)
         reading = analyze(engine, options, progress)
     sys.stdout.write(_summary(reading, options.out, time.monotonic() - started))
@@ -119,10 +124,11 @@ def _analyze(choice: Choice, options: Options, master: str | None) -> int:
 
 
 def _summary(reading: Reading, out: str, seconds: float) -> str:
+    made = report_path(out) if is_local(out) else f"'leveret report {out}' makes it"
     rejected = f"; {reading.rejected:,} rejected, see {out}/rejected" if reading.rejected else ""
     return (
         f"{reading.events:,} records of {reading.files:,} files in {seconds:.0f} s{rejected}\n"
-        f"tables: {out}\nreport: {report_path(out)}\n"
+        f"tables: {out}\nreport: {made}\n"
     )
 
 

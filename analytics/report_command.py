@@ -11,6 +11,7 @@ import sys
 from leveret.analytics.job.engines import (
     AUTO,
     ENGINES,
+    SHARED_PATHS,
     SPARK,
     EngineError,
     choose_for_tables,
@@ -29,12 +30,13 @@ def main(arguments: list[str] | None = None) -> int:
         prog="leveret report", description="Write an HTML report of `leveret analyze`'s tables."
     )
     parser.add_argument("out", metavar="DIR", help="the tables' directory: analyze's --out")
-    parser.add_argument("--html", metavar="FILE", help="the file to write (DIR/report.html)")
+    parser.add_argument("--html", metavar="FILE", help="the local file to write (DIR/report.html)")
     parser.add_argument(
         "--engine", choices=ENGINES, default=AUTO,
         help="auto (the default): duckdb, and spark for tables on another file system",
     )  # fmt: skip
     parser.add_argument("--master", help="Spark master; local[*] by default")
+    parser.add_argument("--shared-paths", action="store_true", help=SHARED_PATHS)
     options = parser.parse_args(arguments)
     path = options.html or report_path(options.out)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -43,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         choice = choose_for_tables(asked, options.out, "--master" if options.master else "")
         # Only sums are shuffled: two tasks are enough.
-        with opened(choice.engine, master=master, partitions=2) as engine:
+        paths = () if options.shared_paths else (options.out,)
+        with opened(choice.engine, paths, master=master, partitions=2) as engine:
             write_report(engine, options.out, path)
     except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret report: {error}\n")

@@ -54,9 +54,15 @@ TYPES = {
 }
 """DuckDB's types for those of tables.py. Spark's `timestamp` is an instant."""
 
+_VALUE = re.compile(r"(?<!:):([a-z_]+)\b")
 _ARRAY = re.compile(r"\barray\(")
 
 
 def translated(query: str) -> str:
     """Return a query of Spark as one of DuckDB."""
     return _ARRAY.sub("list_value(", query)
+
+
+def with_values(query: str) -> str:
+    """Return a query in which values are named as in DuckDB, $name, and not :name."""
+    return _VALUE.sub(r"$\1", query)

@@ -4,7 +4,6 @@ Records are read into Parquet files in the work directory. Results that are used
 tables of a database in memory. DuckDB holds at most `MEMORY` and spills the rest to that directory.
 """
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,11 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated
-from leveret.analytics.tables.engine import MissingTablesError, Reading, Row
+from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated, with_values
+from leveret.analytics.tables.engine import MissingTablesError, Reading, Row, Values
 from leveret.analytics.tables.tables import BY_NAME, PARTITION, TIMESTAMP, Table
-from leveret.analytics.traces.local_files import list_local_files, local_path, replace_file
+from leveret.analytics.traces.local_files import list_local_files, local_path
+from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.record_files import RecordFiles
 from leveret.analytics.traces.trace_files import Window
 
@@ -34,12 +34,12 @@ class DuckDBEngine:
         if self._work is not None:
             shutil.rmtree(self._work, ignore_errors=True)
             self._work.mkdir(parents=True)
-        self._connection = duckdb.connect(":memory:")
+        limits: dict[str, str | bool | int | float | list[str]] = {"memory_limit": memory}
+        if self._work is not None:
+            limits["temp_directory"] = str(self._work / "spilled")
+        self._connection = duckdb.connect(":memory:", config=limits)
         for setting in SETTINGS:
             self._connection.execute(setting)
-        self._connection.execute(f"set memory_limit = '{memory}'")
-        if self._work is not None:
-            self._connection.execute(f"set temp_directory = {_quoted(self._work / 'spilled')}")
         for macro in MACROS:
             self._connection.execute(f"create temporary macro {macro}")
 
@@ -52,11 +52,11 @@ class DuckDBEngine:
             shutil.rmtree(self._work, ignore_errors=True)
 
     def read(self, directory: str, window: Window) -> Reading:
-        """Read the logs, several files at a time."""
+        """Read the logs, several parts of files at a time."""
         assert self._work is not None
         files = list_local_files(directory, window)
         records = self._work / "records"
-        self._reading = RecordFiles(files, window, records)
+        self._reading = RecordFiles(parts_of(files), window, records)
         counts = self._reading.write()
         self._reading = None
         self._view_of_files("records", sorted(records.iterdir()))
@@ -74,9 +74,9 @@ class DuckDBEngine:
         """Name a few rows."""
         self._connection.register(name, rows)
 
-    def rows(self, query: str) -> list[Row]:
-        """Return the rows of a query."""
-        return self._execute(translated(query)).fetchall()
+    def rows(self, query: str, values: Values | None = None) -> list[Row]:
+        """Return the rows of a query, in which :name stands for a value."""
+        return self._execute(with_values(translated(query)), values).fetchall()
 
     def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
         """Write Parquet files in a directory for each date."""
@@ -89,8 +89,9 @@ class DuckDBEngine:
         )
         self._execute(
             f"copy (select {columns}, coalesce({PARTITION}, date '1970-01-01') as {PARTITION}"
-            f" from ({translated(query)})) to {_quoted(directory)}"
-            f" (format parquet, compression {COMPRESSION}, partition_by ({PARTITION}), overwrite)"
+            f" from ({translated(query)})) to $directory"
+            f" (format parquet, compression {COMPRESSION}, partition_by ({PARTITION}), overwrite)",
+            {"directory": str(directory)},
         )
 
     def open_table(self, out: str, name: str) -> None:
@@ -109,22 +110,16 @@ class DuckDBEngine:
     def _view_of_files(self, name: str, files: list[Path], times: Sequence[str] = ()) -> None:
         """Create a view. times: columns that are instants in the files."""
         # The files are listed, since a pattern would expand a star in a directory's name as well.
-        listed = ", ".join(map(_quoted, files))
+        rows = self._connection.read_parquet([*map(str, files)], hive_partitioning=True)
         instants = ", ".join(f"make_timestamp(epoch_us({time})) as {time}" for time in times)
-        columns = f"* replace ({instants})" if times else "*"
-        query = f"select {columns} from read_parquet([{listed}], hive_partitioning = true)"
-        self._execute(f"create or replace view {name} as {query}")
+        rows.project(f"* replace ({instants})" if times else "*").create_view(name)
 
-    def _execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+    def _execute(self, statement: str, values: Values | None = None) -> duckdb.DuckDBPyConnection:
         """Run a statement. Raises OSError."""
         try:
-            return self._connection.execute(statement)
+            return self._connection.execute(statement, values)
         except duckdb.IOException as error:
             raise OSError(str(error)) from error
-
-    def write_file(self, path: str, content: bytes) -> None:
-        """Write a file beside the tables."""
-        replace_file(Path(local_path(path)), content)
 
     def expect(self, events: int) -> None:
         """Keep the number for parts(); DuckDB adapts by itself."""
@@ -136,7 +131,3 @@ class DuckDBEngine:
             return 0, 0
         rows = self._reading.rows
         return rows, max(rows, self._expected)
-
-
-def _quoted(path: os.PathLike[str]) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

@@ -6,7 +6,7 @@ packages, and `--help` needs none.
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,6 +17,9 @@ from leveret.analytics.traces.trace_files import Window
 
 AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
 ENGINES = (AUTO, DUCKDB, SPARK)
+
+SHARED_PATHS = "with a Spark cluster: local paths are mounted on all of its machines"
+"""Help for the option --shared-paths."""
 
 EVENTS_MAX = 20_000_000
 """Logs of more events go to Spark. docs/analytics.md has the measurements."""
@@ -80,11 +83,15 @@ def _installed(engine: str, why: str) -> str:
 
 @contextmanager
 def opened(
-    engine: str, work: str | None = None, master: str | None = None, partitions: int | None = None
+    engine: str,
+    paths: Sequence[str],
+    work: str | None = None,
+    master: str | None = None,
+    partitions: int | None = None,
 ) -> Iterator[Engine]:
     """Start an engine, and stop it. master, partitions: as start_session of session.py has them.
 
-    Raises JavaMissingError.
+    paths: those that the workers must be able to open. Raises JavaMissingError, EngineError.
     """
     if engine == DUCKDB:
         with _module("duckdb_engine").DuckDBEngine(work) as found:
@@ -92,6 +99,7 @@ def opened(
         return
     session = _module("session").start_session(master, partitions)
     try:
+        _module("cluster").refuse_local_paths(session, paths)
         spark_engine = _module("spark_engine")
         with spark_engine.SparkEngine(session, work) as found:
             yield found

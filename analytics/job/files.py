@@ -1,9 +1,14 @@
-"""Files of a trace directory, on the local disk or any file system that Hadoop supports."""
+"""Files of a trace directory, on the local disk or any file system that Hadoop supports.
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+Only what PySpark offers to everybody is used, so that the job does not depend on what is behind it.
+Spark lists, reads and overwrites files of other file systems, but does not delete them: what is no
+longer needed there is replaced by a data frame without rows.
+"""
 
+import shutil
+from urllib.parse import unquote
+
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from leveret.analytics.traces.local_files import (
@@ -12,7 +17,6 @@ from leveret.analytics.traces.local_files import (
     is_local,
     list_local_files,
     local_path,
-    replace_file,
 )
 from leveret.analytics.traces.trace_files import TraceFile, Window, described
 
@@ -24,39 +28,41 @@ def list_files(session: SparkSession, directory: str, window: Window) -> list[Tr
     """
     if is_local(directory):
         return list_local_files(directory, window)
-    return chosen(_files(session, directory), window)
+    reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        files = reader.load(escaped(directory))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise FileNotFoundError(f"{directory} does not exist") from None
+    # Without `content` Spark does not read the files. Empty files have no row.
+    sizes = {row["path"]: row["length"] for row in files.select("path", "length").collect()}
+    paths = [unquote(url) for url in files.inputFiles()]
+    visible = (path for path in paths if path.rsplit("/", 1)[-1][:1] not in HIDDEN)
+    return chosen((described(path, sizes.get(path, 0)) for path in visible), window)
 
 
-def _files(session: SparkSession, directory: str) -> Iterator[TraceFile]:
-    system, path = _file_system(session, directory)
-    if not system.exists(path):
-        raise FileNotFoundError(f"{directory} does not exist")
-    found = system.listFiles(path, True)
-    while found.hasNext():
-        file = found.next()
-        if file.getPath().getName()[:1] not in HIDDEN:
-            yield described(file.getPath().toString(), file.getLen())
+def exists(session: SparkSession, path: str) -> bool:
+    """Tell whether there is a directory of Parquet files."""
+    try:
+        session.read.parquet(escaped(path))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
+    return True
 
 
-def write_file(session: SparkSession, path: str, content: bytes) -> None:
-    """Write a file, replacing an existing one. Raises OSError."""
+def clear_directory(session: SparkSession, path: str) -> None:
+    """Delete a directory of Parquet files; on another file system, delete what is in the files."""
     if is_local(path):
-        replace_file(Path(local_path(path)), content)
-        return
-    system, at = _file_system(session, path)
-    stream = system.create(at, True)
-    stream.write(bytearray(content))
-    stream.close()
+        shutil.rmtree(local_path(path), ignore_errors=True)
+    elif exists(session, path):
+        session.range(0).write.mode("overwrite").parquet(path)
 
 
-def delete_directory(session: SparkSession, path: str) -> None:
-    """Delete a directory on any file system, if it exists."""
-    system, at = _file_system(session, path)
-    system.delete(at, True)
-
-
-def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return the Hadoop file system of a path, and the path as a Hadoop object."""
-    context: Any = session.sparkContext
-    at = context._jvm.org.apache.hadoop.fs.Path(path)
-    return at.getFileSystem(context._jsc.hadoopConfiguration()), at
+def escaped(path: str) -> str:
+    """Escape a path for Spark, which would expand glob characters."""
+    for character in "\\*?[]{}":
+        path = path.replace(character, f"\\{character}")
+    return path

@@ -10,9 +10,9 @@ Data older than the watermark (a number of days before the latest event) is rele
 without later events are deleted, and tables of earlier dates are final.
 """
 
-import re
 import signal
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,15 +20,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from leveret.analytics.job.cluster import refuse_local_paths
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.engines import SPARK
-from leveret.analytics.job.files import delete_directory
+from leveret.analytics.job.files import clear_directory, exists
 from leveret.analytics.job.job import Options, write_tables
 from leveret.analytics.job.progress import Progress
 from leveret.analytics.job.reading import read_files
 from leveret.analytics.job.session import start_session
 from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.job.staging import stage_records
+from leveret.analytics.traces.schema import SQL_COLUMNS
 from leveret.analytics.traces.trace_files import described
 from leveret.broker.tracing.record import SUFFIX
 
@@ -38,10 +40,20 @@ LOOK_SECONDS = 1
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 
 
-def run_follow(options: Options, master: str | None, every_seconds: float, keep_days: int) -> None:
-    """Start Spark and follow until Ctrl-C. Raises KeyboardInterrupt, JavaMissingError."""
+def run_follow(
+    options: Options,
+    paths: Sequence[str],
+    master: str | None,
+    every_seconds: float,
+    keep_days: int,
+) -> None:
+    """Start Spark and follow until Ctrl-C. paths: those that the workers must be able to open.
+
+    Raises KeyboardInterrupt, JavaMissingError, EngineError.
+    """
     session = start_session(master)
     try:
+        refuse_local_paths(session, paths)
         follow(session, options, every_seconds, keep_days)
     finally:
         session.stop()
@@ -102,29 +114,31 @@ def _process_batch(
         with progress.step("reading"):
             reading = read_files(session, files, options.window)
             stage_records(session, reading, f"{staged}/batch={number}")
-            records = session.read.parquet(staged)
-        since = _release_old(session, records, staged, keep_days, number)
+            records = _staged_records(session, staged)
+        since = _release_old(session, records, options, keep_days)
         if since:
-            records = session.read.parquet(staged)
+            records = _staged_records(session, staged)
         progress.events = engine.open_records(records, len(files)).events
         write_tables(engine, options._replace(since=since), progress)
 
 
+def _staged_records(session: SparkSession, staged: str) -> DataFrame:
+    return session.read.schema(f"{SQL_COLUMNS}, batch int").parquet(staged)
+
+
 def _release_old(
-    session: SparkSession, records: DataFrame, staged: str, keep_days: int, number: int
+    session: SparkSession, records: DataFrame, options: Options, keep_days: int
 ) -> str:
     """Delete batches older than the watermark, and return the first date that is not final."""
     rows: list[Any] = records.groupBy("batch").agg(F.max("time_us").alias("last")).collect()
     latest = max((row.last for row in rows if row.last is not None), default=0)
     watermark = datetime.fromtimestamp(latest / 1e6, UTC) - timedelta(days=keep_days)
     old = [row.batch for row in rows if (row.last or latest) < watermark.timestamp() * 1e6]
+    state = f"{options.out}/{STATE}"
+    if old:
+        session.range(1).write.mode("overwrite").parquet(f"{state}/released")
     for batch in old:
-        delete_directory(session, f"{staged}/batch={batch}")
-    # Batches are numbered from 0, so a missing number was released earlier.
-    is_partial = bool(old) or len(_batches(records)) <= number
+        clear_directory(session, f"{state}/records/batch={batch}")
+    # Once records were released, their dates cannot be made again.
+    is_partial = bool(old) or exists(session, f"{state}/released")
     return str(watermark.date() + timedelta(days=1)) if is_partial else ""
-
-
-def _batches(records: DataFrame) -> set[str]:
-    """Return the staged batches, including those without any wanted record."""
-    return set(re.findall(r"/batch=(\d+)/", "\n".join(records.inputFiles())))

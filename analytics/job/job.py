@@ -8,6 +8,8 @@ what the engine processes at a time.
 
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from leveret.analytics.job.progress import Progress
 from leveret.analytics.report.report_file import report_path, write_report
 from leveret.analytics.tables import event_tables, flow_tables, history_tables
@@ -17,11 +19,12 @@ from leveret.analytics.tables.dead_letters import stage_hops
 from leveret.analytics.tables.engine import Engine, Reading
 from leveret.analytics.tables.queue_histories import stage_histories
 from leveret.analytics.tables.tables import BY_NAME
+from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import EVERYTHING, Window
 
 _REJECTED = """
     select file, line, wrong as reason, text,
-        to_date(nullif(regexp_extract(file, '/date=([0-9-]{10})/', 1), '')) as date
+        try_cast(nullif(regexp_extract(file, '/date=([0-9-]{10})/', 1), '') as date) as date
     from records where wrong is not null
 """
 _EVENTS = "select * from records where wrong is null"
@@ -68,13 +71,14 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
     with progress.step("queue histories"):
         stage_histories(engine)
         engine.view("dated_holds", history_tables.DATED_HOLDS)
+        engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
     with progress.step("dead letters"):
         stage_hops(engine)
     queries = {
         **flow_tables.QUERIES,
         **event_tables.QUERIES,
         **DEAD_LETTERS,
-        **history_tables.queries(options.poison_above),
+        **history_tables.QUERIES,
     }
     for name, query in queries.items():
         if name in (options.only or queries):
@@ -82,9 +86,10 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
     if not options.only:
         open_series(engine, options.out)
         _write(engine, "anomalies", ANOMALIES, options, progress)
-        with progress.step("report"):
-            engine.expect(0)
-            write_report(engine, options.out, report_path(options.out))
+        if is_local(options.out):
+            with progress.step("report"):
+                engine.expect(0)
+                write_report(engine, options.out, report_path(options.out))
 
 
 def _write(engine: Engine, name: str, query: str, options: Options, progress: Progress) -> None:

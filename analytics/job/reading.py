@@ -1,46 +1,128 @@
 """Reads trace logs, in any state, into one data frame of valid and rejected records.
 
-One Spark task reads each file and returns Arrow batches (log_records.py). Workers open local files
-themselves; Spark reads the content of files on other file systems.
+Workers open local files themselves, and each task reads parts of them (log_parts.py). Files on
+other file systems are accessible to Spark only, whose text source streams them: a task reads a file
+of any size as rows, which are its bytes between line feeds, and nothing holds a whole file. Spark
+would decompress a file by its name's suffix, and could not read damaged ones, so a codec of Hadoop
+that changes nothing is named for the suffix.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from pathlib import PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from leveret.analytics.job.files import list_files
+from leveret.analytics.job.files import escaped, list_files
 from leveret.analytics.traces.local_files import is_local, local_path
-from leveret.analytics.traces.log_records import read_log
+from leveret.analytics.traces.log_blocks import Source
+from leveret.analytics.traces.log_parts import LogPart, parts_of
+from leveret.analytics.traces.log_records import read_log, read_stream
 from leveret.analytics.traces.schema import SQL_COLUMNS
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile, Window
 
 TASKS_MAX = 1_000
-_FILES = "path string, content binary"
+_UNCHANGED = {
+    "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
+    "lineSep": "\n",
+}
+_SUFFIX_OPTIONS = (
+    "io.compress.passthrough.extension",
+    # Hadoop's client library renames the option along with its packages.
+    "org.apache.hadoop.shaded.io.compress.passthrough.extension",
+)
+
+Batches = Iterator[pa.RecordBatch]
 
 
 class LogFiles(NamedTuple):
-    """The files to read. files: a row for each of `file_count` files, with content if not local."""
+    """The files to read. parts: of local files. distant: files of other file systems."""
 
-    files: DataFrame
+    session: SparkSession
+    parts: list[LogPart]
+    distant: list[TraceFile]
     file_count: int
     window: Window
 
     @property
     def records(self) -> DataFrame:
         """The records, with the columns of schema.COLUMNS. Evaluated lazily."""
+        found = [self.by_task(lambda _, records: records, SQL_COLUMNS)]
+        for suffix in sorted({PurePosixPath(file.path).suffix for file in self.distant}):
+            found.append(self._of_suffix(suffix))
+        return reduce(DataFrame.unionAll, found)
+
+    def by_task(self, done: Callable[[int, Batches], Batches], columns: str) -> DataFrame:
+        """Read the local files, and return what is done with the number and records of each task.
+
+        Evaluated lazily.
+        """
+        parts, window = self.parts, self.window
+        tasks = max(1, min(len(parts), TASKS_MAX))
+
+        def records(task: int) -> Batches:
+            for part in parts[task::tasks]:
+                yield from read_log(part, window)
+
+        def run(numbers: Iterable[pa.RecordBatch]) -> Batches:
+            for batch in numbers:
+                for task in batch.column(0).to_pylist():
+                    yield from done(task, records(task))
+
+        return self.session.range(0, tasks, 1, tasks).mapInArrow(run, columns)
+
+    def _of_suffix(self, suffix: str) -> DataFrame:
+        sizes = {
+            file.path: file.size
+            for file in self.distant
+            if PurePosixPath(file.path).suffix == suffix
+        }
         window = self.window
-        return self.files.mapInArrow(lambda files: records_of(files, window), SQL_COLUMNS)
+        reader = self.session.read.options(**_UNCHANGED, **dict.fromkeys(_SUFFIX_OPTIONS, suffix))
+        # There is no codec for a name without a suffix: Spark would read parts in any order.
+        rows = reader.text([escaped(path) for path in sizes], wholetext=not suffix)
+        pieces = rows.select(F.col("_metadata.file_path"), F.col("value").cast("binary"))
+        return pieces.mapInArrow(lambda found: _records_of(found, sizes, window), SQL_COLUMNS)
 
 
-def records_of(files: Iterable[pa.RecordBatch], window: Window) -> Iterator[pa.RecordBatch]:
-    """Read the records of files: rows of (path, content)."""
-    for batch in files:
-        for path, content in zip(*batch.to_pydict().values(), strict=True):
-            yield from read_log(path, content, window)
+class _Pieces(Source):
+    """The bytes of a file, whose line feeds Spark has left out. size: of the file."""
+
+    def __init__(self, pieces: Iterator[bytes], size: int) -> None:
+        self._pieces = pieces
+        self._size = size
+        self._position = 0
+        self._begun = b""
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        found, length = [self._begun], len(self._begun)
+        while length < size and (piece := next(self._pieces, None)) is not None:
+            found += (piece, b"\n")
+            length += len(piece) + 1
+        # The file need not end with a line feed.
+        data = b"".join(found)[: self._size - self._position]
+        self._begun = data[size:]
+        self._position += len(data[:size])
+        return data[:size]
+
+    def tell(self) -> int:
+        """Return the position in the file."""
+        return self._position
+
+
+def _records_of(rows: Iterable[pa.RecordBatch], sizes: dict[str, int], window: Window) -> Batches:
+    """Read the records of files: rows of (URL, piece), in the order of each file."""
+    pairs = (pair for batch in rows for pair in zip(*batch.to_pydict().values(), strict=True))
+    for url, of_file in groupby(pairs, itemgetter(0)):
+        path = unquote(url)
+        yield from read_stream(_Pieces(map(itemgetter(1), of_file), sizes[path]), path, window)
 
 
 def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> LogFiles:
@@ -54,21 +136,10 @@ def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHIN
 def read_files(
     session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
 ) -> LogFiles:
-    """Read trace logs, one task for each file up to TASKS_MAX tasks."""
-    listed: list[tuple[str, bytes | None]] = [
-        (local_path(file.path), None) for file in files if is_local(file.path)
-    ]
+    """Read trace logs: local ones by part, others by file."""
+    local = [file._replace(path=local_path(file.path)) for file in files if is_local(file.path)]
     distant = [file for file in files if not is_local(file.path)]
     # Spark leaves out files without content; the job lists them.
-    listed += [(file.path, b"") for file in distant if not file.size]
-    paths = [_escaped(file.path) for file in distant if file.size]
-    rows = session.sparkContext.parallelize(listed, max(1, min(len(listed), TASKS_MAX)))
-    found = [session.createDataFrame(rows, _FILES)]
-    if paths:
-        found.append(session.read.format("binaryFile").load(paths).select("path", "content"))
-    return LogFiles(reduce(DataFrame.unionAll, found), len(files), window)
-
-
-def _escaped(path: str) -> str:
-    """Escape a path for Spark, which would expand glob characters."""
-    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+    parts = parts_of([*local, *(file for file in distant if not file.size)])
+    with_content = [file for file in distant if file.size]
+    return LogFiles(session, parts, with_content, len(files), window)

@@ -15,18 +15,28 @@ LOGGING = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
 DRIVER_MEMORY = "4g"
 """Heap of a local run; spark-submit has its own option."""
 
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
+_OF_LOCAL_RUN = {
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING}",
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+}
+"""How Spark starts if this job starts it; spark-submit decides itself."""
+
+_NEEDED = {
+    "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A value that does not fit ends the job: it would become a wrong number in a table.
+    "spark.sql.ansi.enabled": "true",
+}
+"""The tables depend on these."""
+
+_PREFERRED = {
     "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # The aggregation state of percentiles is small, and sorting would be expensive.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
-    # A syntax error makes one corrupt line, and does not end the job.
-    "spark.sql.json.enablePartialResults": "true",
-    "spark.sql.ansi.enabled": "false",
 }
+"""Set unless the configuration of Spark sets them."""
 
 
 def start_session(
@@ -34,20 +44,26 @@ def start_session(
     shuffle_partitions: int | None = None,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or use the session of spark-submit. settings: further Spark settings."""
+    """Start Spark, or use the session of spark-submit. settings: further Spark settings.
+
+    Raises JavaMissingError.
+    """
     find_java()
-    # Workers must use the Python that runs this, not the first one on the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("leveret analyze")
     if master is not None:
-        builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
-        builder = builder.config("spark.ui.enabled", "false")
-        options = f"-Dlog4j2.configurationFile={LOGGING}"
-        builder = builder.config("spark.driver.defaultJavaOptions", options)
-    if shuffle_partitions is not None:
-        builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
-    for name, value in {**_SETTINGS, **(settings or {})}.items():
+        # Workers must use the Python that runs this, not the first one on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(master)
+        settings = {**_OF_LOCAL_RUN, **(settings or {})}
+    for name, value in (settings or {}).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.addPyFile(str(packed_code()))
+    if shuffle_partitions is not None:
+        session.conf.set("spark.sql.shuffle.partitions", shuffle_partitions)
+    for name, value in _NEEDED.items():
+        session.conf.set(name, value)
+    for name, value in _PREFERRED.items():
+        if session.conf.get(name, None) is None:
+            session.conf.set(name, value)
+    session.addArtifacts(str(packed_code()), pyfile=True)
     return session

@@ -8,12 +8,13 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.analytics.job.files import delete_directory, write_file
+from leveret.analytics.job.files import clear_directory
 from leveret.analytics.job.output import read_table, write_table
 from leveret.analytics.job.reading import read_trace
 from leveret.analytics.job.staging import stage, stage_records
-from leveret.analytics.tables.engine import MissingTablesError, Reading, Row
+from leveret.analytics.tables.engine import MissingTablesError, Reading, Row, Values
 from leveret.analytics.tables.tables import Table
+from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import Window
 
 EVENTS_PER_PARTITION = 500_000
@@ -26,19 +27,21 @@ class SparkEngine:
     def __init__(self, session: SparkSession, work: str | None = None) -> None:
         self._session = session
         self._work = work
-        self._tracker = session.sparkContext.statusTracker()
+        self._staged: list[str] = []
 
     def __enter__(self) -> "SparkEngine":
         return self
 
     def __exit__(self, *failure: object) -> None:
-        if self._work is not None:
-            delete_directory(self._session, self._work)
+        for path in self._staged:
+            clear_directory(self._session, path)
+        if self._work is not None and is_local(self._work):
+            clear_directory(self._session, self._work)
 
     def read(self, directory: str, window: Window) -> Reading:
         """Read the logs, one task for each file."""
         files = read_trace(self._session, directory, window)
-        records = stage_records(self._session, files, f"{self._work}/records")
+        records = stage_records(self._session, files, self._path("records"))
         return self.open_records(records, files.file_count)
 
     def open_records(self, records: DataFrame, files: int) -> Reading:
@@ -53,15 +56,21 @@ class SparkEngine:
 
     def stage(self, name: str, query: str) -> None:
         """Write Parquet files in the work directory."""
-        stage(self._session.sql(query), f"{self._work}/{name}").createOrReplaceTempView(name)
+        stage(self._session.sql(query), self._path(name)).createOrReplaceTempView(name)
+
+    def _path(self, name: str) -> str:
+        """Return the directory of a result in the work directory."""
+        path = f"{self._work}/{name}"
+        self._staged.append(path)
+        return path
 
     def put(self, name: str, rows: pa.Table) -> None:
         """Name a few rows."""
         self._session.createDataFrame(rows).createOrReplaceTempView(name)
 
-    def rows(self, query: str) -> list[Row]:
-        """Return the rows of a query."""
-        return [tuple(row) for row in self._session.sql(query).collect()]
+    def rows(self, query: str, values: Values | None = None) -> list[Row]:
+        """Return the rows of a query, in which :name stands for a value."""
+        return [tuple(row) for row in self._session.sql(query, values).collect()]
 
     def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
         """Write Parquet files in a directory for each date."""
@@ -74,10 +83,6 @@ class SparkEngine:
         except AnalysisException as error:
             raise MissingTablesError(f"no tables in {out}: {error}") from error
 
-    def write_file(self, path: str, content: bytes) -> None:
-        """Write a file on any file system."""
-        write_file(self._session, path, content)
-
     def expect(self, events: int) -> None:
         """Set the number of tasks of a shuffle."""
         least = self._session.sparkContext.defaultParallelism if events else 0
@@ -86,7 +91,8 @@ class SparkEngine:
 
     def parts(self) -> tuple[int, int]:
         """Return the completed tasks, and all tasks, of the running stages."""
-        found = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        tracker = self._session.sparkContext.statusTracker()
+        found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         stages = [stage for stage in found if stage is not None]
         return (
             sum(stage.numCompletedTasks for stage in stages),

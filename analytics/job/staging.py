@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.analytics.job.reading import LogFiles, records_of
+from leveret.analytics.job.cluster import is_one_machine
+from leveret.analytics.job.reading import LogFiles
 from leveret.analytics.traces.local_files import is_local, local_path
 from leveret.analytics.traces.record_files import COMPRESSION, write_batches
 from leveret.analytics.traces.schema import SQL_COLUMNS
@@ -16,7 +16,7 @@ from leveret.analytics.traces.schema import SQL_COLUMNS
 
 def stage_records(session: SparkSession, reading: LogFiles, path: str) -> DataFrame:
     """Write all records to a directory and read them back."""
-    if (session.sparkContext.master or "").startswith("local") and is_local(path):
+    if is_one_machine(session) and is_local(path) and not reading.distant:
         _write_directly(reading, local_path(path))
     else:
         stage(reading.records, path)
@@ -35,13 +35,9 @@ def _write_directly(reading: LogFiles, path: str) -> None:
     """
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
-    window = reading.window
 
-    def write(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = TaskContext.get()
-        assert task is not None
-        file = f"{path}/part-{task.partitionId():05}.parquet"
-        counts = write_batches(records_of(files, window), file)
+    def write(task: int, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = write_batches(records, f"{path}/part-{task:05}.parquet")
         yield pa.RecordBatch.from_pydict({"rows": [counts.rows]})
 
-    reading.files.mapInArrow(write, "rows bigint").collect()
+    reading.by_task(write, "rows bigint").collect()

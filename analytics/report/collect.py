@@ -37,6 +37,10 @@ FEW = 50
 _QUEUE_COLUMNS = pa.schema([("vhost", pa.string()), ("queue", pa.string())])
 SHORT_LIVED_US = 10_000_000
 
+_SINCE = "(unix_micros(minute) - :begins_us)"
+STEP = f"cast(({_SINCE} - {_SINCE} % :size_us) / :size_us as int)"
+"""SQL for the step of a minute."""
+
 Rows = Sequence[Row]
 
 
@@ -59,8 +63,8 @@ class _Collecting:
         self._engine = engine
         self.data = Aggregates()
 
-    def _rows(self, query: str, limit: int = ROWS_MAX) -> Rows:
-        return self._engine.rows(f"{query} limit {limit}")
+    def _rows(self, query: str, limit: int = ROWS_MAX, **values: int) -> Rows:
+        return self._engine.rows(f"{query} limit :limit", {**values, "limit": limit})
 
     def all(self) -> Aggregates:
         """Run all queries."""
@@ -96,11 +100,10 @@ class _Collecting:
         data.step_minutes = max(1, -(-minutes // STEPS_MAX))
         data.column_steps = max(1, -(-data.steps // COLUMNS_MAX))
 
-    def _step(self, minutes: int | None = None) -> str:
-        """Return SQL for the step of a minute."""
-        size = (minutes or self.data.step_minutes) * MINUTE_US
-        since = f"(unix_micros(minute) - {self.data.begins_us})"
-        return f"cast(({since} - {since} % {size}) / {size} as int)"
+    def _scale(self, steps: int = 1) -> dict[str, int]:
+        """Return the values of STEP, for columns of so many steps."""
+        size_us = self.data.step_minutes * steps * MINUTE_US
+        return {"begins_us": self.data.begins_us, "size_us": size_us}
 
     # Series
 
@@ -112,9 +115,10 @@ class _Collecting:
         )
         sums = ", ".join(f"sum({column})" for column in published)
         rows = self._rows(
-            f"select {self._step()} step, {sums} from traffic"
+            f"select {STEP} step, {sums} from traffic"
             " where kind in ('exchange', 'queue') group by 1 order by 1",
             STEPS_MAX,
+            **self._scale(),
         )
         data = self.data
         for step, *values in rows:
@@ -137,23 +141,22 @@ class _Collecting:
         )
         of_busiest = {"vhost": [one.vhost for one in queues], "queue": [one.name for one in queues]}
         self._engine.put("busiest", pa.table(of_busiest, _QUEUE_COLUMNS))
-        step = self._step()
         columns = {
             ("came", "delivered", "acknowledged"):
-                "select vhost, name queue, {step}, sum(published), sum(delivered),"
+                f"select vhost, name queue, {STEP}, sum(published), sum(delivered),"
                 " sum(acknowledged) from traffic semi join busiest on traffic.vhost ="
                 " busiest.vhost and traffic.name = busiest.queue where kind = 'queue'"
                 " group by 1, 2, 3 order by 1, 2, 3",
             ("wait_p99_us", "ack_p99_us"):
-                "select vhost, queue, {step}, max(wait_p99_us), max(ack_p99_us) from latency"
+                f"select vhost, queue, {STEP}, max(wait_p99_us), max(ack_p99_us) from latency"
                 " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
             ("ready", "unacked"):
-                "select vhost, queue, {step}, max(ready_max), max(unacked_max) from depth"
+                f"select vhost, queue, {STEP}, max(ready_max), max(unacked_max) from depth"
                 " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
         }  # fmt: skip
         for names, query in columns.items():
             for vhost, queue, at, *values in self._rows(
-                query.format(step=step), QUEUES_MAX * STEPS_MAX
+                query, QUEUES_MAX * STEPS_MAX, **self._scale()
             ):
                 for name, value in zip(names, values, strict=True):
                     if value is not None:
@@ -166,13 +169,13 @@ class _Collecting:
             by_queue[Queue(vhost, queue)].ready_at_end = ready or 0
 
     def _heat(self) -> None:
-        step = self._step(self.data.step_minutes * self.data.column_steps)
         wanted = [None, *(series.queue for series in self.data.queues[:HEAT_QUEUES])]
         for vhost, queue, column, bound, messages in self._rows(
-            f"select vhost, queue, {step}, up_to_us, sum(messages) from latency_histogram"
+            f"select vhost, queue, {STEP}, up_to_us, sum(messages) from latency_histogram"
             " semi join busiest using (vhost, queue) where measure = 'wait'"
             " group by vhost, queue, 3, up_to_us order by 1, 2, 3, 4",
             QUEUES_MAX * COLUMNS_MAX * 64,
+            **self._scale(self.data.column_steps),
         ):
             for one in (None, Queue(vhost, queue)):
                 if one in wanted:
@@ -247,15 +250,17 @@ class _Collecting:
         )
         data.topology = [Edge(*row) for row in edges]
         churn = self._rows(
-            f"select {self._step()}, sum(opened) from connection_churn group by 1 having"
+            f"select {STEP}, sum(opened) from connection_churn group by 1 having"
             " sum(opened) > 0 order by 1",
             STEPS_MAX,
+            **self._scale(),
         )
         data.churn = dict(_pairs(churn))
         short = self._rows(
-            f"select user, count(*) from connections where lived_us < {SHORT_LIVED_US}"
+            "select user, count(*) from connections where lived_us < :lived_us"
             " group by 1 order by 2 desc, 1",
             FEW,
+            lived_us=SHORT_LIVED_US,
         )
         data.short_lived = dict(_pairs(short))
 

@@ -18,6 +18,7 @@ from leveret.analytics.tables.tables import Table
 from leveret.analytics.traces.trace_files import Window
 
 Row = tuple[Any, ...]
+Values = dict[str, Any]
 
 
 class MissingTablesError(Exception):
@@ -50,8 +51,8 @@ class Engine(Protocol):
     def put(self, name: str, rows: pa.Table) -> None:
         """Name a few rows."""
 
-    def rows(self, query: str) -> list[Row]:
-        """Return the rows of a query, which must be few."""
+    def rows(self, query: str, values: Values | None = None) -> list[Row]:
+        """Return the rows of a query, which must be few. In the query :name stands for a value."""
 
     def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
         """Write a table below `out`, replacing an existing one.
@@ -64,9 +65,6 @@ class Engine(Protocol):
 
         Raises MissingTablesError.
         """
-
-    def write_file(self, path: str, content: bytes) -> None:
-        """Write a file, replacing an existing one. Raises OSError."""
 
     def expect(self, events: int) -> None:
         """Prepare for reading, or for queries over, about so many records."""

@@ -104,7 +104,7 @@ FATES = f"""
 
 _POISON = """
     select fates_by_key.*, vhost, queue from fates_by_key join queue_keys using (queue_key)
-    where deliveries > {above}
+    where deliveries > (select poison_above from limits)
 """
 
 POISON = f"""
@@ -154,9 +154,8 @@ DATED_HOLDS = "select *, to_date(timestamp_micros(delivered)) as date from holds
 """The view `dated_holds`."""
 
 
-def queries(poison_above: int) -> dict[str, str]:
-    """Return the tables, made from the views of queue_histories.py, `hops` and `dated_holds`."""
-    return {
-        "latency": _latency(), "latency_histogram": LATENCY_HISTOGRAM, "outcomes": OUTCOMES,
-        "fates": FATES, "poison": POISON.format(above=poison_above), "consumers": CONSUMERS,
-    }  # fmt: skip
+QUERIES = {
+    "latency": _latency(), "latency_histogram": LATENCY_HISTOGRAM, "outcomes": OUTCOMES,
+    "fates": FATES, "poison": POISON, "consumers": CONSUMERS,
+}  # fmt: skip
+"""The tables, made from the views of queue_histories.py, `hops`, `dated_holds` and `limits`."""

@@ -401,8 +401,8 @@ REJECTED = Table(
     "rejected",
     "Lines and files that were rejected, on the date of their directory, otherwise of 1970",
     (
-        Column("file", STRING, "the file"),
-        Column("line", LONG, "the line, from 1; null if the reason concerns the whole file"),
+        Column("file", STRING, "the file; of a later part of a large one, also its first byte"),
+        Column("line", LONG, "the line of the file or part, from 1; null if it concerns all"),
         Column("reason", STRING, "why it was rejected"),
         Column("text", STRING, "the line, at most 1,000 characters of it"),
     ),

@@ -7,12 +7,11 @@ fault is reported as a `Problem`. An incomplete end of a file that is being writ
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from isal import isal_zlib
 
 from leveret.analytics.traces.trace_files import TraceFile
-from leveret.broker.tracing.record import OPEN_SUFFIX
 
 READ_BYTES = 256 * 1024
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
@@ -24,7 +23,17 @@ GZIP = 31
 MEMBER = b"\x1f\x8b\x08"
 
 # isal's annotation calls it an exception instance, not a class.
-_DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
+DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
+
+
+class Source(Protocol):
+    """What blocks are read from: an open file, or what stands for one."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes; none at the end. Raises OSError."""
+
+    def tell(self) -> int:
+        """Return the position, in bytes from the beginning of the file."""
 
 
 class Problem(NamedTuple):
@@ -62,14 +71,15 @@ def read_blocks(file: TraceFile, problems: list[Problem]) -> Iterator[Block]:
     """Return the lines of a file. Faults are appended to `problems`."""
     try:
         with open(file.path, "rb") as source:
-            yield from blocks_of(source, file.path, problems)
+            yield from blocks_of(source, file.path, problems, file.is_open)
     except OSError as error:
         problems.append(Problem(file.path, None, f"cannot be read: {error.strerror or error}"))
 
 
-def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[Block]:
+def blocks_of(
+    source: Source, path: str, problems: list[Problem], is_being_written: bool
+) -> Iterator[Block]:
     """Return the lines of an open file; `path` names it in problems. Raises OSError."""
-    is_being_written = path.endswith(OPEN_SUFFIX)
     begun, line = b"", 1
     for data in _unpacked(source):
         if isinstance(data, _Damage):
@@ -99,7 +109,7 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace")
 
 
-def _unpacked(source: BinaryIO) -> Iterator[bytes | _Damage]:
+def _unpacked(source: Source) -> Iterator[bytes | _Damage]:
     """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
     if not data.startswith(MEMBER):
@@ -110,7 +120,7 @@ def _unpacked(source: BinaryIO) -> Iterator[bytes | _Damage]:
     yield from _inflated(source, data)
 
 
-def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
+def _inflated(source: Source, data: bytes) -> Iterator[bytes | _Damage]:
     """Decompress gzip members. data: what was already read of them."""
     member, has_begun = isal_zlib.decompressobj(GZIP), True
     while data or (data := source.read(READ_BYTES)) or (has_begun and not member.eof):
@@ -118,7 +128,7 @@ def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
         try:
             piece = member.decompress(data, BLOCK_BYTES_MAX)
             data, has_begun = member.unconsumed_tail, True
-        except _DAMAGED as error:
+        except DAMAGED as error:
             yield _Damage(f"damaged near byte {source.tell() - len(data)}: {error}")
             data = _next_member(source.read, data)
             member, has_begun = isal_zlib.decompressobj(GZIP), False

@@ -1,4 +1,4 @@
-"""Detects the kind of one log and reads its records. Runs in Spark's workers.
+"""Detects the kind of a log and reads its records. Runs in Spark's workers.
 
 File names are not reliable: a log may have been copied, renamed or decompressed. So the first lines
 decide. Logs of the broker are parsed block by block (parsing.py), logs of RabbitMQ's tracing plugin
@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.analytics.traces.log_blocks import Block, Problem, blocks_of
+from leveret.analytics.traces.log_blocks import MEMBER, Block, Problem, Source, blocks_of
+from leveret.analytics.traces.log_parts import LogPart, part_source
 from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
 from leveret.analytics.traces.trace_files import Window
@@ -34,19 +35,26 @@ class _Kind(NamedTuple):
     reason: str = ""
 
 
-def read_log(path: str, content: bytes | None, window: Window) -> Iterator[pa.RecordBatch]:
-    """Read a log's records of a window, as schema.COLUMNS. content: None for a local path."""
+def read_log(part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
+    """Read the records of a window from a part of a local log, as schema.COLUMNS."""
+    if not part.size:
+        yield from read_stream(io.BytesIO(), part.path, window)
+        return
     try:
-        with open(path, "rb") if content is None else io.BytesIO(content) as source:
-            yield from _read(source, path, window)
+        with open(part.path, "rb") as file:
+            if part.is_whole:
+                yield from read_stream(file, part.path, window)
+            else:
+                yield from _read_part(file, part, window)
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
-        yield set_aside([Problem(path, None, reason)])
+        yield set_aside([Problem(part.path, None, reason)])
 
 
-def _read(source: BinaryIO, path: str, window: Window) -> Iterator[pa.RecordBatch]:
+def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.RecordBatch]:
+    """Read the records of a window from a whole log. Raises OSError."""
     problems: list[Problem] = []
-    blocks = blocks_of(source, path, problems)
+    blocks = blocks_of(source, path, problems, path.endswith(record.OPEN_SUFFIX))
     first = next(blocks, None)
     beginning = first.data if first else b"".join(one.text.encode() for one in problems)
     kind = _kind_of(beginning)
@@ -56,6 +64,29 @@ def _read(source: BinaryIO, path: str, window: Window) -> Iterator[pa.RecordBatc
         problems = [Problem(path, None, kind.reason)]
     elif not problems and not path.endswith(record.OPEN_SUFFIX):
         problems = [Problem(path, None, "is empty")]
+    yield set_aside(problems)
+
+
+def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
+    """Read one of several parts. Only logs of the broker have parts; others are read by the first.
+
+    Lines are counted from the beginning of the part, which is named with the file.
+    """
+    first = next(blocks_of(file, part.path, [], is_being_written=True), None)
+    file.seek(0)
+    kind = _kind_of(first.data if first else b"")
+    if kind.name != _LEVERET or kind.reason or file.read(len(MEMBER)) != MEMBER:
+        file.seek(0)
+        if part.begins == 0:
+            yield from read_stream(file, part.path, window)
+        return
+    source = part_source(file, part)
+    if source is None:
+        return
+    name = f"{part.path} from byte {source.tell()}" if part.begins else part.path
+    problems: list[Problem] = []
+    blocks = blocks_of(source, name, problems, part.path.endswith(record.OPEN_SUFFIX))
+    yield from _parsed(blocks, name, kind, window)
     yield set_aside(problems)
 
 

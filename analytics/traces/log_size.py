@@ -1,8 +1,9 @@
 """Estimates how many events trace logs have, from the beginnings of a few of them."""
 
+import io
 from collections.abc import Sequence
 
-from leveret.analytics.traces.log_records import read_log
+from leveret.analytics.traces.log_records import read_stream
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile
 
 SAMPLES_MAX = 8
@@ -21,7 +22,7 @@ def estimated_events(files: Sequence[TraceFile]) -> int:
         except OSError:
             # The job lists the file as one that cannot be read.
             continue
-        batches = read_log(file.path, beginning, EVERYTHING)
+        batches = read_stream(io.BytesIO(beginning), file.path, EVERYTHING)
         events += sum(batch["wrong"].null_count for batch in batches)
         sampled_bytes += len(beginning)
     total = sum(file.size for file in files)

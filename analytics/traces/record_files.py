@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from leveret.analytics.traces.log_parts import LogPart
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.parsing import ARROW_COLUMNS
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import Window
 
 COMPRESSION = "snappy"
 """Chosen for speed, since the files are short-lived. Not LZ4: Parquet for Java cannot read all of
@@ -39,12 +40,12 @@ class RecordFiles:
     Arrow and the decompression release the interpreter lock, so threads parse in parallel.
     """
 
-    def __init__(self, files: Sequence[TraceFile], window: Window, directory: Path) -> None:
-        self._files = files
+    def __init__(self, parts: Sequence[LogPart], window: Window, directory: Path) -> None:
+        self._parts = parts
         self._window = window
         self._directory = directory
-        # By file: each is written by one thread.
-        self._rows = [0] * len(files)
+        # By part: each is written by one thread.
+        self._rows = [0] * len(parts)
         self._is_stopped = False
 
     @property
@@ -53,14 +54,14 @@ class RecordFiles:
         return sum(self._rows)
 
     def write(self) -> Counts:
-        """Write a file for each log, and an empty one, so that there is one without any log.
+        """Write a file for each part, and an empty one, so that there is one without any log.
 
         Raises OSError if a file cannot be written.
         """
         self._directory.mkdir()
         write_batches((), str(self._directory / "empty.parquet"))
         with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS_MAX)) as threads:
-            futures = [threads.submit(self._write, number) for number in range(len(self._files))]
+            futures = [threads.submit(self._write, number) for number in range(len(self._parts))]
             try:
                 return _summed(future.result() for future in as_completed(futures))
             except BaseException:
@@ -73,7 +74,7 @@ class RecordFiles:
         return write_batches(self._counted(number), path)
 
     def _counted(self, number: int) -> Iterator[pa.RecordBatch]:
-        for batch in read_log(self._files[number].path, None, self._window):
+        for batch in read_log(self._parts[number], self._window):
             if self._is_stopped:
                 return
             self._rows[number] += batch.num_rows

@@ -18,8 +18,15 @@ _FOR_FEW_ROWS = {
 
 
 @pytest.fixture(scope="session")
-def spark():
-    session = start_session("local[2]", settings=_FOR_FEW_ROWS)
+def distant(tmp_path_factory):
+    """The directory of a file system that is accessible through Hadoop only: viewfs://far/far."""
+    return tmp_path_factory.mktemp("distant")
+
+
+@pytest.fixture(scope="session")
+def spark(distant):
+    mounted = {"spark.hadoop.fs.viewfs.mounttable.far.link./far": f"file://{distant}"}
+    session = start_session("local[2]", settings={**_FOR_FEW_ROWS, **mounted})
     yield session
     session.stop()
 
@@ -33,12 +40,10 @@ class Far(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def far(spark, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("far")
-    name = directory.name
-    settings = spark.sparkContext._jsc.hadoopConfiguration()
-    settings.set(f"fs.viewfs.mounttable.{name}.link./{name}", f"file://{directory}")
-    return Far(f"viewfs://{name}/{name}", directory, spark)
+def far(spark, distant, request):
+    directory = distant / request.module.__name__
+    directory.mkdir()
+    return Far(f"viewfs://far/far/{directory.name}", directory, spark)
 
 
 @pytest.fixture(scope="session")

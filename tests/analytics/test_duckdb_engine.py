@@ -12,8 +12,9 @@ from leveret.analytics.report_command import main as report
 from leveret.analytics.tables.engine import MissingTablesError
 from leveret.analytics.tables.tables import SUMMARY
 from leveret.analytics.traces import record_files
+from leveret.analytics.traces.log_parts import LogPart
 from leveret.analytics.traces.record_files import RecordFiles
-from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile
+from leveret.analytics.traces.trace_files import EVERYTHING
 from tests.analytics.logs import START_US, event, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
@@ -87,8 +88,8 @@ def test_tables_that_are_missing_are_named(tmp_path):
 
 
 def test_a_fault_ends_the_reading_of_all_files(tmp_path, monkeypatch):
-    def read(path, content, window):
-        if path == "full":
+    def read(part, window):
+        if part.path == "full":
             raise OSError("no space left")
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
@@ -96,7 +97,7 @@ def test_a_fault_ends_the_reading_of_all_files(tmp_path, monkeypatch):
         pytest.fail("it was not stopped")
 
     monkeypatch.setattr(record_files, "read_log", read)
-    files = [TraceFile(name, None, None, 1) for name in ("long", "full")]
+    parts = [LogPart(name, 0, 1, 1) for name in ("long", "full")]
     monkeypatch.setattr(record_files.os, "cpu_count", lambda: 2)
     with pytest.raises(OSError, match="no space left"):
-        RecordFiles(files, EVERYTHING, Path(tmp_path / "records")).write()
+        RecordFiles(parts, EVERYTHING, Path(tmp_path / "records")).write()

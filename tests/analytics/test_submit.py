@@ -48,7 +48,7 @@ def submit(directory, out, monkeypatch):
     return subprocess.run(
         [
             Path(pyspark.__file__).parent / "bin" / "spark-submit",
-            "--master", "local-cluster[1,2,1024]", *QUICKLY,
+            "--master", "local-cluster[2,1,1024]", *QUICKLY,
             leveret.analytics.analyze.__file__, directory, "--out", out, "--vhost", "/",
         ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},

@@ -4,8 +4,9 @@ import pytest
 
 from leveret.analytics.analyze import read_options
 from leveret.analytics.traces.local_files import list_local_files
+from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import Window, described
 from tests.analytics.logs import MINUTE_US, START_US, event, header, partition, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
@@ -25,7 +26,8 @@ def window_of(*arguments):
 
 def messages(path, window):
     """Return the message numbers that are read from a file."""
-    batches = read_log(str(path), None, window)
+    [part] = parts_of([described(str(path), path.stat().st_size)])
+    batches = read_log(part, window)
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [row["message"] for row in rows if row["event"] == "publish"]
 
