@@ -203,6 +203,18 @@ class DeleteParameter(Declaration, frozen=True):
     name: str
 
 
+class RequireParameter(Declaration, frozen=True):
+    """Refuse all that is submitted with it unless a runtime parameter has this value.
+
+    It is looked at when all that was submitted before is applied, and changes nothing by itself.
+    """
+
+    component: str
+    vhost: str
+    name: str
+    value: Any
+
+
 class PutExchange(Declaration, frozen=True):
     """Add an exchange. arguments: an encoded field table.
 
@@ -336,7 +348,7 @@ AnyDeclaration = (
     PutVhost | DeleteVhost | PutUser | DeleteUser | PutPermission | DeletePermission
     | PutTopicPermission | DeleteTopicPermission | PutPolicy | DeletePolicy
     | PutVhostLimits | DeleteVhostLimits | PutUserLimits | DeleteUserLimits
-    | PutParameter | DeleteParameter | PutExchange | DeleteExchange
+    | PutParameter | DeleteParameter | RequireParameter | PutExchange | DeleteExchange
     | PutQueue | DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
     | PutBinding | DeleteBinding
 )  # fmt: skip

@@ -1,4 +1,8 @@
-"""What moves messages between brokers: the shovels and the federation links of a node."""
+"""What moves messages between brokers: the shovels and the federation links of a node.
+
+While the cluster is the standby of another one, those that come from there do not run
+(policies/schema_replication.py): they would take messages that the upstream's own links take.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,6 +14,8 @@ from leveret.broker.federation.exchange_links import ExchangeLinks
 from leveret.broker.federation.federation import Federation
 from leveret.broker.federation.queue_links import QueueLinks
 from leveret.broker.net.connection import Connection
+from leveret.broker.policies.schema_replication import COMPONENT as SCHEMA_REPLICATION
+from leveret.broker.policies.schema_replication import is_held_back
 from leveret.broker.services import Services
 from leveret.broker.shovels.configured import static_shovels
 from leveret.broker.shovels.measuring import measure
@@ -20,6 +26,7 @@ class Links:
     """See the module.
 
     accept: makes the protocol that the node has for a client. cluster_name: tells it.
+    replication_changed: called when what a standby follows, or whether it does, has changed.
     """
 
     def __init__(
@@ -28,15 +35,20 @@ class Links:
         node = services.config.node_name
         connect = Connecting(node, accept).connect
         parameters, vhosts = services.parameters, services.vhosts
+        self.replication_changed: Callable[[], object] = lambda: None
+        self._parameters = parameters
         self.shovels = Shovels(
             node, parameters, connect, partial(measure, vhosts), services.clock, cluster_name,
             services.declarations.submit, services.events, static_shovels(services.config),
+            self._may_run,
         )  # fmt: skip
         kinds = (
             ExchangeLinks(node, vhosts, connect, services.clock, services.events),
             QueueLinks(vhosts, connect, services.clock, services.events),
         )
-        self.federation = Federation(node, parameters, cluster_name, kinds, services.events)
+        self.federation = Federation(
+            node, parameters, cluster_name, kinds, services.events, self._may_run
+        )
 
     def take_part_in(self, clustering: Clustering) -> None:
         """The node belongs to a cluster: share what runs with the other nodes."""
@@ -56,6 +68,10 @@ class Links:
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """A parameter was set or deleted."""
+        if component == SCHEMA_REPLICATION:
+            self.shovels.permissions_changed()
+            self.federation.permissions_changed()
+            self.replication_changed()
         self.shovels.parameter_changed(component, vhost, name)
         self.federation.parameter_changed(component, vhost, name)
 
@@ -68,3 +84,6 @@ class Links:
         """Other nodes of the cluster run."""
         self.shovels.nodes_changed(running)
         self.federation.nodes_changed(running)
+
+    def _may_run(self, vhost: str) -> bool:
+        return not is_held_back(self._parameters, vhost)

@@ -39,6 +39,7 @@ from leveret.cluster.start_as import NORMALLY, StartAs
 from leveret.mgmt.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.slices import Slices
+from leveret.mgmt.standby.follower import Follower
 from leveret.mgmt.statistics.sampler import Sampler
 from leveret.mgmt.statistics.series import Row
 from leveret.storage.data_directory import LOCK_FILE
@@ -46,6 +47,7 @@ from leveret.storage.data_directory import LOCK_FILE
 NODE = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
 """The columns of the node's series."""
 METADATA_FILE = "metadata.sqlite"
+NOTHING_EXPORTED = (-1, "")
 KEPT_ON_RESET = (
     LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY, COOKIE_FILE, INCARNATION_FILE,
     ADDRESSES_FILE, DISCARDED_DIRECTORY,
@@ -77,7 +79,8 @@ class Node:
     broker: None while it is stopped. is_booting: it is being started. is_under_maintenance: clients
     were disconnected and are refused (`drain`). listeners: the open ports with their protocols; the
     code that opens a port adds it, and its certificates. memory_watermark: the one that was set at
-    run time instead of the configured one. recent_log: the last lines of the log, if it has no
+    run time instead of the configured one. exported: how much had been declared before the last
+    export of all definitions, and its ETag. recent_log: the last lines of the log, if it has no
     file. rebalancing: the leaders of queues are being spread over the nodes. users_passed_on: those
     whose requests other nodes are answering, by the numbers under which they are known there.
     stop_requested: set when the process has to end.
@@ -90,6 +93,7 @@ class Node:
         self.is_booting = False
         self.is_under_maintenance = False
         self.memory_watermark: tuple[str, float] | None = None
+        self.exported: tuple[int, str] = NOTHING_EXPORTED
         self.stop_requested = asyncio.Event()
         self.started_at_s = time.time()
         self.listeners: list[tuple[str, Listener]] = []
@@ -112,6 +116,7 @@ class Node:
         self._attempt: asyncio.Task[Broker] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._sampler: Sampler | None = None
+        self._follower: Follower | None = None
 
     @property
     def name(self) -> str:
@@ -124,6 +129,13 @@ class Node:
         if self._sampler is None:
             raise NodeError("the broker is stopped on this node")
         return self._sampler
+
+    @property
+    def follower(self) -> Follower:
+        """What follows an upstream's definitions. Raises NodeError while the broker is stopped."""
+        if self._follower is None:
+            raise NodeError("the broker is stopped on this node")
+        return self._follower
 
     # Starting and stopping
 
@@ -169,16 +181,22 @@ class Node:
         except BaseException:
             await self._stop_running()
             raise
+        self.follower.start()
         return broker
 
     def attach(self, broker: Broker) -> None:
         """Take statistics of a running broker, and stop the node when it fails."""
         self.broker = broker
+        self.exported = NOTHING_EXPORTED
         broker.services.audit.listen(self.audit.add)
         self._sampler = Sampler(broker, self.config.collect_statistics_interval_ms)
         self._sampler.node_row = self.node_row
         self._sampler.start()
+        self._follower = Follower(broker, self.give_way, self._running_nodes)
         broker.failure.add_done_callback(lambda _: self.stop_requested.set())
+
+    def _running_nodes(self) -> tuple[str, ...]:
+        return (self.name,) if self.cluster is None else self.cluster.running
 
     async def stop_broker(self) -> None:
         """Stop the broker, also one that is starting; the process stays."""
@@ -197,8 +215,10 @@ class Node:
     async def _stop_running(self) -> None:
         if self._sampler is not None:
             self._sampler.stop()
+        if self._follower is not None:
+            await self._follower.stop()
         broker, self.broker = self.broker, None
-        self._sampler = None
+        self._sampler = self._follower = None
         self.is_under_maintenance = False
         self.memory_watermark = None
         if broker is not None:

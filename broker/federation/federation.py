@@ -40,6 +40,7 @@ class Federation:
     """See the module.
 
     node: the name of this one. running: the nodes of the cluster that run. cluster_name: tells it.
+    may_run: whether the links of a vhost may run now.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Federation:
         cluster_name: Callable[[], str],
         kinds: Sequence[LinkKind],
         events: Events,
+        may_run: Callable[[str], bool] = lambda vhost: True,
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._parameters = parameters
         self._cluster_name = cluster_name
         self._kinds = {one.kind: one for one in kinds}
         self._events = events
+        self._may_run = may_run
         # Of all subjects that a policy federates, also of those without upstreams.
         self._plans: dict[Subject, Plan] = {}
         self._changed: dict[Subject, None] = {}
@@ -110,6 +113,10 @@ class Federation:
     def nodes_changed(self, running: tuple[str, ...]) -> None:
         """Other nodes of the cluster run: some links may have to move."""
         self.running = running
+        self._plan_again(self._plans)
+
+    def permissions_changed(self) -> None:
+        """`may_run` has changed: start and stop what it concerns."""
         self._plan_again(self._plans)
 
     # Planning
@@ -173,7 +180,7 @@ class Federation:
         return plan.get(place)
 
     def _definition_here(self, place: LinkPlace) -> LinkDefinition | None:
-        definition = self._definition(place)
+        definition = self._definition(place) if self._may_run(place.vhost) else None
         if definition is None or not self._kinds[place.kind].is_here(definition, self.running):
             return None
         return definition

@@ -52,6 +52,9 @@ class DeclarationWriter:
     0 if the node stores none. is_disk_full: nothing new is written (L7). disk_filled: called when
     there was no room for a declaration; gives the reserve of disk space up. checkpoint: has the
     metadata checkpointed; the answer is given then, None if that is so when it returns.
+    performed_count, durable_count: how often declarations were applied since the start, of any
+    kind and of what survives a restart. They change at the end, so what is read after one of them
+    was looked at is what it says, or newer and soon counted.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class DeclarationWriter:
         self._metadata = metadata
         self._new_storage_id = new_storage_id
         self.is_disk_full = False
+        self.performed_count = self.durable_count = 0
         self.disk_filled: Callable[[], object] = lambda: None
         self.checkpoint: Callable[[], Answer[None] | None] = self._checkpoint_now
 
@@ -86,6 +90,8 @@ class DeclarationWriter:
         be written.
         """
         registry = self._registry
+        # Of deletions it cannot be known afterwards.
+        has_durable = any(map(registry.is_durable, declarations))
         written = yield from self._writing(declarations, alongside)
         acts = self._acts.of(written, requester)
         # What is deleted is gone for everybody before the first of it is taken apart.
@@ -96,6 +102,8 @@ class DeclarationWriter:
             begun.append(steps)
         for steps in begun:
             yield from steps
+        self.performed_count += 1
+        self.durable_count += has_durable
         for act in acts:
             self._audit.note(requester, act)
         return registry.take_cancelled()

@@ -45,6 +45,7 @@ from leveret.broker.declarations import (
     PutUserLimits,
     PutVhost,
     PutVhostLimits,
+    RequireParameter,
 )
 from leveret.broker.events.events import Events
 from leveret.broker.long_work import finish
@@ -61,6 +62,10 @@ from leveret.broker.registry.topology import InVhost, Removal, Topology
 from leveret.broker.vhost import VirtualHost
 
 logger = logging.getLogger("leveret.registry")
+
+
+class RequirementError(ValueError):
+    """A parameter has not the value that `RequireParameter` names, so nothing is declared."""
 
 
 class Dependents(Protocol):
@@ -111,8 +116,8 @@ class Registry:
     def check(self, declaration: Declaration) -> None:
         """Check that a declaration is valid.
 
-        Raises re.error for the pattern of a permission, PolicyError for a policy, and a fault for
-        an exchange or binding.
+        Raises re.error for the pattern of a permission, PolicyError for a policy, RequirementError
+        for a parameter, and a fault for an exchange or binding.
         """
         self.topology.check(declaration)
         match declaration:
@@ -120,6 +125,15 @@ class Registry:
                 check_patterns(declaration.permission)
             case PutPolicy():
                 check_policy(declaration.policy, declaration.component == OPERATOR_POLICY)
+            case RequireParameter():
+                self._check_requirement(declaration)
+
+    def _check_requirement(self, it: RequireParameter) -> None:
+        if self.parameters.get(it.component, it.vhost, it.name) != it.value:
+            raise RequirementError(
+                f"nothing was declared, as it depends on an earlier value of parameter '{it.name}' "
+                f"of component '{it.component}'"
+            )
 
     def is_durable(self, declaration: Declaration) -> bool:
         """Whether a declaration must be written to survive a restart."""
@@ -134,12 +148,14 @@ class Registry:
     ) -> Generator[int, None, list[Declaration]]:
         """Find the declarations to write and apply for those that are submitted together.
 
-        Removes those of existing queues and exchanges. Makes changes of queues' mirrors. Adds
+        Removes those of existing queues and exchanges, and requirements, which `check` has found
+        to be met. Makes changes of queues' mirrors. Adds
         deletions of auto-delete exchanges that lose their last binding; these come first, as their
         events do in RabbitMQ. Yields the work of each step. Raises ValueError for a change of
         mirrors that is not possible.
         """
-        new = with_mirrors_changed(self.vhosts, self.topology.without_known(declarations))
+        changing = [one for one in declarations if not isinstance(one, RequireParameter)]
+        new = with_mirrors_changed(self.vhosts, self.topology.without_known(changing))
         removals = [one for one in new if isinstance(one, Removal)]
         consequences = yield from self.topology.finding_consequences(removals)
         return [*consequences, *new]

@@ -37,8 +37,8 @@ Place = tuple[str | None, str]
 class Shovels:
     """See the module.
 
-    node: the name of this one. static: the static shovels of its configuration. running: the nodes
-    of the cluster that run.
+    node: the name of this one. static: the static shovels of its configuration. may_run: whether
+    those of a vhost may run now. running: the nodes of the cluster that run.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Shovels:
         submit: Submit,
         events: Events,
         static: Mapping[str, ShovelDefinition],
+        may_run: Callable[[str], bool] = lambda vhost: True,
     ) -> None:
         self.running: tuple[str, ...] = (node,)
         self._node = node
@@ -63,6 +64,7 @@ class Shovels:
         self._submit = submit
         self._events = events
         self._static = static
+        self._may_run = may_run
         self._others_with: Callable[[str], Iterable[str]] = lambda name: ()
         self._runs: Runs[Place, Shovel] = Runs(self._make, self._end)
 
@@ -106,6 +108,15 @@ class Shovels:
             if not (place in runs and self._is_here(place))
         )
 
+    def permissions_changed(self) -> None:
+        """`may_run` has changed: start and stop what it concerns."""
+        runs = self._runs.by_place
+        self._runs.follow(
+            place
+            for place in {*self._places(), *runs}
+            if place[0] is not None and (place in runs) != self._may_run(place[0])
+        )
+
     def restart(self, vhost: str, name: str) -> bool:
         """Start a shovel anew; whether there is one on this node."""
         if (vhost, name) not in self._runs.by_place:
@@ -137,10 +148,12 @@ class Shovels:
         )  # fmt: skip
 
     def _definition(self, vhost: str | None, name: str) -> ShovelDefinition | None:
-        """What a shovel has to do; None if there is no such shovel, or its parameter is wrong."""
+        """What a shovel has to do; None if there is no such shovel, it may not run, or its
+        parameter is wrong.
+        """
         if vhost is None:
             return self._static.get(name)
-        value = self._parameters.get(COMPONENT, vhost, name)
+        value = self._parameters.get(COMPONENT, vhost, name) if self._may_run(vhost) else None
         try:
             return None if value is None else parse_shovel(name, value)
         except ParameterError as error:

@@ -1,5 +1,6 @@
 """Definitions: export, import, and what an import would change."""
 
+import hashlib
 from typing import Any
 
 from aiohttp import web
@@ -9,14 +10,35 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import encode
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.listing import pick_columns
-from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.routes import NoContent, Tagged, has_etag, route
 
 
 @route("GET", "/definitions", "/all-configuration", is_linked=True)
 async def download(call: Call) -> Any:
     """Export all definitions; with download=NAME as a file of that name."""
     call.require_administrator()
-    return await _as_file(call, await definitions.export(call.broker, call.node.give_way))
+    if call.passed is not None or call.query("download") or call.query("columns"):
+        return await _as_file(call, await definitions.export(call.broker, call.node.give_way))
+    return await _tagged(call)
+
+
+async def _tagged(call: Call) -> Tagged:
+    """All definitions, with an ETag by which a standby knows that it has them already.
+
+    While nothing is declared, the definitions are made only for a client that has others.
+    """
+    broker, node = call.broker, call.node
+    count = broker.services.declaration_writer.performed_count
+    exported_count, etag = node.exported
+    if count == exported_count and has_etag(call.http_request, etag):
+        return Tagged([], etag)
+    parts = await encode(await definitions.export(broker, node.give_way), node.give_way)
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+        await node.give_way()
+    node.exported = count, digest.hexdigest()
+    return Tagged(parts, digest.hexdigest())
 
 
 @route("GET", "/definitions/{vhost}", is_linked=True)

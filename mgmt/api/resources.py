@@ -18,6 +18,7 @@ from leveret.mgmt.api import (
     plan,
     queues,
     retrying,
+    schema_replication,
     shovels,
     traces,
     users,
@@ -28,6 +29,6 @@ from leveret.mgmt.api.description import served
 
 RESOURCES = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    federation, health, mirrors, overview, parameters, plan, queues, retrying, shovels, traces,
-    users, served, vhosts, workbench,
+    federation, health, mirrors, overview, parameters, plan, queues, retrying, schema_replication,
+    shovels, traces, users, served, vhosts, workbench,
 )  # fmt: skip

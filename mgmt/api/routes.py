@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from aiohttp import web
+
 from leveret.mgmt.api.call import Call
 
 Handler = Callable[[Call], Awaitable[Any]]
@@ -27,6 +29,19 @@ class Status:
 
     status: int
     content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """200 with JSON and its ETag, or 304 for a client that has it. parts: the encoded JSON."""
+
+    parts: list[bytes]
+    etag: str
+
+
+def has_etag(request: web.Request, etag: str) -> bool:
+    """Whether the client has what an ETag stands for."""
+    return any(one.value == etag for one in request.if_none_match or ())
 
 
 class NoContent:

@@ -32,7 +32,15 @@ from leveret.mgmt.api.origins import refuse_foreign_form
 from leveret.mgmt.api.pages import add_pages
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import RESOURCES
-from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
+from leveret.mgmt.api.routes import (
+    ROUTES,
+    Created,
+    NoContent,
+    Route,
+    Status,
+    Tagged,
+    has_etag,
+)
 from leveret.mgmt.api_names import CONTROL_SOCKET, NODE_HEADER
 from leveret.mgmt.listening import listen
 from leveret.mgmt.running_node import Node
@@ -215,6 +223,10 @@ class ManagementServer:
                 response.headers[hdrs.LOCATION] = answer.location
         elif isinstance(answer, Status):
             response = _json(answer.status, msgspec.json.encode(answer.content))
+        elif isinstance(answer, Tagged):
+            if not has_etag(request, answer.etag):
+                return await self._send(request, answer.parts, answer.etag)
+            response = web.Response(status=304, headers={hdrs.ETAG: f'"{answer.etag}"'})
         else:
             return await self._send(request, await encode(answer, self._node.give_way))
         if not response.prepared:
@@ -223,13 +235,17 @@ class ManagementServer:
             self._headers.add(request, response)
         return response
 
-    async def _send(self, request: web.Request, parts: list[bytes]) -> web.StreamResponse:
+    async def _send(
+        self, request: web.Request, parts: list[bytes], etag: str = ""
+    ) -> web.StreamResponse:
         """200 with JSON; a long answer is written piece by piece, as fast as the client reads."""
         size = sum(map(len, parts))
         is_short = size <= WRITTEN_AT_ONCE or request.method == "HEAD"
         response: web.StreamResponse
         response = _json(200, b"".join(parts)) if is_short else web.StreamResponse()
         response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+        if etag:
+            response.headers[hdrs.ETAG] = f'"{etag}"'
         self._headers.add(request, response)
         if is_short:
             return response

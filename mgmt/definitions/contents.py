@@ -108,10 +108,16 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 
 
 class Definitions:
-    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's."""
+    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's.
 
-    def __init__(self, lists: dict[str, list[Item]], vhost: str | None = None) -> None:
+    version: of the RabbitMQ that has exported it, or of the one that Leveret names; may be empty.
+    """
+
+    def __init__(
+        self, lists: dict[str, list[Item]], vhost: str | None = None, version: str = ""
+    ) -> None:
         self.vhost = vhost
+        self.version = version
         self._lists = lists
 
     def kinds(self) -> tuple[str, ...]:
@@ -152,14 +158,15 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
         problems: list[Problem] = []
         for kind in kinds_of(vhost):
             lists[kind] = await _items(kind, content.get(kind), vhost, problems, give_way)
-        if _is_before_3_6(content):
+        version = _version(content)
+        if _is_before_3_6(version):
             for user in lists.get("users", ()):
                 user.setdefault("hashing_algorithm", MD5)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DefinitionsError(NOT_JSON) from None
     if problems:
         raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
-    return Definitions(lists, vhost)
+    return Definitions(lists, vhost, version)
 
 
 async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
@@ -201,11 +208,15 @@ async def _items(
     return items
 
 
-def _is_before_3_6(content: dict[str, msgspec.Raw]) -> bool:
-    """Whether RabbitMQ before 3.6 exported this, which hashed passwords with MD5."""
+def _version(content: dict[str, msgspec.Raw]) -> str:
     raw = content.get("rabbitmq_version", content.get("rabbit_version"))
     version = None if raw is None else msgspec.json.decode(raw)
-    numbers = re.match(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    return version if isinstance(version, str) else ""
+
+
+def _is_before_3_6(version: str) -> bool:
+    """Whether RabbitMQ before 3.6 exported this, which hashed passwords with MD5."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) < (3, 6)
 
 

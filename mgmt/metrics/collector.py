@@ -22,6 +22,7 @@ from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.metrics.global_counters import GlobalCounters
 from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
+from leveret.mgmt.metrics.standby import add_standby
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import Node
 
@@ -95,6 +96,7 @@ class Collector:
         page = Exposition(PREFIX, self._runtime)
         node_metrics.add_node(page, self._node, consumers)
         add_links(page, self.sampler.broker)
+        add_standby(page, self._node.follower)
         await self.sampler.give_way()
         return page
 

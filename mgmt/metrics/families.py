@@ -345,6 +345,19 @@ LOOP = (
     ),
     *_gauges(event_loop_longest_turn_seconds="Longest turn of the event loop since the start"),
 )
+STANDBY = Family("schema_replication_state", GAUGE, "1 for the state of schema replication")
+SYNCS = Family(
+    "schema_replication_syncs_total", COUNTER, "Comparisons with the upstream, by their results"
+)
+SYNCED = (
+    *_counters(schema_replication_changes_total="Objects added, changed and deleted by syncs"),
+    *_gauges(
+        schema_replication_last_sync_seconds="Duration of the last sync",
+        schema_replication_last_complete_timestamp_seconds="When a sync was last complete",
+        schema_replication_kept="Objects that the upstream lacks and that are in use here",
+        schema_replication_problems="Objects of the upstream that cannot be declared here",
+    ),
+)
 AGES = _gauges(
     queue_oldest_ready_age_seconds="Age of the oldest ready message of a queue",
     queue_oldest_unacked_age_seconds="Time since the oldest unacknowledged delivery of a queue",

@@ -20,6 +20,7 @@ from leveret.mgmt.api.description import (
     operations_declared,
     operations_links,
     operations_node,
+    operations_standby,
     operations_traces,
 )
 from leveret.mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
@@ -34,12 +35,13 @@ OPERATIONS = {
         operations_node,
         operations_traces,
         operations_links,
+        operations_standby,
     )
     for one in part.OPERATIONS
 }
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
-    **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
+    **operations_traces.SCHEMAS, **operations_links.SCHEMAS, **operations_standby.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""

@@ -53,6 +53,11 @@ MODULES = {
         "await_online_synchronized_mirror", "await_startup", "force_reset", "post_upgrade",
         "reset", "shutdown", "start_app", "stop", "stop_app", "wait",
     ),
+    "schema_replication": (
+        "accept_schema_replication", "clear_schema_replication", "disable_schema_replication",
+        "enable_schema_replication", "promote_warm_standby", "restart_schema_replication",
+        "schema_replication_status", "set_schema_replication_upstream_endpoints",
+    ),
     "shovels": ("delete_shovel", "restart_shovel", "shovel_status"),
     "status": (
         "cluster_status", "environment", "report", "status",

@@ -34,6 +34,7 @@ from leveret.broker.declarations import (
     PutUserLimits,
     PutVhost,
     PutVhostLimits,
+    RequireParameter,
     TopicPermission,
 )
 from leveret.broker.requester import AMQP, CONTROL, DEFINITIONS, HTTP, NODE, Requester
@@ -129,7 +130,8 @@ def test_what_an_operator_declares(declared, way, declaration, text):
 
 
 def test_every_kind_of_declaration_is_described():
-    assert {type(one[0]) for one in SAID} == set(get_args(AnyDeclaration))
+    changes_nothing = {RequireParameter}
+    assert {type(one[0]) for one in SAID} == set(get_args(AnyDeclaration)) - changes_nothing
 
 
 @pytest.mark.parametrize("declaration", [

@@ -1,0 +1,275 @@
+"""Follows the definitions of an upstream: again and again, on one node of the standby's cluster.
+
+Each node has a follower. The one of the node that all nodes choose alike (transfers/chosen_node.py)
+syncs, and when that node stops, another one does at its next interval. Whether it is to follow, and
+what, is looked up before each sync; a change of it wakes the follower.
+
+Nothing needs to be compared if the upstream says by its ETag that its definitions are those of the
+last complete sync, and nothing was declared here since. A sync that fails is tried again at the
+next interval; it is a failure that operators see, and does no harm to what is here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic, time
+from typing import Any
+
+from leveret.broker.audit import Act
+from leveret.broker.policies.schema_replication import (
+    COMPONENT,
+    DISABLED,
+    FOLLOWING,
+    NO_STATE,
+    PROMOTED,
+    ReplicationState,
+    UpstreamSetting,
+    is_standby,
+    state_of,
+    upstream_of,
+)
+from leveret.broker.requester import THE_NODE
+from leveret.broker.server import Broker
+from leveret.broker.transfers.chosen_node import chosen
+from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.slices import GiveWay
+from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded
+from leveret.mgmt.standby.comparing import Difference, difference
+from leveret.mgmt.standby.safety import deletes_much, digest_of, held_reason
+from leveret.mgmt.standby.upstream import Upstream, UpstreamError, definitions_of
+
+OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "failed"
+"""States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
+held, or has failed."""
+LISTED_MAX = 100
+"""Of kept items and of problems, so many are shown; there may be very many."""
+
+logger = logging.getLogger("leveret.standby")
+
+
+@dataclass
+class SyncCounts:
+    """Syncs of this node since its start. changes: items added, changed and deleted by them."""
+
+    complete: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    held: int = 0
+    changes: int = 0
+    last_seconds: float = 0.0
+    last_complete_at_s: float = 0.0
+
+
+@dataclass
+class Followed:
+    """What is known of an upstream under one state of the replication.
+
+    etag, durable_count: of the last sync that found nothing different, and how much had been
+    declared here before it; the etag is empty if the next sync has to compare. held_digest: of the
+    objects of an upstream that an operator may accept.
+    """
+
+    state: ReplicationState
+    upstream: Upstream | None = None
+    status: str = WAITING
+    reason: str = ""
+    endpoint: str = ""
+    since_s: float = field(default_factory=time)
+    etag: str = ""
+    durable_count: int = -1
+    held_digest: str = ""
+    outcome: Outcome = field(default_factory=Outcome)
+
+
+class Follower:
+    """See the module. running: tells the nodes of the cluster that run."""
+
+    def __init__(
+        self, broker: Broker, give_way: GiveWay, running: Callable[[], tuple[str, ...]]
+    ) -> None:
+        self.counts = SyncCounts()
+        self._broker = broker
+        self._parameters = broker.services.parameters
+        self._give_way = give_way
+        self._running = running
+        self._followed = Followed(NO_STATE)
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # For operators
+
+    @property
+    def chosen_node(self) -> str:
+        """The node that follows."""
+        return chosen((COMPONENT,), self._running())
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether the cluster is a standby."""
+        return is_standby(self._parameters)
+
+    @property
+    def held_digest(self) -> str:
+        """The digest of the upstream that an operator may accept; empty if no sync is held."""
+        return self._followed.held_digest
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the last sync has kept, and its problems."""
+        return self._followed.outcome
+
+    @property
+    def status(self) -> str:
+        """One word: what the follower does."""
+        state = state_of(self._parameters)
+        if state.state in (DISABLED, PROMOTED, ""):
+            return state.state or OFF
+        is_current = state.number == self._followed.state.number
+        return self._followed.status if is_current else WAITING
+
+    def shown(self) -> dict[str, Any]:
+        """The state of the replication as JSON, on the node that follows."""
+        followed, status = self._followed, self.status
+        setting, outcome = upstream_of(self._parameters), followed.outcome
+        is_known = status in (SYNCING, HELD, FAILED)
+        return {
+            "node": self._broker.config.node_name,
+            "operating_mode": "downstream" if self.is_standby else "upstream",
+            "state": status,
+            "upstream": None if setting is None else setting.shown(),
+            "reason": followed.reason if is_known else "",
+            "since": followed.since_s if is_known else None,
+            "endpoint": followed.endpoint if is_known else "",
+            "kept": outcome.kept[:LISTED_MAX] if is_known else [],
+            "kept_count": len(outcome.kept) if is_known else 0,
+            "problems": outcome.problems[:LISTED_MAX] if is_known else [],
+            "problems_count": len(outcome.problems) if is_known else 0,
+            "syncs": {
+                "complete": self.counts.complete,
+                "unchanged": self.counts.unchanged,
+                "failed": self.counts.failed,
+                "held": self.counts.held,
+                "changes": self.counts.changes,
+                "last_duration": self.counts.last_seconds,
+                "last_complete_at": self.counts.last_complete_at_s or None,
+            },
+        }
+
+    # Running
+
+    def start(self) -> None:
+        """Follow, whenever there is something to follow."""
+        self._broker.links.replication_changed = self._woken.set
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """End, also amid a sync."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            self._woken.clear()
+            state, setting = state_of(self._parameters), upstream_of(self._parameters)
+            seconds = None
+            if state.state == FOLLOWING and setting is not None:
+                seconds = setting.interval_s
+                if self.chosen_node == self._broker.config.node_name:
+                    seconds = max(seconds, await self._sync_timed(state, setting))
+            try:
+                await asyncio.wait_for(self._woken.wait(), seconds)
+            except TimeoutError:
+                continue
+
+    async def _sync_timed(self, state: ReplicationState, setting: UpstreamSetting) -> float:
+        """Sync; how many seconds it took. Whatever goes wrong is noted, and tried again later."""
+        if state != self._followed.state:
+            self._followed = Followed(state, Upstream(setting))
+        began = monotonic()
+        try:
+            await self._sync(self._followed, setting)
+        except Superseded:
+            logger.info("a sync was ended, since the schema replication was changed meanwhile")
+        except (UpstreamError, ApplyError) as error:
+            self._failed(str(error))
+        except Exception as error:
+            # Without this the standby would never follow again, and nobody would be told.
+            logger.exception("a sync of definitions failed")
+            self._failed(f"an error of this node: {error!r} (see its log)")
+        self.counts.last_seconds = monotonic() - began
+        return self.counts.last_seconds
+
+    def _failed(self, reason: str) -> None:
+        self.counts.failed += 1
+        self._followed.etag = ""
+        self._note(FAILED, reason)
+
+    def _note(self, status: str, reason: str = "") -> None:
+        """Note what a sync has come to, and log it unless it was so before."""
+        followed = self._followed
+        if (status, reason) == (followed.status, followed.reason):
+            return
+        if status == FAILED:
+            logger.error("the definitions of the upstream are not followed: %s", reason)
+        elif status == HELD:
+            logger.warning("the definitions of the upstream are held: %s", reason)
+        else:
+            logger.info("the definitions of the upstream are followed, at %s", followed.endpoint)
+        followed.status, followed.reason, followed.since_s = status, reason, time()
+
+    async def _sync(self, followed: Followed, setting: UpstreamSetting) -> None:
+        """Compare, and declare what differs. Raises UpstreamError, ApplyError and Superseded."""
+        durable_count = self._broker.services.declaration_writer.durable_count
+        is_as_left = followed.durable_count == durable_count
+        assert followed.upstream is not None, "it is made with the setting"
+        fetched = await followed.upstream.fetch(followed.etag if is_as_left else "")
+        followed.endpoint = fetched.endpoint
+        if fetched.content is None:
+            self.counts.unchanged += 1
+            return
+        wanted = await definitions_of(fetched.content, self._give_way)
+        own = await export(self._broker, self._give_way)
+        lists = {kind: wanted.items(kind) for kind in wanted.kinds()}
+        found = await difference(own, lists, setting, self._give_way)
+        if await self._is_held(followed, found):
+            return
+        outcome = await Applying(
+            self._broker, followed.state, fetched.endpoint, self._give_way
+        ).apply(found)
+        followed.outcome = outcome
+        followed.etag = fetched.etag if found.is_empty else ""
+        followed.durable_count = durable_count
+        self._synced(outcome)
+
+    async def _is_held(self, followed: Followed, found: Difference) -> bool:
+        followed.held_digest = ""
+        if not deletes_much(found):
+            return False
+        digest = await digest_of(found, self._give_way)
+        if digest == followed.state.accepted:
+            return False
+        followed.held_digest = digest
+        followed.etag = ""
+        self.counts.held += 1
+        self._note(HELD, held_reason(found))
+        return True
+
+    def _synced(self, outcome: Outcome) -> None:
+        self._note(SYNCING)
+        counts = self.counts
+        counts.complete += 1
+        counts.changes += outcome.changes
+        counts.last_complete_at_s = time()
+        if outcome.changes:
+            text = (
+                f"Followed the definitions of {self._followed.endpoint}: {outcome.added} added, "
+                f"{outcome.changed} changed, {outcome.deleted} deleted"
+            )
+            detail = {
+                "added": outcome.added, "changed": outcome.changed, "deleted": outcome.deleted
+            }  # fmt: skip
+            act = Act("definitions.followed", "definitions", "", text, detail=detail)
+            self._broker.services.audit.note(THE_NODE, act)

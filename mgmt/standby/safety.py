@@ -1,0 +1,41 @@
+"""What a standby does not do before an operator has accepted it. Pure.
+
+An upstream that was reset, or whose definitions were lost, would have the standby delete what it is
+there to keep. So a sync that would delete more than half of what the standby follows is held, if
+that is `DELETIONS_MIN` items or more. An operator accepts the upstream as it is: the same objects,
+whatever their properties. If it changes before the standby has followed, it is looked at again.
+"""
+
+import hashlib
+
+from leveret.mgmt.slices import GiveWay
+from leveret.mgmt.standby.comparing import Difference
+
+DELETIONS_MIN = 5
+"""Fewer deletions are no reason to hold a sync."""
+
+
+def deletes_much(difference: Difference) -> bool:
+    """Whether an operator has to accept the deletions."""
+    count = difference.lacked_count
+    return count >= DELETIONS_MIN and 2 * count > difference.own_count
+
+
+def held_reason(difference: Difference) -> str:
+    """Why a sync is held, and what an operator may do."""
+    return (
+        f"the upstream lacks {difference.lacked_count} of the {difference.own_count} objects "
+        "that are followed here: nothing is changed before an operator accepts that "
+        "(accept_schema_replication), or the upstream has them again"
+    )
+
+
+async def digest_of(difference: Difference, give_way: GiveWay) -> str:
+    """What tells these objects of an upstream from others, in whatever order it lists them."""
+    total = 0
+    for kind, items in difference.upstream.items():
+        for key in items:
+            named = "\0".join((kind, *key)).encode("utf-8", "surrogateescape")
+            total ^= int.from_bytes(hashlib.sha256(named).digest())
+            await give_way()
+    return f"{total:064x}"

@@ -1,0 +1,179 @@
+"""Gets the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
+
+The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
+by an ETag whether they have changed; so a sync that finds nothing new costs one small answer.
+"""
+
+import asyncio
+import base64
+import re
+import ssl
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+
+from leveret.broker.auth.backends.client_tls import client_context
+from leveret.broker.config.tls_settings import ClientTlsOptions
+from leveret.broker.policies.schema_replication import UpstreamSetting
+from leveret.mgmt.definitions.contents import (
+    NOT_JSON,
+    Definitions,
+    DefinitionsError,
+    fault_in_json,
+    read_definitions,
+)
+from leveret.mgmt.slices import GiveWay
+
+CONNECT_SECONDS_MAX, SILENCE_SECONDS_MAX = 5.0, 30.0
+CONTENT_BYTES_MAX = 256 * 1024 * 1024
+READ_BYTES = 1 << 18
+MAJOR_VERSIONS = (3, 4)
+"""Those of RabbitMQ whose definitions can be followed. Leveret names itself as one of them."""
+PATH = "/api/definitions"
+
+
+class UpstreamError(Exception):
+    """The definitions of the upstream cannot be had; the text says why and what to do."""
+
+
+class Fetched(NamedTuple):
+    """An answer. endpoint: who gave it. content: the definitions; None if `etag` names them."""
+
+    endpoint: str
+    content: bytes | None
+    etag: str
+
+
+class Upstream:
+    """The upstream of a setting. The authorities for its certificates are read once."""
+
+    def __init__(self, setting: UpstreamSetting) -> None:
+        self._setting = setting
+        self._context: ssl.SSLContext | None = None
+
+    async def fetch(self, etag: str) -> Fetched:
+        """Get the definitions, unless they are those of an ETag. Raises UpstreamError."""
+        setting = self._setting
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS_MAX, sock_read=SILENCE_SECONDS_MAX
+        )
+        if any(one.startswith("https:") for one in setting.endpoints) and self._context is None:
+            # To read the authorities of a system takes many milliseconds.
+            self._context = await asyncio.to_thread(_context, setting)
+        connector = aiohttp.TCPConnector(ssl=self._context or False)
+        reasons = []
+        async with aiohttp.ClientSession(
+            timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            for endpoint in setting.endpoints:
+                try:
+                    return await _ask(session, endpoint, setting, etag)
+                except UpstreamError as error:
+                    reasons.append(f"{endpoint} {error}")
+        raise UpstreamError("; ".join(reasons))
+
+
+def _context(setting: UpstreamSetting) -> ssl.SSLContext:
+    cacertfile = Path(setting.cacertfile) if setting.cacertfile else None
+    try:
+        return client_context(ClientTlsOptions(cacertfile=cacertfile, verify=setting.verify))
+    except ValueError as error:
+        raise UpstreamError(str(error)) from None
+
+
+async def _ask(
+    session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting, etag: str
+) -> Fetched:
+    headers = {"Accept": "application/json", "Authorization": _authorization(setting)}
+    if etag:
+        headers["If-None-Match"] = etag
+    try:
+        request = session.get(f"{endpoint}{PATH}", headers=headers, allow_redirects=False)
+        async with request as response:
+            if response.status == 304:
+                return Fetched(endpoint, None, etag)
+            if response.status != 200:
+                raise UpstreamError(await _refusal(response, setting))
+            content = await _content(response)
+            return Fetched(endpoint, content, response.headers.get("ETag", ""))
+    except TimeoutError:
+        raise UpstreamError("does not answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamError(_reason(error)) from None
+
+
+def _authorization(setting: UpstreamSetting) -> str:
+    login = f"{setting.username}:{setting.password}".encode("utf-8", "surrogateescape")
+    return f"Basic {base64.b64encode(login).decode()}"
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for part in response.content.iter_chunked(READ_BYTES):
+        content += part
+        if len(content) > CONTENT_BYTES_MAX:
+            raise UpstreamError(f"has definitions of more than {CONTENT_BYTES_MAX} bytes")
+    return bytes(content)
+
+
+async def _refusal(response: aiohttp.ClientResponse, setting: UpstreamSetting) -> str:
+    """Why the upstream gives no definitions."""
+    said = await _said(response)
+    if response.status == 401 and "dministrator" in said:
+        return f"refuses user '{setting.username}': it must have the tag administrator there"
+    if response.status in (401, 403):
+        return (
+            f"refuses user '{setting.username}': check the password, and that the user has the tag "
+            f"administrator there{said and f' (it says: {said})'}"
+        )
+    if response.status >= 500:
+        return f"answers with status {response.status}{said and f': {said}'}"
+    return (
+        f"answers with status {response.status} for {PATH}: it is not the management of RabbitMQ "
+        "or Leveret, or has another path prefix"
+    )
+
+
+async def _said(response: aiohttp.ClientResponse) -> str:
+    """The reason in an answer; empty if there is none."""
+    try:
+        body = msgspec.json.decode(await response.content.read(4096), type=dict[str, Any])
+    except (msgspec.DecodeError, aiohttp.ClientError, OSError):
+        return ""
+    reason = body.get("reason", "")
+    return reason if isinstance(reason, str) else ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"has a certificate that is not trusted here: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "does not speak TLS as expected: check http and https, and the port"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot be reached: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "does not speak HTTP: give the port of management, such as 15672, not that of AMQP"
+    return "ended the connection before it answered"
+
+
+async def definitions_of(content: bytes, give_way: GiveWay) -> Definitions:
+    """Read the definitions of an upstream. Raises UpstreamError."""
+    try:
+        found = await read_definitions(content, None, give_way)
+    except DefinitionsError as error:
+        why = fault_in_json(content) if error.reason == NOT_JSON else str(error)
+        raise UpstreamError(f"the upstream's definitions cannot be read: {why}") from None
+    version = found.version
+    major = re.match(r"\d+", version)
+    if not version:
+        raise UpstreamError(
+            "the upstream's answer names no version of RabbitMQ: these are no definitions"
+        )
+    if major is None or int(major[0]) not in MAJOR_VERSIONS:
+        known = " and ".join(map(str, MAJOR_VERSIONS))
+        raise UpstreamError(
+            f"the upstream has version {version}, and definitions of versions {known} are followed"
+        )
+    return found
