@@ -7,10 +7,11 @@ from tests.patience import PATIENCE_SECONDS
 PERSISTENT = b"\x10\x00\x02"
 EVERYTHING = (
     b"\xff\xfc\x01t\x01e" b"\0\0\0\x0d\x01aS\0\0\0\x01x\x01bs\0\x05"
-    b"\x02\x05\x01c\x01r\x039\x39\x39"
+    b"\x02\x05\x01c\x01r\x0886400000"
     b"\x01m\0\0\0\0\0\0\0\x07\x01y\x05guest\x01p\x01z"
 )  # fmt: skip
-"""All properties. A header is a short, which a client that encodes them anew makes a long."""
+"""All properties. A header is a short, which a client that encodes them anew makes a long. The
+expiration is a day: no busy machine takes that long."""
 
 
 class Taken:
