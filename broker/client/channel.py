@@ -36,6 +36,7 @@ from leveret.broker.amqp.reply_codes import REPLY_SUCCESS
 from leveret.broker.client.delivery_scanner import Delivery
 from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionClosed, by_server
 from leveret.broker.client.output import ClientOutput, PublishFrames
+from leveret.broker.clock import Timer
 
 BASIC_RETURN: Final = CLASS_BASIC << 16 | 50
 _WITH_CONTENT: Final = (commands.Basic.Publish, commands.Basic.Get)
@@ -68,6 +69,9 @@ class ChannelOwner(Protocol):
 
     def forget_channel(self, number: int) -> None:
         """The number of a channel is free again."""
+
+    def await_answer(self, method: type[base.Frame]) -> Timer:
+        """A method awaits its answer until the result is cancelled, and not for ever."""
 
 
 class _Call:
@@ -144,7 +148,12 @@ class ClientChannel:
     async def close(self) -> None:
         """Close the channel; does nothing if it has ended."""
         self._begin_close()
-        await asyncio.shield(self.closed)
+        if not self.closed.done():
+            awaited = self._owner.await_answer(commands.Channel.Close)
+            try:
+                await asyncio.shield(self.closed)
+            finally:
+                awaited.cancel()
 
     def _begin_close(self) -> None:
         if not self._is_closing:
@@ -161,7 +170,11 @@ class ClientChannel:
         self._send(method, **arguments)
         call = _Call(method, take)
         self._calls.append(call)
-        return await call.future
+        awaited = self._owner.await_answer(method)
+        try:
+            return await call.future
+        finally:
+            awaited.cancel()
 
     async def consume(
         self,

@@ -28,6 +28,7 @@ from leveret.broker.amqp.methods import method_frame, method_name, table_argumen
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED, REPLY_SUCCESS
 from leveret.broker.client import login
 from leveret.broker.client.address import ServerAddress
+from leveret.broker.client.awaited_answer import AwaitedAnswer
 from leveret.broker.client.channel import ClientChannel
 from leveret.broker.client.ended import (
     NO_REPLY_CODE,
@@ -40,7 +41,7 @@ from leveret.broker.client.ended import (
 from leveret.broker.client.incoming import ClientIncoming
 from leveret.broker.client.output import ClientOutput
 from leveret.broker.client.tls import context_of, server_name
-from leveret.broker.clock import Clock
+from leveret.broker.clock import Clock, Timer
 from leveret.broker.heartbeat import Heartbeat
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.system_clock import SystemClock
@@ -125,7 +126,8 @@ class ClientConnection(asyncio.Protocol):
                 raise ConnectionFailed(_too_slow(address, "cannot be reached")) from None
             missing = STEPS[connection._step]
             raise ConnectionFailed(_too_slow(address, f"does not answer {missing}")) from None
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            # A ValueError is about a name of a host that cannot be one.
             raise ConnectionFailed(_unreachable(address, error)) from None
         finally:
             if not connection.is_open:
@@ -166,6 +168,11 @@ class ClientConnection(asyncio.Protocol):
     def forget_channel(self, number: int) -> None:
         """See `ChannelOwner`."""
         self._incoming.channels.pop(number, None)
+
+    def await_answer(self, method: type[base.Frame]) -> Timer:
+        """See `ChannelOwner`. It may take as long as the connection may take to open."""
+        seconds = self.address.connection_timeout_s
+        return AwaitedAnswer(self, self._clock, method_name(method), seconds)
 
     def _output_is_writable(self) -> None:
         for channel in tuple(self._incoming.channels.values()):
@@ -393,7 +400,9 @@ def _too_slow(address: ServerAddress, problem: str) -> str:
     return f"{address} {problem} within {address.connection_timeout_s:g} s"
 
 
-def _unreachable(address: ServerAddress, error: OSError) -> str:
+def _unreachable(address: ServerAddress, error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"{address}: TLS fails: {reason_of(error)}"
-    return f"{address} cannot be reached: {error.strerror or error}"
+    if isinstance(error, OSError):
+        return f"{address} cannot be reached: {error.strerror or error}"
+    return f"{address} cannot be reached: the name of the host is not valid: {error}"

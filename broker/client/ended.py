@@ -19,7 +19,8 @@ class Closed(NamedTuple):
 
     def __str__(self) -> str:
         """The code, if there is one, and the text."""
-        return f"{self.reply_code}, {self.text}" if self.reply_code else self.text
+        told = self.text or "no reason is given"
+        return f"{self.reply_code}, {told}" if self.reply_code else told
 
 
 def by_server(reply_code: int | None, reply_text: str | None) -> Closed:

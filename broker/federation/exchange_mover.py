@@ -23,6 +23,7 @@ from leveret.broker.federation.exchange_headers import ExchangeHeaders
 from leveret.broker.federation.left_messages import LeftMessages
 from leveret.broker.federation.link import LinkEnds
 from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.own_upstream import refuse_own_upstream
 from leveret.broker.federation.upstream_bindings import UpstreamBindings
 from leveret.broker.federation.upstream_objects import (
     SUFFIXES,
@@ -64,6 +65,7 @@ class ExchangeMover:
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
         """See `Mover`."""
+        await refuse_own_upstream(self._definition, ends)
         loop = asyncio.get_running_loop()
         queue = queue_name(self._definition, ends.upstream_vhost)
         consuming = await ends.upstream.open_channel()

@@ -25,7 +25,13 @@ from leveret.broker.events.events import Events
 from leveret.broker.federation.link_definition import LinkDefinition
 from leveret.broker.federation.link_events import link_changed
 from leveret.broker.federation.status import ERROR, QUEUE, RUNNING, STARTING, LinkStatus
-from leveret.broker.transfers.attempts import Attempts, Connect, close_all, connect_to_any
+from leveret.broker.transfers.attempts import (
+    Attempts,
+    Connect,
+    close_all,
+    connect_to_any,
+    preparing,
+)
 from leveret.broker.transfers.transfer import Transfer
 
 REMOVE_SECONDS_MAX: Final = 10.0
@@ -180,7 +186,8 @@ class Link:
 
     async def _move(self, ends: LinkEnds) -> None:
         try:
-            await self._mover.move(ends, partial(self._is_running, ends.here.name))
+            with preparing("upstream"):
+                await self._mover.move(ends, partial(self._is_running, ends.here.name))
         except asyncio.CancelledError:
             if self._is_removed:
                 await self._remove(ends)

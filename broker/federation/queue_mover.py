@@ -24,12 +24,12 @@ from leveret.broker.clock import Clock
 from leveret.broker.federation.left_messages import LeftMessages
 from leveret.broker.federation.link import LinkEnds
 from leveret.broker.federation.link_definition import LinkDefinition
+from leveret.broker.federation.own_upstream import refuse_own_upstream
 from leveret.broker.federation.queue_consumer import QueueConsumer
 from leveret.broker.federation.queue_headers import QueueHeaders
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.transfers.attempts import TransferFailed
-from leveret.broker.transfers.one_vhost import are_one_vhost
 from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Readdress, Transfer
 
@@ -46,9 +46,9 @@ class QueueMover:
     """See the module, and `Mover`. queue: the federated one."""
 
     def __init__(self, definition: LinkDefinition, queue: QueueClient, clock: Clock) -> None:
+        self._definition = definition
         self._place = definition.place
         self._upstream = definition.upstream
-        self._cluster_name = definition.cluster_name
         self._queue = queue
         self._clock = clock
 
@@ -83,10 +83,7 @@ class QueueMover:
         kind, capabilities = ends.upstream.server_properties.get("capabilities", ("", None))
         if kind != "F" or capabilities.get("consumer_priorities") != ("t", True):
             raise TransferFailed(UNSUITABLE)
-        _, _, name, _, upstream_name = self._place
-        may_be_itself = name == upstream_name and ends.upstream_cluster == self._cluster_name
-        if may_be_itself and await are_one_vhost(ends.here, ends.upstream):
-            raise TransferFailed(f"queue '{name}' is its own upstream")
+        await refuse_own_upstream(self._definition, ends)
 
     async def _declare(self, connection: ClientConnection) -> None:
         """Declare the upstream's queue as the local one is, unless it is there."""

@@ -53,6 +53,7 @@ from leveret.broker.transfers.attempts import (
     TransferFailed,
     close_all,
     connect_to_all,
+    preparing,
 )
 from leveret.broker.transfers.one_vhost import are_one_vhost
 from leveret.broker.transfers.stopping import first_end, give, settle
@@ -226,10 +227,13 @@ class Shovel:
             raise TransferFailed(
                 f"the source is its own destination: {source_uri}, queue '{queue}'"
             )
-        publishing = await prepare_destination(
-            destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
-        )
-        consuming, queue, limit = await prepare_source(source, definition.source)
+        confirms = definition.ack_mode == ON_CONFIRM
+        with preparing(DESTINATION):
+            publishing = await prepare_destination(
+                destination, definition.destination, confirms=confirms
+            )
+        with preparing(SOURCE):
+            consuming, queue, limit = await prepare_source(source, definition.source)
         limit = limit if self._left is None else self._left
         if limit == 0:
             return True
@@ -253,7 +257,8 @@ class Shovel:
 
         publishing.on_returned = returned
         transfer.on_unpublishable = lambda reason: give(broken, unpublishable_reason(reason))
-        tag = await consume(consuming, queue, definition, transfer.take)
+        with preparing(SOURCE):
+            tag = await consume(consuming, queue, definition, transfer.take)
         self._moving, self._uris = (transfer, destination), uris
         self._report(RUNNING)
         self._attempts.succeeded()

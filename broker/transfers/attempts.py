@@ -8,7 +8,8 @@ from time to time: a hundred shovels whose server is gone would fill it otherwis
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from leveret.broker.amqp.uri import UriError, parse_uri, without_credentials
@@ -84,6 +85,17 @@ class Attempts:
             self._unlogged += 1
             return
         self._reason, self._logged_ms, self._unlogged = reason, now_ms, 0
+
+
+@contextmanager
+def preparing(end: str) -> Iterator[None]:
+    """Whatever is asked for is asked of this end. Raises TransferFailed with its refusal."""
+    try:
+        yield
+    except ChannelClosed as error:
+        raise TransferFailed(f"the {end} refuses: {error.closed}") from None
+    except ConnectionClosed as error:
+        raise TransferFailed(f"the {end} was lost: {error.closed}") from None
 
 
 async def connect_to_all(

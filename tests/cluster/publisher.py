@@ -10,11 +10,16 @@ PAUSE_SECONDS = 0.05
 
 
 class ConfirmedPublisher:
-    """Publishes numbers to a queue, by way of one node. confirmed: those that were confirmed."""
+    """Publishes numbers to a queue, by way of one node. confirmed: those that were confirmed.
 
-    def __init__(self, node, queue):
+    exchange: the one to publish to, with the queue's name as the key; what it routes to no queue
+    does not count.
+    """
+
+    def __init__(self, node, queue, exchange=""):
         self._node = node
         self._queue = queue
+        self._exchange = exchange
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.confirmed = []
@@ -43,7 +48,7 @@ class ConfirmedPublisher:
 
     def _publish(self, channel, body):
         try:
-            channel.basic_publish("", self._queue, body, PERSISTENT, mandatory=True)
+            channel.basic_publish(self._exchange, self._queue, body, PERSISTENT, mandatory=True)
         except (exceptions.UnroutableError, exceptions.NackError):
             self._is_over.wait(PAUSE_SECONDS)
         else:

@@ -1,4 +1,6 @@
-"""A real RabbitMQ on a host of its own, which a test kills, blocks and starts again."""
+"""A real RabbitMQ on a host of its own, with federation, which a test kills, blocks and starts
+again.
+"""
 
 import os
 import signal
@@ -21,6 +23,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 AMQP_PORT = 5672
+PLUGINS = "[rabbitmq_federation, rabbitmq_shovel].\n"
 IS_INSTALLED = any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server"))
 
 
@@ -42,6 +45,7 @@ class RabbitMqHost:
         self._environment = rabbitmq_environment(
             directory, local_port, settings, choose_port=lambda preferred: free_port()
         )
+        (directory / "enabled_plugins").write_text(PLUGINS)
         self.start()
 
     def start(self):

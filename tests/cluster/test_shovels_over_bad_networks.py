@@ -9,10 +9,11 @@ import signal
 
 import pytest
 
+from tests.cluster.linked_hosts import LEVERET, RABBITMQ, Hosts
 from tests.cluster.namespaces import why_not
 from tests.cluster.publisher import ConfirmedPublisher
 from tests.cluster.rabbitmq_host import IS_INSTALLED
-from tests.cluster.shovel_link import LEVERET, RABBITMQ, Hosts, ShovelLink
+from tests.cluster.shovel_link import ShovelLink
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

@@ -1,0 +1,112 @@
+"""A federation link between brokers on hosts of their own: of an exchange, or of a queue."""
+
+import json
+from itertools import count
+
+from tests.cluster.consuming import Consuming
+from tests.cluster.linked_hosts import LEVERET, OPTIONS, RABBITMQ, Link
+from tests.cluster.publisher import ConfirmedPublisher
+from tests.cluster.rabbitmq_host import RabbitMqHost
+
+PREFETCH = 50
+EXCHANGE, QUEUE = "exchange", "queue"
+FROM_LEVERET, FROM_RABBITMQ, TO_RABBITMQ = "from Leveret", "from RabbitMQ", "RabbitMQ from Leveret"
+STATUSES = (
+    "[proplists:get_value(status, L) || L <- rabbit_federation_status:status(), "
+    "proplists:get_value({kind}, L) =:= <<\"{name}\">>]."
+)  # fmt: skip
+NUMBERS = count(1)
+
+
+def ends(hosts, pair):
+    """The broker that has the link, and its upstream."""
+    near, leveret, rabbit = hosts.near, hosts.far[LEVERET], hosts.far.get(RABBITMQ)
+    return {
+        FROM_LEVERET: (near, leveret), FROM_RABBITMQ: (near, rabbit), TO_RABBITMQ: (rabbit, near),
+    }[pair]  # fmt: skip
+
+
+class FederationLink(Link):
+    """The link of one exchange or queue, which a client consumes at this end all the time.
+
+    near: the broker that has the link. far: its upstream, where messages are published.
+    """
+
+    def __init__(self, hosts, pair, kind):
+        near, far = ends(hosts, pair)
+        super().__init__(hosts.network, near, far)
+        self._kind = kind
+        self._name = f"federated-{next(NUMBERS)}"
+        self.queue = f"to-{self._name}" if kind == EXCHANGE else self._name
+        for broker in (near, far):
+            self._declare(broker)
+        self.bind("k")
+        self._consuming = Consuming(near, self.queue)
+        self._consuming.start()
+        self.taken = self._consuming.bodies
+
+    def _declare(self, broker):
+        with broker.connect() as connection:
+            channel = connection.channel()
+            if self._kind == EXCHANGE:
+                channel.exchange_declare(self._name, "topic", durable=True)
+            if self._kind == QUEUE or broker is self.near:
+                channel.queue_declare(self.queue, durable=True)
+
+    def bind(self, key):
+        """Have messages with this key come, if the link is that of an exchange."""
+        if self._kind == EXCHANGE:
+            with self.near.connect() as connection:
+                connection.channel().queue_bind(self.queue, self._name, key)
+
+    def start(self, options=OPTIONS):
+        """Set upstream and policy, and wait until messages come."""
+        value = {"uri": self.far_uri(options), "reconnect-delay": 1, "prefetch-count": PREFETCH}
+        self.near.ctl("set_parameter", "federation-upstream", self._name, json.dumps(value))
+        definition = json.dumps({"federation-upstream": self._name})
+        self.near.ctl(
+            "set_policy", "--apply-to", f"{self._kind}s", self._name, f"^{self._name}$", definition
+        )
+
+    def publishing(self, key="k"):
+        """A client that publishes to the upstream all the time."""
+        if self._kind == EXCHANGE:
+            return ConfirmedPublisher(self.far, key, self._name)
+        return ConfirmedPublisher(self.far, self._name)
+
+    def close(self):
+        self._network.heal()
+        self._consuming.stop()
+        self.near.ctl("clear_policy", self._name)
+        self.near.ctl("clear_parameter", "federation-upstream", self._name)
+        for broker in (self.near, self.far):
+            with broker.connect() as connection:
+                channel = connection.channel()
+                channel.queue_delete(self.queue)
+                if self._kind == EXCHANGE:
+                    channel.exchange_delete(self._name)
+
+    # What is seen of it
+
+    def take(self):
+        """See `Link`."""
+        return len(self.taken)
+
+    def wait_until_it_stops(self, why=""):
+        """Wait until the link has failed, as its log or RabbitMQ's status says."""
+        self.near.wait_until(lambda: self._has_stopped(why), f"the link stops: {why}")
+
+    def _has_stopped(self, why):
+        if isinstance(self.near, RabbitMqHost):
+            words = STATUSES.format(kind=self._kind, name=self._name)
+            return "running" not in self.near.ctl("eval", words)
+        return any("has stopped" in line and why in line for line in self._log_lines())
+
+    @property
+    def starts(self):
+        """How often messages began to come, in this run of its node."""
+        return sum(" runs: messages come from" in line for line in self._log_lines())
+
+    def _log_lines(self):
+        begins = f"federation link of {self._kind} '{self._name}' in vhost '/'"
+        return [line for line in self.near.log.splitlines() if begins in line]
