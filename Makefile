@@ -30,6 +30,9 @@ ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queu
     tests/cluster/test_stop_app_while_starting.py \
     tests/cluster/test_stopped_mirrors.py tests/cluster/test_users_of_backends.py \
     tests/crash/test_kill.py tests/feature/test_start_errors.py tests/jepsen \
+    tests/mgmt/test_federated_exchange_options.py tests/mgmt/test_federated_queue_options.py \
+    tests/mgmt/test_federated_exchanges_and_rabbitmq.py \
+    tests/mgmt/test_federated_queues_and_rabbitmq.py \
     tests/mgmt/test_openapi.py tests/mgmt/test_perf.py tests/packaging tests/sim \
     tests/test_tidy.py tests/unit/bench tests/unit/cluster/discovery tests/unit/cluster/links \
     tests/unit/mgmt/ctl tests/unit/test_analytics_docs.py
