@@ -1,8 +1,9 @@
 """Records the answers of a running RabbitMQ: `python -m tests.mgmt.recorder.record --help`.
 
 For RabbitMQ 3.10.8 without other objects, with the plugins management and prometheus; for the
-scenario `links` also with shovel and federation, without which all others are recorded. It creates
-and deletes vhosts and users whose names begin with `golden`, and changes nothing else.
+scenarios `links` and `federation-links` also with shovel and federation_management, without which
+all others are recorded. It creates and deletes vhosts and users whose names begin with `golden`,
+and changes nothing else.
 """
 
 import argparse
