@@ -25,10 +25,12 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "golden" / "leveretctl").glob("*.t
 NODE = "recorded@localhost"
 RECORDED_PORT, RECORDED_HTTP_PORT = "5692", "15692"
 RECORDED_PYTHON = "Python 3.11.7"
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+CONNECTION = re.compile(rf"{NODE}:\d+ -> {NODE}:0")
 
 
 class Block(NamedTuple):
-    """A command, or its preparation. kind: `$`, `%`, `?`, PUT, POST or CONNECT."""
+    """A command, or its preparation. kind: `$`, `%`, `?`, PUT, POST, CONNECT or WAIT."""
 
     kind: str
     text: str
@@ -60,8 +62,12 @@ class Player:
         """Execute a block, and return the difference, if any."""
         if block.kind == "CONNECT":
             self._connect(*block.text.split())
+        elif block.kind == "WAIT":
+            path, _, text = block.text.partition(" ")
+            self._node.wait_until(lambda: text in json.dumps(self._node.get(path)), block.text)
         elif block.kind in ("PUT", "POST"):
             path, _, body = block.text.partition(" ")
+            body = body.replace(RECORDED_PORT, str(self._node.port))
             assert self._node.request(block.kind, path, json.loads(body)).status < 300, block
         else:
             answer = self.run(block.text)
@@ -88,6 +94,7 @@ class Player:
         """Replace ports by the recorded ones, and remove what only the recording lacks."""
         line = line.replace(str(self._node.http_port), RECORDED_HTTP_PORT)
         line = line.replace(str(self._node.port), RECORDED_PORT)
+        line = TIME.sub("TIME", CONNECTION.sub("CONNECTION", line))
         line = line.replace(f"Python {platform.python_version()}", RECORDED_PYTHON)
         return line.replace(" [--timeout <timeout>]", "").replace(NODE, "NODE").rstrip(" ")
 

@@ -11,8 +11,8 @@ from typing import Any
 from tests.mgmt.recorder.normal import EACH, is_type, type_name
 
 IDENTIFYING = (
-    "vhost", "component", "upstream", "source", "destination", "destination_type", "user", "exchange",
-    "name", "routing_key", "properties_key", "consumer_tag", "payload",
+    "vhost", "component", "upstream", "source", "destination", "destination_type", "user",
+    "exchange", "name", "routing_key", "properties_key", "consumer_tag", "payload",
 )  # fmt: skip
 
 

@@ -24,8 +24,8 @@ VOLATILE = re.compile(
     | information | product(_version)? | password_hash | ip_address | cluster_name | internal_id
     | applications | auth_mechanisms | config_files | contexts | listeners | log_files? | db_dir
     | enabled_plugins | exchange_types | erlang_.* | sample_retention_policies | samples
-    | local_connection | churn_rates | object_totals | queue_totals | cluster_links | metrics_gc_queue_length
-    | statistics_db_event_queue | ra_open_file_metrics | net_ticktime | rates_mode
+    | churn_rates | object_totals | queue_totals | cluster_links | metrics_gc_queue_length
+    | local_connection | statistics_db_event_queue | ra_open_file_metrics | net_ticktime | rates_mode
     """,
     re.VERBOSE,
 )
