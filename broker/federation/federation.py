@@ -71,11 +71,17 @@ class Federation:
         """Of all links that run on this node."""
         return [link.status for link in self._runs.by_place.values()]
 
-    def restart(self, link_id: str) -> bool:
-        """Start a link anew; whether there is one of this id on this node."""
-        places = [place for place in self._runs.by_place if place.link_id == link_id]
-        self._runs.follow(places)
-        return bool(places)
+    def find(self, vhost: str, link_id: str) -> LinkPlace | None:
+        """The link of this id that is to run on this node, also while it is being started anew."""
+        for subject, plan in self._plans.items():
+            for place in plan:
+                if subject.vhost == vhost and place.link_id == link_id:
+                    return place if self._definition_here(place) is not None else None
+        return None
+
+    def restart(self, place: LinkPlace) -> None:
+        """Start a link anew."""
+        self._runs.follow((place,))
 
     # Starting and stopping
 

@@ -5,11 +5,15 @@ its upstreams: at a place, which is what RabbitMQ's status knows a link by. Pure
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from leveret.broker.erlang.phash2 import phash2
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.policies.federation_parameters import Upstream
+
+IDS_KEPT: Final = 10_000
+"""To hash a place takes 0.1 ms, and lists show those of all links again and again."""
 
 
 class Subject(NamedTuple):
@@ -32,14 +36,19 @@ class LinkPlace(NamedTuple):
     @property
     def link_id(self) -> str:
         """RabbitMQ's id of the link: a hash of the place."""
-        resource = (Atom("resource"), self.vhost, Atom(self.kind), self.name)
-        return f"{phash2((resource, self.upstream, self.upstream_name)):08x}"
+        return _link_id(self)
 
     def __str__(self) -> str:
         return (
             f"federation link of {self.kind} '{self.name}' in vhost '{self.vhost}' "
             f"to upstream '{self.upstream}'"
         )
+
+
+@lru_cache(maxsize=IDS_KEPT)
+def _link_id(place: LinkPlace) -> str:
+    resource = (Atom("resource"), place.vhost, Atom(place.kind), place.name)
+    return f"{phash2((resource, place.upstream, place.upstream_name)):08x}"
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,9 @@ class Shovels:
         )
 
     def restart(self, vhost: str, name: str) -> bool:
-        """Start a shovel anew; whether there is one on this node."""
-        if (vhost, name) not in self._runs.by_place:
+        """Start a shovel anew; whether one is to run on this node."""
+        has_it = self._parameters.get(COMPONENT, vhost, name) is not None
+        if not (has_it and self._is_here((vhost, name))):
             return False
         self._runs.follow(((vhost, name),))
         return True

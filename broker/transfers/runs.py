@@ -73,6 +73,8 @@ class Runs(Generic[Place, Thing]):
             before = self.by_place.pop(place, None)
             if before is not None:
                 await self._stop(place, before)
+                # What has changed meanwhile is in the declarations by now.
+                self._changed.discard(place)
             thing = self._make(place)
             if thing is not None:
                 self.by_place[place] = thing

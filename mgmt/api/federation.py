@@ -93,14 +93,13 @@ async def restart_link(call: Call) -> Any:
     vhost, link_id = call.vhost().name, call.path("id")
     call.require_policymaker(vhost)
     require_this_node(call)
-    found = (one for one in call.broker.federation.statuses if one.link_id == link_id)
-    link = next(found, None)
-    if link is None or link.vhost != vhost:
+    link = call.broker.federation.find(vhost, link_id)
+    if link is None:
         raise not_found()
     said = (
         f"Restarting federation link '{link_id}' of {link.kind} '{link.name}' "
         f"to upstream '{link.upstream}' in vhost '{vhost}'"
     )
     await call.note("federation.link.restarted", "federation-link", link_id, said, vhost)
-    call.broker.federation.restart(link_id)
+    call.broker.federation.restart(link)
     return NoContent()

@@ -25,7 +25,8 @@ VOLATILE = re.compile(
     | applications | auth_mechanisms | config_files | contexts | listeners | log_files? | db_dir
     | enabled_plugins | exchange_types | erlang_.* | sample_retention_policies | samples
     | churn_rates | object_totals | queue_totals | cluster_links | metrics_gc_queue_length
-    | local_connection | statistics_db_event_queue | ra_open_file_metrics | net_ticktime | rates_mode
+    | local_connection | statistics_db_event_queue | ra_open_file_metrics | net_ticktime
+    | rates_mode
     """,
     re.VERBOSE,
 )

@@ -31,9 +31,10 @@ class Exchange:
 class FakeLink:
     """A link that tells `told` what happens to it."""
 
-    def __init__(self, definition, told):
+    def __init__(self, definition, node):
         self.definition = definition
-        self._told = told
+        self._node = node
+        self._told = node._told
 
     @property
     def name(self):
@@ -49,10 +50,14 @@ class FakeLink:
 
     async def stop(self, is_removed):
         self._told.append(f"{'remove' if is_removed else 'stop'} {self.name}")
+        await self._node.stopping.wait()
 
 
 class Node:
-    """The links of a node, and its only kind of them. told: of them, since the last look."""
+    """The links of a node, and its only kind of them. told: of them, since the last look.
+
+    stopping: while it is not set, links do not come to their end.
+    """
 
     kind = EXCHANGE
 
@@ -61,6 +66,8 @@ class Node:
         self.exchanges = {}
         self.cluster_name = "cluster"
         self.is_chosen = True
+        self.stopping = asyncio.Event()
+        self.stopping.set()
         self._told = []
         self.federation = Federation(
             "a@host", self.parameters, lambda: self.cluster_name, (self,), Events()
@@ -78,7 +85,7 @@ class Node:
         return self.is_chosen
 
     def make(self, definition):
-        return FakeLink(definition, self._told)
+        return FakeLink(definition, self)
 
     # What changes
 
@@ -224,9 +231,33 @@ async def test_a_link_can_be_restarted_by_its_id(node):
     node.declare("x", ALL)
     await node.told()
     (status,) = node.federation.statuses
-    assert not node.federation.restart("00000000")
-    assert node.federation.restart(status.link_id)
+    link = node.federation.find("/", status.link_id)
+    assert (link.name, link.upstream) == ("x", "up")
+    node.federation.restart(link)
     assert await node.told() == ["start x<up", "stop x<up"]
+
+
+async def test_only_a_link_of_the_vhost_and_of_this_node_is_found(node):
+    node.declare("x", ALL)
+    await node.told()
+    (status,) = node.federation.statuses
+    assert node.federation.find("/", "00000000") is None
+    assert node.federation.find("another", status.link_id) is None
+    node.is_chosen = False
+    assert node.federation.find("/", status.link_id) is None
+
+
+async def test_a_link_can_be_restarted_again_while_it_stops(node):
+    node.declare("x", ALL)
+    await node.told()
+    (status,) = node.federation.statuses
+    node.stopping = asyncio.Event()
+    node.federation.restart(node.federation.find("/", status.link_id))
+    assert await node.told() == ["stop x<up"]
+    assert node.federation.statuses == []
+    node.federation.restart(node.federation.find("/", status.link_id))
+    node.stopping.set()
+    assert await node.told() == ["start x<up"]
 
 
 async def test_very_many_exchanges_are_planned(node):
