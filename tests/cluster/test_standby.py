@@ -1,0 +1,89 @@
+"""A standby that is a cluster: one of its nodes follows, and a promotion holds on all of them."""
+
+import signal
+
+import pytest
+
+from leveret.broker.transfers.chosen_node import chosen
+from tests.cluster.managed_nodes import form_managed
+from tests.mgmt.served_node import ServedNode
+from tests.mgmt.standby_nodes import ROUTE, declare, follow, has, status, wait_for_state
+
+QUEUES = 2000
+
+
+@pytest.fixture
+def upstream(tmp_path):
+    (tmp_path / "upstream").mkdir()
+    served = ServedNode(tmp_path / "upstream", name="upstream@localhost")
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    nodes = form_managed(tmp_path, "a", "b")
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def following(nodes):
+    """The node that follows, and the other one."""
+    by_name = {node.name: node for node in nodes}
+    first = by_name.pop(chosen(("schema-replication",), by_name))
+    (other,) = by_name.values()
+    return first, other
+
+
+def test_another_node_follows_when_its_node_is_killed(following, upstream):
+    follower, other = following
+    declare(upstream, "q")
+    follow(other, upstream)
+    shown = wait_for_state(other, "syncing")
+    assert shown["node"] == follower.name
+    assert has(follower, "queues", "q")
+    follower.stop(signal.SIGKILL)
+    declare(upstream, "q2")
+    other.wait_until(lambda: has(other, "queues", "q2"), "the other node follows")
+    assert status(other)["node"] == other.name
+    follower.start()
+    declare(upstream, "q3")
+    follower.wait_until(lambda: has(follower, "queues", "q3"), "it is followed on both")
+    assert has(follower, "queues", "q2")
+
+
+def test_nothing_is_declared_after_a_promotion_on_another_node(following, upstream):
+    """S1 of broker/policies/schema_replication.py."""
+    follower, other = following
+    declare(upstream, *(f"q{number}" for number in range(QUEUES)))
+    follow(other, upstream)
+    other.wait_until(lambda: count_of_queues(other) > 0, "a sync is under way")
+    assert other.post(f"{ROUTE}/promote").status == 204
+    count = count_of_queues(other)
+    assert count < QUEUES
+    for node in (other, follower):
+        node.wait_until(lambda: status(other)["state"] == "promoted", "both know it")
+    follower.wait_until(lambda: "a sync was ended" in follower.log, "the sync has ended")
+    assert count_of_queues(other) == count_of_queues(follower) == count
+
+
+def count_of_queues(node):
+    return len(node.get("queues?columns=name"))
+
+
+def test_what_an_operator_accepts_is_told_to_the_node_that_follows(following, upstream):
+    follower, other = following
+    declare(upstream, *(f"q{number}" for number in range(20)))
+    follow(other, upstream)
+    other.wait_until(lambda: has(other, "queues", "q19"), "all are followed")
+    for number in range(20):
+        upstream.delete(f"queues/%2F/q{number}")
+    upstream.wait_until(lambda: upstream.get("queues") == [], "it has no queues")
+    wait_for_state(other, "held")
+    held = status(other)["syncs"]["held"]
+    other.wait_until(lambda: status(other)["syncs"]["held"] > held + 1, "it is still held")
+    assert other.post(f"{ROUTE}/accept").status == 204
+    other.wait_until(lambda: not has(other, "queues", "q19"), "it is accepted")
+    follower.wait_until(lambda: not has(follower, "queues", "q19"), "on both nodes")
