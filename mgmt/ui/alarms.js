@@ -1,13 +1,14 @@
 // The alarm banner, shown on every page while an alarm or a network partition lasts.
 //
-// It refreshes independently, even if page refresh is off. Users with the tag monitoring see
-// details of the nodes; others see the result of the health check.
+// It refreshes independently, with that of a standby, even if page refresh is off. Users with the
+// tag monitoring see details of the nodes; others see the result of the health check.
 
 import {get} from "./api.js";
 import {seen, silence} from "./cluster.js";
 import {bytes} from "./format.js";
 import {interval_ms} from "./live.js";
 import {mayMonitor, session} from "./session.js";
+import {hideStandby, refreshStandby} from "./standby.js";
 
 const EVERY_MS = 5000;
 const COLUMNS = "name,running,answering,partitions,mem_alarm,mem_used,mem_limit,"
@@ -24,7 +25,7 @@ export async function watch() {
   if (!user || document.hidden) return;
   let reasons;
   try {
-    reasons = await (mayMonitor() ? ofNodes() : ofHealthCheck());
+    [reasons] = await Promise.all([mayMonitor() ? ofNodes() : ofHealthCheck(), refreshStandby()]);
   } catch (error) {
     reasons = error.status ? [] : [`Cannot refresh: ${error.message}`];
   }
@@ -36,6 +37,7 @@ export async function watch() {
 export function unwatch() {
   clearTimeout(timer);
   show([]);
+  hideStandby();
 }
 
 async function ofNodes() {

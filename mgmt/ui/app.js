@@ -28,6 +28,7 @@ import "./pages/limits.js";
 import "./pages/features.js";
 import "./pages/audit.js";
 import "./pages/shovels.js";
+import "./pages/standby.js";
 import "./pages/federation.js";
 import "./pages/federation_upstreams.js";
 import "./pages/traces.js";

@@ -82,7 +82,8 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
         ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags",
                          "Federation upstreams"]),
         ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
-                        "Feature flags", "Shovels", "Federation status", "Audit"]),
+                        "Feature flags", "Shovels", "Federation status", "Standby",
+                        "Audit"]),
     ],
 )  # fmt: skip
 def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add_user, tags, admin):

@@ -76,7 +76,13 @@ _SETTING = record(
         "endpoints": described(_ENDPOINTS, "Such as host:15672 or https://host:15671."),
         "username": NAME, "password": NAME,
     },
-    {**_OPTIONS, "kinds": nullable(list_of(one_of(*KINDS)))},
+    {
+        **_OPTIONS,
+        "kinds": nullable(list_of(one_of(*KINDS))),
+        "local_users": described(
+            nullable(list_of(TEXT)), "Users that belong to the standby alone; null for yourself."
+        ),
+    },
 )  # fmt: skip
 
 OPERATIONS: tuple[Operation, ...] = (
