@@ -1,7 +1,8 @@
 """The parameters of the component `shovel`: each defines a shovel.
 
 The keys, their defaults and the texts of errors are those of RabbitMQ 3.10
-(`rabbit_shovel_parameters`), with these differences: AMQP 1.0 is refused, and so are values that
+(`rabbit_shovel_parameters`), `src-predeclared` and `dest-predeclared` those of 4.0, with these
+differences: AMQP 1.0 is refused, and so are values that
 RabbitMQ takes and whose shovels then fail: no URI, and names, properties and arguments that do not
 fit into their fields. As in RabbitMQ, the values of queue and consumer arguments are checked by the
 server that gets them.
@@ -66,6 +67,7 @@ class ShovelSource:
     the number of messages after which the shovel deletes itself, or `queue-length` for those that
     are in the queue when it starts; None for never. declarations: of a static shovel, which
     declares nothing else, and whose queue may be empty: the one that was declared last.
+    is_predeclared: a queue that is not there is not declared; the shovel waits for it.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -77,6 +79,7 @@ class ShovelSource:
     prefetch_count: int = PREFETCH_COUNT
     delete_after: str | int | None = None
     declarations: tuple[Declaration, ...] | None = None
+    is_predeclared: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class ShovelDestination:
     """Where messages go: at most one of queue and exchange is given.
 
     exchange, exchange_key: None for those with which a message comes. properties: those that are
-    set, by the names of AMQP (`content_type`).
+    set, by the names of AMQP (`content_type`). is_predeclared: as of the source.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -96,6 +99,7 @@ class ShovelDestination:
     adds_forward_headers: bool = False
     adds_timestamp_header: bool = False
     declarations: tuple[Declaration, ...] = ()
+    is_predeclared: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,7 @@ def _keys(check_uris: Check) -> tuple[Key, ...]:
         Key("src-queue", short_text),
         Key("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
         Key("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
+        Key("src-predeclared", boolean),
         Key("prefetch-count", number),
         Key("src-prefetch-count", number),
         Key("delete-after", _delete_after),
@@ -232,6 +237,7 @@ def _keys(check_uris: Check) -> tuple[Key, ...]:
         Key("dest-exchange-key", short_text),
         Key("dest-queue", short_text),
         Key("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        Key("dest-predeclared", boolean),
         Key("add-forward-headers", boolean),
         Key("add-timestamp-header", boolean),
         Key("dest-add-forward-headers", boolean),
@@ -311,6 +317,7 @@ def _source(given: Mapping[str, Any]) -> ShovelSource:
         consumer_arguments=json_to_table(_object(given.get("src-consumer-args"))),
         prefetch_count=bounded(prefetch_count, PREFETCH_COUNT_MAX),
         delete_after=None if delete_after == NEVER else delete_after,
+        is_predeclared=given.get("src-predeclared", False),
     )
 
 
@@ -332,6 +339,7 @@ def _destination(given: Mapping[str, Any]) -> ShovelDestination:
         adds_timestamp_header=_first(
             given, False, "dest-add-timestamp-header", "add-timestamp-header"
         ),
+        is_predeclared=given.get("dest-predeclared", False),
     )
 
 

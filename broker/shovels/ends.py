@@ -1,6 +1,7 @@
 """The two ends of a shovel: what is declared there, and how either end is lost.
 
-A queue that is not there is declared durable, with the arguments of the definition. A source
+A queue that is not there is declared durable, with the arguments of the definition, unless it is
+said to be declared before. A source
 exchange gets a queue of the shovel's own, which is exclusive: what is published while the shovel
 does not run is not moved. A destination exchange is not declared, as in RabbitMQ; it has to be
 there before anything is moved, or messages would be lost without acknowledgements. For a static
@@ -35,7 +36,9 @@ async def prepare_destination(
 ) -> ClientChannel:
     """The channel on which to publish. Raises ChannelClosed and ConnectionClosed."""
     if destination.queue is not None:
-        await _ensure_queue(connection, destination.queue, destination.queue_arguments)
+        await _find_queue(
+            connection, destination.queue, destination.queue_arguments, destination.is_predeclared
+        )
     channel = await connection.open_channel()
     await _declare(channel, destination.declarations)
     if destination.exchange:
@@ -60,7 +63,9 @@ async def prepare_source(
         count = await _length(channel, source.queue) if is_counted else 0
         return channel, source.queue, _limit(source, count)
     if source.queue is not None:
-        count = await _ensure_queue(connection, source.queue, source.queue_arguments)
+        count = await _find_queue(
+            connection, source.queue, source.queue_arguments, source.is_predeclared
+        )
         return await connection.open_channel(), source.queue, _limit(source, count)
     channel = await connection.open_channel()
     declared = await channel.call(commands.Queue.Declare, exclusive=True)
@@ -93,15 +98,15 @@ async def _length(channel: ClientChannel, queue: str) -> int:
     return declared.message_count or 0
 
 
-async def _ensure_queue(
-    connection: ClientConnection, name: str, arguments: Mapping[str, Any]
+async def _find_queue(
+    connection: ClientConnection, name: str, arguments: Mapping[str, Any], is_predeclared: bool
 ) -> int:
-    """Declare a queue unless it is there; how many messages are ready in it."""
+    """Declare a queue unless it is there, or has to be; how many messages are ready in it."""
     channel = await connection.open_channel()
     try:
         declared = await channel.call(commands.Queue.Declare, queue=name, passive=True)
     except ChannelClosed as error:
-        if error.closed.reply_code != NOT_FOUND:
+        if error.closed.reply_code != NOT_FOUND or is_predeclared:
             raise
         channel = await connection.open_channel()
         declared = await channel.call(

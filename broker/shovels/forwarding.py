@@ -17,6 +17,8 @@ from leveret.broker.transfers.transfer import Delivery, Readdress
 
 FORWARD_HEADER: Final = "x-shovelled"
 TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
+IDENTITY: Final = ("shovelled-by", "shovel-type", "shovel-name", "shovel-vhost")
+"""By which a shovel knows its own entry in the header."""
 DYNAMIC, STATIC = "dynamic", "static"
 
 
@@ -46,18 +48,22 @@ def leads_back(definition: ShovelDefinition) -> bool:
 
 
 def readdress_of(
-    definition: ShovelDefinition, facts: Mapping[str, str], wall_time_s: Callable[[], float]
+    definition: ShovelDefinition,
+    facts: Mapping[str, str],
+    wall_time_s: Callable[[], float],
+    came_round: Callable[[], object],
 ) -> Readdress:
     """What becomes of the messages of a shovel.
 
-    facts: what the header `x-shovelled` has to say of it, in order.
+    facts: what the header `x-shovelled` has to say of it, in order. came_round: called with each
+    message whose header says that this shovel has moved it before.
     """
     destination = definition.destination
     change = None
     header = facts if destination.adds_forward_headers else None
     if destination.properties or header or destination.adds_timestamp_header:
         clock = wall_time_s if destination.adds_timestamp_header else None
-        change = Change(destination.properties, header, clock)
+        change = Change(destination.properties, header, clock, came_round)
     if destination.queue is not None:
         return Readdress("", destination.queue, change, mandatory=True)
     # The default exchange with a key, which static shovels have instead of a queue, is one, too.
@@ -73,9 +79,13 @@ class Change:
         properties: Mapping[str, Any],
         header: Mapping[str, str] | None,
         wall_time_s: Callable[[], float] | None,
+        came_round: Callable[[], object],
     ) -> None:
         self._properties = properties
-        self._header = None if header is None else ("F", json_to_table(header))
+        table = json_to_table(header or {})
+        self._header = None if header is None else ("F", table)
+        self._identity = {name: table[name] for name in IDENTITY if name in table}.items()
+        self._came_round = came_round
         self._wall_time_s = wall_time_s
 
     def __call__(self, delivery: Delivery) -> bytes:
@@ -84,7 +94,10 @@ class Change:
         headers: Table = dict(properties.get("headers") or {})
         if self._header is not None:
             kind, before = headers.get(FORWARD_HEADER, ("A", []))
-            headers[FORWARD_HEADER] = "A", [self._header, *(before if kind == "A" else ())]
+            before = before if kind == "A" else []
+            if any(kind == "F" and self._identity <= one.items() for kind, one in before):
+                self._came_round()
+            headers[FORWARD_HEADER] = "A", [self._header, *before]
         if self._wall_time_s is not None:
             headers[TIMESTAMP_HEADER] = "l", int(self._wall_time_s())
         if headers:

@@ -101,6 +101,7 @@ class Shovel:
         self._task: asyncio.Task[None] | None = None
         # The threshold's start was passed, and its stop was not: a failure does not change that.
         self._is_started = False
+        self._has_warned = False
         # Messages that an attempt that failed has left to move, of a shovel with an end.
         self._left: int | None = None
         # While messages move: how they do, and where they go.
@@ -157,6 +158,15 @@ class Shovel:
 
     def _failed(self, reason: str) -> None:
         self._report(TERMINATED, reason)
+
+    def _came_round(self) -> None:
+        # One with a threshold may be one of two that take a backlog away and bring it back.
+        if not self._has_warned and self.definition.threshold is None:
+            self._has_warned = True
+            logger.warning(
+                "%s moves a message that it has moved before: its destination leads back to its "
+                "source, and messages go round for as long as nobody takes them", self,
+            )  # fmt: skip
 
     async def _attempt_when_due(self) -> bool:
         """Move messages once the threshold says so; whether all are moved that were to be."""
@@ -243,7 +253,7 @@ class Shovel:
         broken: asyncio.Future[str] = loop.create_future()
         transfer = Transfer(
             consuming, publishing, definition.ack_mode,
-            readdress_of(definition, facts, self._clock.wall_time_s), limit,
+            readdress_of(definition, facts, self._clock.wall_time_s, self._came_round), limit,
             partial(give, ended, None), source.set_reading,
             self._clock.call_later_ms,
         )  # fmt: skip

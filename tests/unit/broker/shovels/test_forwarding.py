@@ -12,12 +12,16 @@ ENDS = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://"}
 NOW_S = 1_700_000_000.5
 
 
-def changed(properties, **value):
+def nobody_asks():
+    """Messages may come round."""
+
+
+def changed(properties, came_round=nobody_asks, **value):
     definition = parse_shovel(
         "s", ENDS | {key.replace("_", "-"): one for key, one in value.items()}
     )
     facts = facts_of("s", "/", "cluster", ("amqp://one", "amqp://two"), definition)
-    change = readdress_of(definition, facts, lambda: NOW_S).change
+    change = readdress_of(definition, facts, lambda: NOW_S, came_round).change
     delivery = SimpleNamespace(properties=encode_properties(properties))
     return decode_properties(change(delivery))
 
@@ -44,7 +48,7 @@ def test_messages_of_an_exchange_do_not_come_back():
 
 
 def test_properties_are_left_alone_unless_something_is_asked_for():
-    assert readdress_of(parse_shovel("s", ENDS), {}, lambda: NOW_S).change is None
+    assert readdress_of(parse_shovel("s", ENDS), {}, lambda: NOW_S, nobody_asks).change is None
 
 
 def test_properties_are_replaced():
@@ -63,6 +67,21 @@ def test_each_shovel_is_the_first_in_the_header():
         "shovelled-by", "shovel-type", "shovel-name", "shovel-vhost", "src-uri", "dest-uri",
         "dest-queue", "src-queue",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [{}, {"headers": {"x-shovelled": ("A", [("F", {})])}}])
+def test_a_message_that_the_shovel_has_moved_before_is_told(before):
+    rounds = []
+
+    def moved(properties):
+        return changed(
+            properties, lambda: rounds.append(1), dest_queue="t", dest_add_forward_headers=True
+        )
+
+    once = moved(before)
+    assert rounds == []
+    moved(once)
+    assert rounds == [1]
 
 
 def test_a_header_of_another_type_is_replaced():
@@ -87,6 +106,8 @@ def test_a_static_shovel_says_in_the_header_that_it_is_one():
 
 def test_the_queue_that_a_static_shovel_names_by_the_default_exchange_has_to_be_there():
     given = {"dest-exchange": "", "dest-exchange-key": "q"}
-    assert readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S).mandatory
+    assert readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S, nobody_asks).mandatory
     given = {"dest-exchange": ""}
-    assert not readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S).mandatory
+    assert not readdress_of(
+        parse_shovel("s", ENDS | given), {}, lambda: NOW_S, lambda: None
+    ).mandatory
