@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.engines import (
@@ -30,6 +31,7 @@ from leveret.analytics.job.job import Options, analyze
 from leveret.analytics.job.progress import Progress, shown_seconds
 from leveret.analytics.report.report_file import report_path
 from leveret.analytics.tables.engine import Reading
+from leveret.analytics.tables.versions import only_writer
 from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import Window, read_moment
 
@@ -90,12 +92,13 @@ def main(arguments: list[str] | None = None) -> int:
         choice = choose(
             SPARK if is_submitted else options.engine, what.directory, what.out, window, wants_spark
         )
-        if options.follow:
+        with only_writer(what.out) if is_local(what.out) else nullcontext():
+            if not options.follow:
+                return _analyze(choice, what, paths, master)
             importlib.import_module("leveret.analytics.job.follow").run_follow(
                 what, paths, master, options.every, options.keep_days
             )
             return 0
-        return _analyze(choice, what, paths, master)
     except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_USAGE
@@ -125,7 +128,9 @@ def _analyze(choice: Choice, options: Options, paths: Sequence[str], master: str
 
 def _summary(reading: Reading, out: str, seconds: float) -> str:
     made = report_path(out) if is_local(out) else f"'leveret report {out}' makes it"
-    rejected = f"; {reading.rejected:,} rejected, see {out}/rejected" if reading.rejected else ""
+    rejected = (
+        f"; {reading.rejected:,} rejected, see the table rejected" if reading.rejected else ""
+    )
     return (
         f"{reading.events:,} records of {reading.files:,} files in {seconds:.0f} s{rejected}\n"
         f"tables: {out}\nreport: {made}\n"

@@ -19,7 +19,7 @@ from leveret.analytics.job.engines import (
 )
 from leveret.analytics.job.java import JavaMissingError
 from leveret.analytics.report.report_file import report_path, write_report
-from leveret.analytics.tables.engine import MissingTablesError
+from leveret.analytics.tables.versions import MissingTablesError
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Only sums are shuffled: two tasks are enough.
         paths = () if options.shared_paths else (options.out,)
         with opened(choice.engine, paths, master=master, partitions=2) as engine:
-            write_report(engine, options.out, path)
+            write_report(engine, engine.published(options.out), path)
     except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret report: {error}\n")
         return EXIT_USAGE

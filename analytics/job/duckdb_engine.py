@@ -12,8 +12,10 @@ import duckdb
 import pyarrow as pa
 
 from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated, with_values
-from leveret.analytics.tables.engine import MissingTablesError, Reading, Row, Values
+from leveret.analytics.tables import versions
+from leveret.analytics.tables.engine import Kept, Reading, Row, Values
 from leveret.analytics.tables.tables import BY_NAME, PARTITION, TIMESTAMP, Table
+from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.local_files import list_local_files, local_path
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.record_files import RecordFiles
@@ -78,12 +80,23 @@ class DuckDBEngine:
         """Return the rows of a query, in which :name stands for a value."""
         return self._execute(with_values(translated(query)), values).fetchall()
 
-    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
+    def begin(self, out: str) -> str:
+        """Return an empty directory for the tables of a new run."""
+        return versions.begin(out)
+
+    def publish(self, out: str, where: str) -> None:
+        """Change the link that readers follow."""
+        versions.publish(where)
+
+    def published(self, out: str) -> str:
+        """Return where the link leads."""
+        return versions.published(out)
+
+    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
         """Write Parquet files in a directory for each date."""
-        assert not since, "only Spark follows logs"
-        directory = Path(local_path(out)) / table.name
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
+        assert kept is None, "only Spark follows logs"
+        directory = Path(where) / table.name
+        directory.mkdir()
         columns = ", ".join(
             f"cast(`{one.name}` as {TYPES[one.type]}) as `{one.name}`" for one in table.columns
         )
@@ -94,11 +107,11 @@ class DuckDBEngine:
             {"directory": str(directory)},
         )
 
-    def open_table(self, out: str, name: str) -> None:
+    def open_table(self, where: str, name: str) -> None:
         """Create a view of the files; times are without a zone, as in all queries."""
-        directory, columns = Path(local_path(out)) / name, BY_NAME[name].columns
+        directory, columns = Path(where) / name, BY_NAME[name].columns
         if not directory.is_dir():
-            raise MissingTablesError(f"no tables in {out}: {directory} does not exist")
+            raise MissingTablesError(f"no tables in {where}: {directory} does not exist")
         if files := sorted(directory.glob(f"{PARTITION}=*/*.parquet")):
             times = [one.name for one in columns if one.type == TIMESTAMP]
             self._view_of_files(name, files, times)

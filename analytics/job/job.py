@@ -16,7 +16,7 @@ from leveret.analytics.tables import event_tables, flow_tables, history_tables
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
 from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
 from leveret.analytics.tables.dead_letters import stage_hops
-from leveret.analytics.tables.engine import Engine, Reading
+from leveret.analytics.tables.engine import Engine, Kept, Reading
 from leveret.analytics.tables.queue_histories import stage_histories
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.traces.local_files import is_local
@@ -34,8 +34,8 @@ class Options(NamedTuple):
     """What to analyse and where to write it.
 
     poison_above: a message delivered more often than this counts as poison. only: the tables to
-    write; empty for all. since: the first date to write, as YYYY-MM-DD; earlier dates are left
-    unchanged.
+    write; empty for all. since: the first date to make, as YYYY-MM-DD; rows of earlier dates are
+    taken over from the tables of the run before.
     """
 
     directory: str
@@ -62,8 +62,15 @@ def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
 
 
 def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
-    """Write all tables from the view `records`."""
-    _write(engine, "rejected", _REJECTED, options, progress)
+    """Write all tables from the view `records`, and publish them."""
+    where = engine.begin(options.out)
+    kept = Kept(engine.published(options.out), options.since) if options.since else None
+
+    def write(name: str, query: str) -> None:
+        with progress.step(name):
+            engine.write_table(query, BY_NAME[name], where, kept)
+
+    write("rejected", _REJECTED)
     engine.expect(progress.events)
     engine.view("events", _EVENTS)
     with progress.step("flows"):
@@ -82,16 +89,12 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
     }
     for name, query in queries.items():
         if name in (options.only or queries):
-            _write(engine, name, query, options, progress)
+            write(name, query)
     if not options.only:
-        open_series(engine, options.out)
-        _write(engine, "anomalies", ANOMALIES, options, progress)
-        if is_local(options.out):
+        open_series(engine, where)
+        write("anomalies", ANOMALIES)
+        if is_local(where):
             with progress.step("report"):
                 engine.expect(0)
-                write_report(engine, options.out, report_path(options.out))
-
-
-def _write(engine: Engine, name: str, query: str, options: Options, progress: Progress) -> None:
-    with progress.step(name):
-        engine.write_table(query, BY_NAME[name], options.out, options.since)
+                write_report(engine, where, report_path(where))
+    engine.publish(options.out, where)

@@ -8,12 +8,15 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from leveret.analytics.job import distant_versions
 from leveret.analytics.job.files import clear_directory
 from leveret.analytics.job.output import read_table, write_table
 from leveret.analytics.job.reading import read_trace
 from leveret.analytics.job.staging import stage, stage_records
-from leveret.analytics.tables.engine import MissingTablesError, Reading, Row, Values
+from leveret.analytics.tables import versions
+from leveret.analytics.tables.engine import Kept, Reading, Row, Values
 from leveret.analytics.tables.tables import Table
+from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import Window
 
@@ -72,16 +75,35 @@ class SparkEngine:
         """Return the rows of a query, in which :name stands for a value."""
         return [tuple(row) for row in self._session.sql(query, values).collect()]
 
-    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
-        """Write Parquet files in a directory for each date."""
-        write_table(self._session.sql(query), table, out, since)
+    def begin(self, out: str) -> str:
+        """Return a directory for the tables of a new run."""
+        if is_local(out):
+            return versions.begin(out)
+        return distant_versions.begin(self._session, out)
 
-    def open_table(self, out: str, name: str) -> None:
+    def publish(self, out: str, where: str) -> None:
+        """Change what readers follow."""
+        if is_local(out):
+            versions.publish(where)
+        else:
+            distant_versions.publish(self._session, out, where)
+
+    def published(self, out: str) -> str:
+        """Return the directory of the tables of the last complete run."""
+        if is_local(out):
+            return versions.published(out)
+        return distant_versions.published(self._session, out)
+
+    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
+        """Write Parquet files in a directory for each date."""
+        write_table(self._session.sql(query), table, where, kept)
+
+    def open_table(self, where: str, name: str) -> None:
         """Create a view of the files."""
         try:
-            read_table(self._session, out, name).createOrReplaceTempView(name)
+            read_table(self._session, where, name).createOrReplaceTempView(name)
         except AnalysisException as error:
-            raise MissingTablesError(f"no tables in {out}: {error}") from error
+            raise MissingTablesError(f"no tables in {where}: {error}") from error
 
     def expect(self, events: int) -> None:
         """Set the number of tasks of a shuffle."""

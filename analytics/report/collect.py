@@ -44,10 +44,10 @@ STEP = f"cast(({_SINCE} - {_SINCE} % :size_us) / :size_us as int)"
 Rows = Sequence[Row]
 
 
-def collect(engine: Engine, out: str) -> Aggregates:
-    """Return the aggregates of the tables below `out`. Raises MissingTablesError."""
+def collect(engine: Engine, where: str) -> Aggregates:
+    """Return the aggregates of the tables below `where`. Raises MissingTablesError."""
     for name in BY_NAME:
-        engine.open_table(out, name)
+        engine.open_table(where, name)
     return collect_views(engine)
 
 

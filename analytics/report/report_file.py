@@ -10,14 +10,16 @@ from leveret.analytics.traces.local_files import is_local, local_path, replace_f
 NAME = "report.html"
 
 
-def write_report(engine: Engine, out: str, path: str) -> None:
-    """Write a report of the tables below `out` to a local path.
+def write_report(engine: Engine, where: str, path: str) -> None:
+    """Write a report of the tables below `where` to a local path.
 
     Raises OSError, MissingTablesError.
     """
-    replace_file(Path(local_path(path)), page(collect(engine, out)).encode("utf-8", "replace"))
+    made = page(collect(engine, where)).encode("utf-8", "replace")
+    # The path can be the link to the report of the last run (tables/versions.py).
+    replace_file(Path(local_path(path)).resolve(), made)
 
 
-def report_path(out: str) -> str:
+def report_path(where: str) -> str:
     """Return the default path of the report: beside the tables, or in the current directory."""
-    return f"{out.rstrip('/')}/{NAME}" if is_local(out) else NAME
+    return f"{where.rstrip('/')}/{NAME}" if is_local(where) else NAME

@@ -76,7 +76,7 @@ ANOMALIES = f"""
 """
 
 
-def open_series(engine: Engine, out: str) -> None:
-    """Open the finished tables below `out` from which anomalies are made."""
+def open_series(engine: Engine, where: str) -> None:
+    """Open the finished tables below `where` from which anomalies are made."""
     for name in ("traffic", "latency", "depth"):
-        engine.open_table(out, name)
+        engine.open_table(where, name)

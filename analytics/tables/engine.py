@@ -21,16 +21,19 @@ Row = tuple[Any, ...]
 Values = dict[str, Any]
 
 
-class MissingTablesError(Exception):
-    """The directory has no tables of an analysis."""
-
-
 class Reading(NamedTuple):
     """What was read: valid and rejected records, and log files."""
 
     events: int
     rejected: int
     files: int
+
+
+class Kept(NamedTuple):
+    """Rows of a published table that are final. since: the first date, YYYY-MM-DD, that is not."""
+
+    where: str
+    since: str
 
 
 class Engine(Protocol):
@@ -54,14 +57,23 @@ class Engine(Protocol):
     def rows(self, query: str, values: Values | None = None) -> list[Row]:
         """Return the rows of a query, which must be few. In the query :name stands for a value."""
 
-    def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
-        """Write a table below `out`, replacing an existing one.
+    def begin(self, out: str) -> str:
+        """Return a directory below `out` for the tables of a new run, which readers do not see."""
 
-        since: a date, YYYY-MM-DD; if given, earlier dates on disk are left unchanged.
+    def publish(self, out: str, where: str) -> None:
+        """Have readers use the tables in `where`, all at once."""
+
+    def published(self, out: str) -> str:
+        """Return the directory of the tables of the last complete run.
+
+        Raises MissingTablesError.
         """
 
-    def open_table(self, out: str, name: str) -> None:
-        """Name a table that was written below `out`; it may have no rows.
+    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
+        """Write a table below `where`. kept: earlier rows to take over; only Spark does."""
+
+    def open_table(self, where: str, name: str) -> None:
+        """Name a table that was written below `where`; it may have no rows.
 
         Raises MissingTablesError.
         """

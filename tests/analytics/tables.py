@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from leveret.analytics.tables.tables import TABLES
+from leveret.analytics.tables.versions import CURRENT, SLOTS
 
 
 class Row(dict):
@@ -18,9 +19,15 @@ class Row(dict):
             raise AttributeError(name) from None
 
 
+def tables_of(out):
+    """The directory of the published tables. On another file system there is no link."""
+    current = Path(out) / CURRENT
+    return current if current.exists() else Path(out) / SLOTS[0]
+
+
 def read_rows(out, name):
     """Return the rows of a table, without an order; `date` is the text of its directory."""
-    directory = Path(out) / name
+    directory = tables_of(out) / name
     assert directory.is_dir()
     return [
         Row({key: _value(value) for key, value in row.items()}, date=path.parent.name[5:])

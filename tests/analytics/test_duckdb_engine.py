@@ -9,8 +9,8 @@ import pytest
 from leveret.analytics.analyze import main
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.report_command import main as report
-from leveret.analytics.tables.engine import MissingTablesError
 from leveret.analytics.tables.tables import SUMMARY
+from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces import record_files
 from leveret.analytics.traces.log_parts import LogPart
 from leveret.analytics.traces.record_files import RecordFiles

@@ -100,7 +100,8 @@ def test_a_table_has_the_same_rows(made, name):
 def test_the_reports_are_the_same(far, made, tmp_path):
     (_, _), (_, here) = made
     near, distant = (here / "report.html").read_text(), tmp_path / "report.html"
-    write_report(SparkEngine(far.session), f"{far.url}/tables", str(distant))
+    engine = SparkEngine(far.session)
+    write_report(engine, engine.published(f"{far.url}/tables"), str(distant))
     distant = distant.read_text()
     assert _without_directories(distant) == _without_directories(near)
 
@@ -112,8 +113,10 @@ def _without_directories(page):
 def test_nothing_else_is_left_beside_the_tables(made):
     names = {table.name for table in TABLES}
     (_, distant), (_, near) = made
-    assert {path.name for path in near.iterdir()} == {"report.html", *names}
-    assert {path.name for path in distant.iterdir()} == {"_work", *names}
+    assert {path.name for path in near.iterdir()} == {"current", "report.html", "tables-1"}
+    assert {path.name for path in (near / "current").iterdir()} == {"report.html", *names}
+    assert {path.name for path in distant.iterdir()} == {"_work", "tables-1"}
+    assert {path.name for path in (distant / "tables-1").iterdir()} == {"published", *names}
     # Spark does not delete files there.
     left = [pq.read_metadata(path) for path in (distant / "_work").rglob("*.parquet")]
     assert [one.num_rows for one in left] == [0] * len(left)
