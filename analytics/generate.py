@@ -176,7 +176,7 @@ class _Files:
             vhost=quote(VHOST, safe=""), date=at.date(), hour=f"{at.hour:02}"
         )
         self._number += 1
-        path = self._directory / partition / f"{NODE}-{time_us}-{self._number}{record.SUFFIX}"
+        path = self._directory / partition / f"{NODE}-{time_us}-{self._number}{record.LINES_SUFFIX}"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file, self._lines, self._hour = path.open("wb"), 0, time_us // HOUR_US
         self._zip = zlib.compressobj(1, wbits=31)

@@ -50,7 +50,7 @@ from leveret.broker.services import Services
 from leveret.broker.shard_declarations import ShardDeclarations
 from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
-from leveret.broker.tracing.tracer import Tracing
+from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.traces import TRACE_LOG, Traces
 from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost

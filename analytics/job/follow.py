@@ -32,7 +32,7 @@ from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.job.staging import stage_records
 from leveret.analytics.traces.schema import SQL_COLUMNS
 from leveret.analytics.traces.trace_files import described
-from leveret.broker.tracing.record import SUFFIX
+from leveret.broker.tracing.record import SUFFIXES
 
 STATE = "_follow"
 LOOK_SECONDS = 1
@@ -66,7 +66,8 @@ def follow(
     returns.
     """
     files = session.readStream.format("binaryFile").schema(_FILES)
-    files = files.option("pathGlobFilter", f"*{SUFFIX}").option("recursiveFileLookup", "true")
+    files = files.option("pathGlobFilter", f"*{{{','.join(SUFFIXES)}}}")
+    files = files.option("recursiveFileLookup", "true")
     # Without `content` Spark does not read the files here.
     paths = files.load(options.directory).select("path", "length")
     writer = paths.writeStream.foreachBatch(

@@ -1,7 +1,7 @@
 """Packs the modules that Spark's workers import into a zip file.
 
-Workers read logs (reading.py). They need this package, and of the broker the schema of records and
-the parser of Erlang terms, which are pure.
+Workers read logs (reading.py). They need this package, and of the broker the records of a trace,
+the properties of a message and the parser of Erlang terms, which are pure.
 """
 
 import atexit
@@ -15,9 +15,18 @@ WORKERS_NEED = (
     "leveret/compiled.py",
     "leveret/analytics/**/*.py",
     "leveret/broker/__init__.py",
+    "leveret/broker/amqp/__init__.py",
+    "leveret/broker/amqp/field_table.py",
+    "leveret/broker/amqp/field_terms.py",
+    "leveret/broker/amqp/json_form.py",
+    "leveret/broker/amqp/properties.py",
+    "leveret/broker/amqp/table_scan.py",
     "leveret/broker/erlang/*.py",
     "leveret/broker/tracing/__init__.py",
+    "leveret/broker/tracing/block_format.py",
+    "leveret/broker/tracing/block_lines.py",
     "leveret/broker/tracing/record.py",
+    "leveret/broker/tracing/shown.py",
 )
 """Patterns of files, below the folder that has the package."""
 

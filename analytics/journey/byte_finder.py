@@ -1,12 +1,22 @@
-"""Finds the bytes that every wanted record contains, much faster than parsing JSON."""
+"""Finds the bytes that every wanted record contains, much faster than parsing JSON.
+
+Lines are made only of blocks of records that may have a wanted one: their bytes are searched first.
+"""
 
 import json
 import re
 from collections.abc import Callable, Iterable
 
+from leveret.broker.tracing.block_format import MESSAGE
+from leveret.broker.tracing.block_lines import RecordBlock
+from leveret.broker.tracing.shown import bytes_shown_as
+
 SINGLE_NUMBERS_MAX = 4
 """Up to this many numbers are searched one by one; more become one regular expression, whose cost
 does not depend on their number."""
+
+GAP_MARKS = (b'"gap"', b'"count":')
+"""What records of gaps and purges contain."""
 
 Find = Callable[[bytes, int], int]
 
@@ -18,9 +28,11 @@ class ByteFinder:
     """
 
     def __init__(self, texts: Iterable[str], numbers: Iterable[int], with_gaps: bool) -> None:
-        marks = [mark for text in texts for mark in sorted(_marks_of(text))]
-        if with_gaps:
-            marks += [b'"gap"', b'"count":']
+        wanted = sorted(texts)
+        gaps = GAP_MARKS if with_gaps else ()
+        marks = [*(mark for text in wanted for mark in sorted(_marks_of(text))), *gaps]
+        self._block_marks = [_finder(mark) for mark in (*map(bytes_shown_as, wanted), *gaps)]
+        self._block_finders = self._block_marks
         self._marks = [_finder(mark) for mark in marks]
         self._numbers: set[int] = set()
         self._finders: list[Find] = self._marks
@@ -31,11 +43,14 @@ class ByteFinder:
         """Also search for these message numbers."""
         self._numbers |= set(numbers)
         digits = sorted(str(number).encode() for number in self._numbers)
-        if len(digits) > SINGLE_NUMBERS_MAX:
-            found = [_pattern_finder(digits)]
-        else:
-            found = [_finder(number) for number in digits]
-        self._finders = [*self._marks, *found]
+        self._finders = [*self._marks, *_finders(digits)]
+        # Records of single events are lines in the block, those of messages have the number itself.
+        encoded = sorted(MESSAGE.pack(number) for number in self._numbers if 0 <= number < 1 << 63)
+        self._block_finders = [*self._block_marks, *_finders(digits), *_finders(encoded)]
+
+    def may_be_in(self, block: RecordBlock) -> bool:
+        """Tell whether lines of a block of records may have a match."""
+        return any(find(block.data, 0) >= 0 for find in self._block_finders)
 
     def find(self, block: bytes, start: int) -> int:
         """Return the position of the first match from `start` on; -1 if there is none."""
@@ -65,8 +80,14 @@ def _finder(mark: bytes) -> Find:
     return lambda block, start: block.find(mark, start)
 
 
+def _finders(marks: list[bytes]) -> list[Find]:
+    if len(marks) > SINGLE_NUMBERS_MAX:
+        return [_pattern_finder(marks)]
+    return [_finder(mark) for mark in marks]
+
+
 def _pattern_finder(marks: list[bytes]) -> Find:
-    pattern = re.compile(b"|".join(marks))
+    pattern = re.compile(b"|".join(map(re.escape, marks)))
 
     def find(block: bytes, start: int) -> int:
         found = pattern.search(block, start)

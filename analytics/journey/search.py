@@ -17,6 +17,7 @@ from leveret.analytics.journey.byte_finder import ByteFinder
 from leveret.analytics.traces.log_blocks import Block, Problem, read_blocks
 from leveret.analytics.traces.trace_files import TraceFile, Window
 from leveret.broker.tracing import record
+from leveret.broker.tracing.block_lines import RecordBlock
 
 Record = dict[str, Any]
 WAVE_FILES_PER_PROCESS = 4
@@ -162,7 +163,7 @@ def scan_file(asked: tuple[TraceFile, Wanted]) -> Found:
     """Search one file."""
     file, wanted = asked
     scan = _Scan(file, wanted)
-    for block in read_blocks(file, scan.problems):
+    for block in read_blocks(file, scan.problems, scan.is_wanted):
         if not scan.take(block):
             break
     return scan.found()
@@ -190,6 +191,14 @@ class _Scan:
             self._lines, self._gaps, frozenset(self._numbers), self.problems[:PROBLEMS_MAX],
             self._sample, self._last_us, self._unpacked_bytes,
         )  # fmt: skip
+
+    def is_wanted(self, block: RecordBlock) -> bool:
+        """Tell whether a block of records may have wanted ones."""
+        self._last_us = max(self._last_us, block.to_us)
+        is_wanted = self._finder.may_be_in(block)
+        if not is_wanted:
+            self._unpacked_bytes += len(block.data)
+        return is_wanted
 
     def take(self, block: Block) -> bool:
         """Search a block. False if the file cannot be read any further."""

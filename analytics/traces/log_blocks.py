@@ -1,23 +1,31 @@
-"""Reads the lines of one log in blocks, whatever state the file is in.
+"""Reads one log in blocks of lines, whatever state the file is in.
 
-A log is a sequence of gzip members of whole lines, or the same lines decompressed. A truncated file
+A log is a sequence of gzip members, each of which has a block of records, of which lines are made
+(block_members.py), or whole lines; or it has the lines themselves, uncompressed. A truncated file
 is read up to its last whole line; after a damaged member, reading continues with the next one. Each
 fault is reported as a `Problem`. An incomplete end of a file that is being written is not a fault.
+
+Who looks for a few records only can say which blocks of records may have them: no lines are made of
+the others.
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol, cast
 
 from isal import isal_zlib
 
+from leveret.analytics.traces.block_members import BlockMembers, IsWanted, Skipped
 from leveret.analytics.traces.trace_files import TraceFile
+from leveret.broker.tracing.block_lines import BlockError, NewerBlockError
 
 READ_BYTES = 256 * 1024
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
 """Bytes of a decompressed block, unless one line is longer."""
 LINE_BYTES_MAX = 256 * 1024 * 1024
 """The longest line that is read; the rest of a longer one is dropped."""
+KEPT_BYTES_MAX = 16 * 1024 * 1024
+"""How much of a member is kept, to look in it for the next one if it is damaged."""
 GZIP = 31
 """zlib's `wbits` for a gzip member."""
 MEMBER = b"\x1f\x8b\x08"
@@ -67,21 +75,34 @@ class _Damage(NamedTuple):
     is_end: bool = False
 
 
-def read_blocks(file: TraceFile, problems: list[Problem]) -> Iterator[Block]:
-    """Return the lines of a file. Faults are appended to `problems`."""
+def read_blocks(
+    file: TraceFile, problems: list[Problem], is_wanted: IsWanted | None = None
+) -> Iterator[Block]:
+    """Return the lines of a file. Faults are appended to `problems`.
+
+    is_wanted: chooses the blocks of records; None for all. The first line is returned in any case.
+    """
+    members = BlockMembers(is_wanted)
     try:
         with open(file.path, "rb") as source:
-            yield from blocks_of(source, file.path, problems, file.is_open)
+            yield from blocks_of(source, file.path, problems, file.is_open, members)
     except OSError as error:
         problems.append(Problem(file.path, None, f"cannot be read: {error.strerror or error}"))
 
 
 def blocks_of(
-    source: Source, path: str, problems: list[Problem], is_being_written: bool
+    source: Source,
+    path: str,
+    problems: list[Problem],
+    is_being_written: bool,
+    members: BlockMembers,
 ) -> Iterator[Block]:
     """Return the lines of an open file; `path` names it in problems. Raises OSError."""
     begun, line = b"", 1
-    for data in _unpacked(source):
+    for data in _unpacked(source, members):
+        if isinstance(data, Skipped):
+            line += data.lines
+            continue
         if isinstance(data, _Damage):
             if not (data.is_end and is_being_written):
                 problems.append(Problem(path, line, data.reason, _text(begun)))
@@ -109,7 +130,11 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace")
 
 
-def _unpacked(source: Source) -> Iterator[bytes | _Damage]:
+class _MemberEnd:
+    """The end of a member whose checksum is right."""
+
+
+def _unpacked(source: Source, members: BlockMembers) -> Iterator[bytes | _Damage | Skipped]:
     """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
     if not data.startswith(MEMBER):
@@ -117,37 +142,87 @@ def _unpacked(source: Source) -> Iterator[bytes | _Damage]:
             yield data
             data = source.read(BLOCK_BYTES_MAX)
         return
-    yield from _inflated(source, data)
+    for piece in _inflated(_MemberData(source, data), data):
+        if isinstance(piece, _Damage):
+            members.forget()
+            yield piece
+        elif isinstance(piece, bytes):
+            if not members.take(piece):
+                yield piece
+        else:
+            try:
+                yield from members.end()
+            except BlockError as error:
+                yield _Damage(str(error))
+                if isinstance(error, NewerBlockError):
+                    return
 
 
-def _inflated(source: Source, data: bytes) -> Iterator[bytes | _Damage]:
+class _MemberData:
+    """The data of a source. What was read of a member is kept until its end.
+
+    A damaged member may be taken for the beginning of much more, so the next one is looked for
+    behind its beginning.
+    """
+
+    def __init__(self, source: Source, data: bytes) -> None:
+        """data: what was already read of the first member."""
+        self._source = source
+        self._kept = [data]
+        self._kept_bytes = len(data)
+
+    @property
+    def position(self) -> int:
+        """The position in the file."""
+        return self._source.tell()
+
+    def read(self) -> bytes:
+        """Return more data; none at the end. Raises OSError."""
+        data = self._source.read(READ_BYTES)
+        self._kept_bytes += len(data)
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self.begin(data)
+        else:
+            self._kept.append(data)
+        return data
+
+    def begin(self, data: bytes) -> None:
+        """A member begins with this data, which was read before."""
+        self._kept = [data]
+        self._kept_bytes = len(data)
+
+    def next_member(self) -> bytes:
+        """Return the data from the start of the next member on; empty if there is none."""
+        data = b"".join(self._kept)[1:]
+        while (at := data.find(MEMBER)) < 0:
+            more = self._source.read(READ_BYTES)
+            if not more:
+                return b""
+            data = data[-len(MEMBER) + 1 :] + more
+        self.begin(data[at:])
+        return data[at:]
+
+
+def _inflated(source: _MemberData, data: bytes) -> Iterator[bytes | _Damage | _MemberEnd]:
     """Decompress gzip members. data: what was already read of them."""
-    member, has_begun = isal_zlib.decompressobj(GZIP), True
-    while data or (data := source.read(READ_BYTES)) or (has_begun and not member.eof):
-        is_at_end = not data
+    member, is_begun = isal_zlib.decompressobj(GZIP), True
+    while data or (data := source.read()) or is_begun:
+        is_at_end, piece, damage = not data, b"", ""
         try:
             piece = member.decompress(data, BLOCK_BYTES_MAX)
-            data, has_begun = member.unconsumed_tail, True
         except DAMAGED as error:
-            yield _Damage(f"damaged near byte {source.tell() - len(data)}: {error}")
-            data = _next_member(source.read, data)
-            member, has_begun = isal_zlib.decompressobj(GZIP), False
+            damage = f"damaged near byte {source.position - len(data)}: {error}"
+        is_truncated = is_at_end and not piece and not member.eof and not damage
+        if damage or is_truncated:
+            data = source.next_member()
+            reason = damage or "the file is truncated"
+            yield _Damage(reason, is_end=is_truncated and not data)
+            member, is_begun = isal_zlib.decompressobj(GZIP), False
             continue
+        data, is_begun = member.unconsumed_tail, True
         yield piece
         if member.eof:
+            yield _MemberEnd()
             data = member.unused_data
-            member, has_begun = isal_zlib.decompressobj(GZIP), False
-        elif is_at_end and not piece:
-            yield _Damage("the file is truncated", is_end=True)
-            return
-
-
-def _next_member(read: Callable[[int], bytes], data: bytes) -> bytes:
-    """Return the data from the start of the next member on; empty if there is none."""
-    data = data[1:]
-    while (at := data.find(MEMBER)) < 0:
-        more = read(READ_BYTES)
-        if not more:
-            return b""
-        data = data[-len(MEMBER) + 1 :] + more
-    return data[at:]
+            source.begin(data)
+            member, is_begun = isal_zlib.decompressobj(GZIP), False

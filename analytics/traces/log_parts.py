@@ -1,10 +1,10 @@
 """Parts of large log files, which different threads and workers read.
 
-A log of the broker is a sequence of gzip members of whole lines. A part begins at the first member
-that begins in the part's range of bytes, and ends where a later part begins; a range in which no
-member begins belongs to the part before it. The three bytes at the beginning of a member can also
-be within one, so a candidate is decompressed to its end, which checks its length and CRC. So all
-parts find the same borders, whatever is damaged between them.
+A log of the broker is a sequence of gzip members, each with a block of records or whole lines. A
+part begins at the first member that begins in the part's range of bytes, and ends where a later
+part begins; a range in which no member begins belongs to the part before it. The three bytes at the
+beginning of a member can also be within one, so a candidate is decompressed to its end, which
+checks its length and CRC. So all parts find the same borders, whatever is damaged between them.
 """
 
 from collections.abc import Iterable

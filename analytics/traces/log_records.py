@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.log_blocks import MEMBER, Block, Problem, Source, blocks_of
 from leveret.analytics.traces.log_parts import LogPart, part_source
 from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
@@ -54,7 +55,8 @@ def read_log(part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
 def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from a whole log. Raises OSError."""
     problems: list[Problem] = []
-    blocks = blocks_of(source, path, problems, path.endswith(record.OPEN_SUFFIX))
+    members = _members(window)
+    blocks = blocks_of(source, path, problems, path.endswith(record.OPEN_SUFFIXES), members)
     first = next(blocks, None)
     beginning = first.data if first else b"".join(one.text.encode() for one in problems)
     kind = _kind_of(beginning)
@@ -62,7 +64,7 @@ def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.Record
         yield from _parsed(chain([first], blocks), path, kind, window)
     elif kind.reason and beginning:
         problems = [Problem(path, None, kind.reason)]
-    elif not problems and not path.endswith(record.OPEN_SUFFIX):
+    elif not problems and not path.endswith(record.OPEN_SUFFIXES):
         problems = [Problem(path, None, "is empty")]
     yield set_aside(problems)
 
@@ -72,7 +74,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
 
     Lines are counted from the beginning of the part, which is named with the file.
     """
-    first = next(blocks_of(file, part.path, [], is_being_written=True), None)
+    first = next(blocks_of(file, part.path, [], True, _members(window)), None)
     file.seek(0)
     kind = _kind_of(first.data if first else b"")
     if kind.name != _LEVERET or kind.reason or file.read(len(MEMBER)) != MEMBER:
@@ -85,9 +87,15 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
         return
     name = f"{part.path} from byte {source.tell()}" if part.begins else part.path
     problems: list[Problem] = []
-    blocks = blocks_of(source, name, problems, part.path.endswith(record.OPEN_SUFFIX))
+    is_being_written = part.path.endswith(record.OPEN_SUFFIXES)
+    members = _members(window, has_header=part.begins == 0)
+    blocks = blocks_of(source, name, problems, is_being_written, members)
     yield from _parsed(blocks, name, kind, window)
     yield set_aside(problems)
+
+
+def _members(window: Window, has_header: bool = True) -> BlockMembers:
+    return BlockMembers(lambda block: window.overlaps(block.from_us, block.to_us), has_header)
 
 
 def _parsed(

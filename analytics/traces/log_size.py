@@ -3,12 +3,17 @@
 import io
 from collections.abc import Sequence
 
+from leveret.analytics.traces.block_members import BlockMembers
+from leveret.analytics.traces.log_blocks import blocks_of
 from leveret.analytics.traces.log_records import read_stream
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile
+from leveret.broker.tracing.block_lines import RecordBlock
 
 SAMPLES_MAX = 8
+BLOCKS_SAMPLE_BYTES = 1024 * 1024
+"""Bytes that are read of a file: at least one block of records, also if it has bodies."""
 SAMPLE_BYTES = 256 * 1024
-"""Bytes that are read of a file: about 10,000 events of a compressed log, parsed in 50 ms."""
+"""Bytes of these that are parsed if they have lines: about 10,000 events, in 50 ms."""
 
 
 def estimated_events(files: Sequence[TraceFile]) -> int:
@@ -18,12 +23,29 @@ def estimated_events(files: Sequence[TraceFile]) -> int:
     for file in sampled:
         try:
             with open(file.path, "rb") as source:
-                beginning = source.read(SAMPLE_BYTES)
+                beginning = source.read(BLOCKS_SAMPLE_BYTES)
         except OSError:
             # The job lists the file as one that cannot be read.
             continue
-        batches = read_stream(io.BytesIO(beginning), file.path, EVERYTHING)
-        events += sum(batch["wrong"].null_count for batch in batches)
+        count = _records_of_blocks(beginning, file.path)
+        if not count:
+            beginning = beginning[:SAMPLE_BYTES]
+            batches = read_stream(io.BytesIO(beginning), file.path, EVERYTHING)
+            count = sum(batch["wrong"].null_count for batch in batches)
+        events += count
         sampled_bytes += len(beginning)
     total = sum(file.size for file in files)
     return round(events * total / sampled_bytes) if sampled_bytes else 0
+
+
+def _records_of_blocks(beginning: bytes, path: str) -> int:
+    """Return how many records the blocks at the beginning of a file have; 0 if it has lines."""
+    counts: list[int] = []
+
+    def count(block: RecordBlock) -> bool:
+        counts.append(block.records)
+        return False
+
+    for _ in blocks_of(io.BytesIO(beginning), path, [], True, BlockMembers(count)):
+        continue
+    return sum(counts)

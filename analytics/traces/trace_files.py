@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from leveret.broker.tracing.record import OPEN_SUFFIX, SUFFIX
+from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
 
 PLAIN_SUFFIX = ".jsonl"
 """Suffix of a log that was decompressed by hand."""
@@ -48,6 +48,12 @@ class Window(NamedTuple):
             self.to_us is None or time_us < self.to_us
         )
 
+    def overlaps(self, first_us: int, last_us: int) -> bool:
+        """Tell whether a time from the first to the last is within the range."""
+        return (self.from_us is None or last_us >= self.from_us) and (
+            self.to_us is None or first_us < self.to_us
+        )
+
     def meets(self, file: "TraceFile") -> bool:
         """Tell whether the file can contain records of this window."""
         if None not in (self.vhost, file.vhost) and self.vhost != file.vhost:
@@ -73,7 +79,7 @@ class TraceFile(NamedTuple):
     @property
     def is_open(self) -> bool:
         """The broker is still writing this file."""
-        return self.path.endswith(OPEN_SUFFIX)
+        return self.path.endswith(OPEN_SUFFIXES)
 
 
 def trace_files(directory: Path, window: Window) -> list[TraceFile]:
@@ -90,7 +96,7 @@ def _all_files(directory: Path) -> Iterator[TraceFile]:
 
     for folder, _, names in os.walk(directory, onerror=refuse):
         for name in names:
-            if name.endswith((SUFFIX, OPEN_SUFFIX, PLAIN_SUFFIX)):
+            if name.endswith((*SUFFIXES, *OPEN_SUFFIXES, PLAIN_SUFFIX)):
                 path = os.path.join(folder, name)
                 yield described(path, os.stat(path).st_size)
 

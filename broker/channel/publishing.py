@@ -251,8 +251,10 @@ async def _publish_others(
 
 def _number(tracer: Taps, messages: list[Message]) -> None:
     """Give a run of messages numbers that follow each other."""
-    for number, message in enumerate(messages, tracer.take_numbers(len(messages))):
+    number = tracer.take_numbers(len(messages))
+    for message in messages:
         message.number = number
+        number += 1
 
 
 def described(channel: Channel, target: Target) -> str:

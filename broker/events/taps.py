@@ -13,6 +13,8 @@ at once, and keeps only what never changes (messages, names).
 from collections.abc import Sequence
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from leveret.broker.events.subjects import Named
 from leveret.storage.message import Entry, Message
 
@@ -65,6 +67,7 @@ Settled = Sequence[tuple[int, Delivery]]
 """Deliveries with their delivery tags."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sink:
     """Receives the reports of a traced vhost. A sink overrides the methods that it needs.
 
@@ -159,8 +162,14 @@ class Sink:
         """No more reports follow: the sink was removed or raised, or its vhost or node ended."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Taps(Sink):
     """A tracer as those that report to it see it: a sink, and the source of message numbers."""
+
+    @property
+    def hears_acks(self) -> bool:
+        """Whether `acked` has any effect: acks that nobody hears of need not be reported."""
+        return True
 
     def take_numbers(self, count: int) -> int:
         """The first of `count` consecutive numbers that no message has."""

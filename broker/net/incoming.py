@@ -39,6 +39,8 @@ from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.publish_runs import Run, Runs
 from leveret.broker.channel.targets import Target, Targets
+from leveret.broker.channel.unacked_record import Unacked
+from leveret.broker.events.taps import Taps
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES
 from leveret.broker.net.input_steps import InputSteps
@@ -313,21 +315,43 @@ class Incoming(FrameSink):
         self._channel_at_work = target_channel
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        transaction, tracer = target_channel.transaction, target_channel.vhost.tracer
-        if multiple or transaction is not None or tracer is not None:
+        if multiple or target_channel.transaction is not None:
             self._ack_one_by_one(target_channel, delivery_tags, multiple)
+            return
+        tracer = target_channel.vhost.tracer
+        if tracer is not None and tracer.hears_acks:
+            self._ack_traced(target_channel, tracer, delivery_tags)
             return
         take = target_channel.unacked.take
         for delivery_tag in delivery_tags:
             record = take(delivery_tag)
             if record is None:
                 raise unknown_delivery_tag(delivery_tag)
-            if record.queue is not self._acked_queue:
-                self._settle_acked()
-                self._acked_queue = record.queue
-            self._acked.append(record.entry)
-            if record.consumer is not None:
-                record.consumer.settled()
+            self._collect_ack(record)
+
+    def _ack_traced(self, channel: Channel, tracer: Taps, delivery_tags: list[int]) -> None:
+        """Acks that the tracer hears of, before they have any effect."""
+        taken: list[tuple[int, Unacked]] = []
+        for delivery_tag in delivery_tags:
+            record = channel.unacked.take(delivery_tag)
+            if record is None:
+                break
+            taken.append((delivery_tag, record))
+        if taken:
+            tracer.acked(channel, taken)
+        for _, record in taken:
+            self._collect_ack(record)
+        if len(taken) < len(delivery_tags):
+            raise unknown_delivery_tag(delivery_tags[len(taken)])
+
+    def _collect_ack(self, record: Unacked) -> None:
+        """Add an ack to those that are passed to their queue."""
+        if record.queue is not self._acked_queue:
+            self._settle_acked()
+            self._acked_queue = record.queue
+        self._acked.append(record.entry)
+        if record.consumer is not None:
+            record.consumer.settled()
 
     def _ack_one_by_one(self, channel: Channel, delivery_tags: list[int], multiple: int) -> None:
         """Acks that do more than to settle one message each."""

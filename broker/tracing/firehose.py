@@ -23,7 +23,7 @@ from leveret.broker.fan_out import QUEUES_AT_ONCE, Delivery
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import deliver, header_of, publish, queues_by_key
 from leveret.broker.tracing.copy_headers import CopyHeaders, array_header, encoded_texts
-from leveret.broker.tracing.json_text import routing_keys_of
+from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Address, Entry, Message
 

@@ -12,7 +12,6 @@ alarm, which blocks publishers.
 import errno
 import logging
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -20,10 +19,10 @@ from urllib.parse import quote
 
 from leveret.broker.private_files import make_directory
 from leveret.broker.resources.disk_monitor import free_bytes
-from leveret.broker.tracing.lines import HOUR_US
+from leveret.broker.tracing.batches import HOUR_US
 from leveret.broker.tracing.log_file import LogFile, finish_left_open
 from leveret.broker.tracing.output import Batch
-from leveret.broker.tracing.record import PARTITION, SUFFIX
+from leveret.broker.tracing.record import PARTITION, SUFFIXES
 
 CLEANING_SECONDS = 60
 DAY_US = 24 * HOUR_US
@@ -44,23 +43,13 @@ class Keeping(NamedTuple):
 
 
 class LogDirectory:
-    """The destination of one vhost's log; see `output.Destination`. header: first line of each
-    file.
-    """
+    """The destination of one vhost's log; see `output.Destination`."""
 
-    def __init__(
-        self,
-        directory: Path,
-        vhost: str,
-        node: str,
-        keeping: Keeping,
-        header: Callable[[int], str],
-    ) -> None:
+    def __init__(self, directory: Path, vhost: str, node: str, keeping: Keeping) -> None:
         self._directory = directory
         self._vhost = quote(vhost, safe="", errors="surrogateescape")
         self._node = quote(node, safe="@")
         self._keeping = keeping
-        self._header = header
         self._file: LogFile | None = None
         self._hour = -1
         self._number = 0
@@ -79,10 +68,7 @@ class LogDirectory:
         if self._file is None:
             self._begin(hour, batch.time_us)
         assert self._file is not None
-        data = batch.data
-        if not self._file.size:
-            data = self._header(batch.time_us).encode() + data
-        self._file.add(data)
+        self._file.add(batch.data)
 
     def tick(self, time_us: int) -> None:
         """Finish the file of an hour that has ended, and delete files beyond the limits."""
@@ -163,7 +149,9 @@ class LogDirectory:
 def _complete_files(directory: Path) -> list[tuple[int, Path, int]]:
     """Return modification time (microseconds), path and size of each file."""
     found = []
-    for path in directory.glob(f"vhost=*/date=*/hour=*/*{SUFFIX}"):
+    for path in directory.glob("vhost=*/date=*/hour=*/*"):
+        if not path.name.endswith(SUFFIXES):
+            continue
         status = path.stat()
         found.append((status.st_mtime_ns // 1000, path, status.st_size))
     return found

@@ -1,48 +1,36 @@
-"""Writes the events of a vhost as records of a trace log (record.py).
+"""Writes the events of a vhost as records of a trace log (record.py), in blocks (block_writer.py).
 
-Records are built on the message path, so each is joined from a few pieces of text:
-
-    {"event":"deliver",...,"queue":"q","time_us":  1700000000000000,"message":7  ,"exchange":...}
-    shared by all of a consumer                    of this record                shared by messages
-
-The first piece is cached for each channel, consumer and queue, the last for each address and
-header, since most messages of a publisher have the same. With bodies, each record has its own.
+This is on the path of each message, so what records of a publish, a delivery or an acknowledgement
+have in common is made once, and kept: a text for each channel, consumer and queue, and one for each
+address. The properties of a message are copied as they came. With bodies, each record has its own.
 
 One message in `sample` is in the log, chosen by its number, so all its events are in the log or
 none. Messages from before the trace began have no number and are not in a sample.
 """
 
-import base64
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.tracing import record
-from leveret.broker.tracing.json_text import json_of, properties_shown, routing_keys_of, shown
-from leveret.broker.tracing.lines import LINES_MAX, Lines
+from leveret.broker.tracing.batches import Batches
+from leveret.broker.tracing.block_writer import BlockWriter, SharedText
+from leveret.broker.tracing.output import Output
 from leveret.broker.tracing.pattern import Pattern
-from leveret.storage.message import Address, Entry, Header, Message
+from leveret.broker.tracing.routing_keys import routing_keys_of
+from leveret.broker.tracing.shown import json_of, shown
+from leveret.storage.message import Entry, Message
 
-PIECES_MAX = 4096
-"""Pieces of each kind that are cached; a full cache is cleared."""
-CLOSED_MAX = 64
-"""Closed connections whose pieces may still be cached."""
+TEXTS_MAX: Final = 4096
+"""Texts of each kind that are kept. When there are more, all are dropped."""
+CLOSED_MAX: Final = 64
+"""Closed connections whose texts may still be kept."""
+BLOCK_BYTES: Final = 512 * 1024
+"""Size of a block. Compressed: 30 to 100 KB."""
 
 Key = TypeVar("Key")
-Piece = TypeVar("Piece")
-
-
-class Kind(NamedTuple):
-    """What a channel published last, with the two outer pieces of its records."""
-
-    address: Address
-    header: Header
-    queues: list[TracedQueue]
-    start: str
-    about: str
 
 
 class LogOptions(NamedTuple):
@@ -60,45 +48,63 @@ class LogOptions(NamedTuple):
 
 
 def event_start(event: str, options: LogOptions, **more: Any) -> str:
-    """Return the first piece of a record, up to its time."""
+    """Return the first text of a record, up to its time."""
     known = {"event": event, "node": options.node, "vhost": shown(options.vhost), **more}
     return f'{json_of(known)[:-1]},"time_us":'
 
 
-def header_line(options: LogOptions, time_us: int) -> str:
-    """Return the first line of a file."""
-    start = event_start(record.HEADER, options, version=record.VERSION, sample=options.sample)
-    return f"{start}{time_us}}}\n"
+class LogBlocks:
+    """The blocks of one log; see `batches.Pending`."""
 
+    def __init__(self, output: Output, clock: Clock, options: LogOptions) -> None:
+        self.block = self._new_block(options)
+        self.batches = Batches(output, clock, self)
+        self._options = options
 
-def gap_line(options: LogOptions, began_us: int, ended_us: int, lost: int) -> str:
-    """Return the record that replaces lost records."""
-    start = event_start(record.GAP, options)
-    return f'{start}{began_us},"until_us":{ended_us},"lost":{lost}}}\n'
+    def take(self) -> tuple[bytes, int]:
+        """Return the block, and the number of its records."""
+        count = self.block.records
+        return self.block.take(), count
+
+    def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
+        """Return a block with the record that replaces lost ones."""
+        start = event_start(record.GAP, self._options)
+        block = self._new_block(self._options)
+        line = f'{start}{began_us},"until_us":{ended_us},"lost":{lost}}}\n'
+        block.happened(began_us, line.encode())
+        return block.take()
+
+    def _new_block(self, options: LogOptions) -> BlockWriter:
+        return BlockWriter(options.node, shown(options.vhost), options.sample)
 
 
 class LogSink(Sink):
     """The log of one vhost."""
 
-    def __init__(self, lines: Lines, clock: Clock, pattern: Pattern, options: LogOptions) -> None:
-        self._lines = lines
+    def __init__(
+        self, blocks: LogBlocks, clock: Clock, pattern: Pattern, options: LogOptions
+    ) -> None:
+        self._block = blocks.block
+        self._batches = blocks.batches
         self._wall_time_s = clock.wall_time_s
         self._matches = pattern.matches
         self._options = options
         self._sample = options.sample
         self._has_bodies = options.has_bodies
         self._closed = 0
-        self._published: dict[TracedChannel | None, Kind] = {}
-        self._delivered: dict[tuple[TracedChannel, TracedQueue, str | None, bool], str] = {}
-        self._acked: dict[tuple[TracedChannel, TracedQueue], str] = {}
-        self._about: dict[tuple[Address, Header], str] = {}
+        self._published: dict[
+            tuple[TracedChannel | None, str, tuple[TracedQueue, ...]], SharedText
+        ] = {}
+        self._delivered: dict[tuple[TracedChannel, TracedQueue, str | None, bool], SharedText] = {}
+        self._acked: dict[tuple[TracedChannel, TracedQueue], SharedText] = {}
+        self._about: dict[bytes | tuple[bytes, tuple[str, ...]], SharedText] = {}
 
     def __repr__(self) -> str:
         return f"<the trace log of vhost {self._options.vhost!r}>"
 
     def detached(self) -> None:
         """Write the rest."""
-        self._lines.close()
+        self._batches.close()
 
     # Events of many messages
 
@@ -110,40 +116,23 @@ class LogSink(Sink):
         queues: Sequence[TracedQueue],
     ) -> None:
         """Write a record for each message."""
-        for _, equal in groupby(messages, _identity_of_header):
-            self._published_equal(channel, list(equal), routing_keys, queues)
-
-    def _published_equal(
-        self,
-        channel: TracedChannel | None,
-        messages: Sequence[Message],
-        routing_keys: Sequence[str],
-        queues: Sequence[TracedQueue],
-    ) -> None:
-        """Write records of messages with the same header."""
         first = messages[0]
-        last = self._published.get(channel)
-        if (
-            last is None
-            or last.address is not first.address
-            or last.header is not first.header
-            or last.queues != queues
-        ):
-            last = self._new_kind(channel, first, routing_keys, queues)
-        _, _, _, start, about = last
-        if not start:
+        exchange = first.address.exchange
+        start = self._published.get((channel, exchange, tuple(queues)))
+        if start is None:
+            start = self._publish_start(channel, exchange, queues)
+        if not start.text:
             return
-        sample, lines = self._sample, self._lines
-        now = int(self._wall_time_s() * 1_000_000)
-        if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
-            lines.turn(now)
-        start = f'{start}{now},"message":'
-        add = lines.pending.append
+        about = self._about_of(first, routing_keys)
+        now, block, sample = self._now(), self._block, self._sample
         for message in messages:
             number = message.number
             if sample == 1 or _is_sampled(number, sample):
-                end = self._with_body(message, about) if self._has_bodies else about
-                add(f'{start}{number},"body_size":{len(message.body)}{end}')
+                if self._has_bodies:
+                    self._add_body(now, message)
+                header = message.header
+                assert isinstance(header, ContentHeader)
+                block.published(start, about, header, now, number, len(message.body))
 
     def delivered(
         self,
@@ -158,44 +147,50 @@ class LogSink(Sink):
         start = self._delivered.get((channel, queue, consumer_tag, no_ack))
         if start is None:
             start = self._deliver_start(channel, queue, consumer_tag, no_ack)
-        if not start:
+        if not start.text:
             return
-        sample, lines = self._sample, self._lines
-        now = int(self._wall_time_s() * 1_000_000)
-        if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
-            lines.turn(now)
-        start = f'{start}{now},"message":'
-        add = lines.pending.append
-        address, header, about = None, None, ""
-        for tag, entry in enumerate(entries, first_tag):
+        now, block, sample = self._now(), self._block, self._sample
+        tag = first_tag - 1
+        for entry in entries:
+            tag += 1
             message = entry.message
             number = message.number
             if sample != 1 and not _is_sampled(number, sample):
                 continue
-            if message.header is not header or message.address is not address:
-                address, header = message.address, message.header
-                about = self._about.get((address, header)) or self._new_about(message)
-            end = self._with_body(message, about) if self._has_bodies else about
-            redelivered = "true" if entry.redelivered else "false"
-            add(
-                f'{start}{number},"delivery_tag":{tag},"redelivered":{redelivered}'
-                f',"body_size":{len(message.body)}{end}'
-            )
+            about = self._about.get(message.address.encoded)
+            header = message.header
+            assert isinstance(header, ContentHeader)
+            if about is None or header.needs_care or header.bcc_keys:
+                about = self._about_of(message, routing_keys_of(message))
+            if self._has_bodies:
+                self._add_body(now, message)
+            size, redelivered = len(message.body), entry.redelivered
+            block.delivered(start, about, header, now, number, size, tag, redelivered)
 
     def acked(self, channel: TracedChannel, settled: Settled) -> None:
         """Write a record for each delivery."""
-        sample, lines, starts = self._sample, self._lines, self._acked
-        now = int(self._wall_time_s() * 1_000_000)
-        if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
-            lines.turn(now)
+        now, block, sample, starts = self._now(), self._block, self._sample, self._acked
         for tag, delivery in settled:
             queue = delivery.queue
             number = delivery.entry.message.number
             start = starts.get((channel, queue))
             if start is None:
                 start = self._ack_start(channel, queue)
-            if start and (sample == 1 or _is_sampled(number, sample)):
-                lines.pending.append(f'{start}{now},"message":{number},"delivery_tag":{tag}}}\n')
+            if start.text and (sample == 1 or _is_sampled(number, sample)):
+                block.acked(start, now, number, tag)
+
+    def _now(self) -> int:
+        """The time of records that are added now."""
+        now = int(self._wall_time_s() * 1_000_000)
+        if now >= self._batches.turns_us or self._block.size >= BLOCK_BYTES:
+            self._batches.turn(now)
+        return now
+
+    def _add_body(self, now: int, message: Message) -> None:
+        """Add the body of the record that follows. Bodies are large, so the block may be full."""
+        if self._block.size >= BLOCK_BYTES:
+            self._batches.turn(now)
+        self._block.add_body(message.body[: self._options.body_bytes_max])
 
     def rejected(self, channel: TracedChannel, settled: Settled, requeue: bool) -> None:
         """Write a record for each delivery."""
@@ -272,8 +267,9 @@ class LogSink(Sink):
             self._say(event, queue=shown(queue.name), message=message.number, **(more or {}))
 
     def _say(self, event: str, **fields: Any) -> None:
-        now = int(self._wall_time_s() * 1_000_000)
-        self._lines.add(now, f"{event_start(event, self._options, **fields)}{now}}}\n")
+        now = self._now()
+        line = f"{event_start(event, self._options, **fields)}{now}}}\n"
+        self._block.happened(now, line.encode())
 
     # Connections
 
@@ -282,7 +278,7 @@ class LogSink(Sink):
         self._say_of(connection, record.OPEN)
 
     def connection_closed(self, connection: TracedConnection) -> None:
-        """Write a record. From time to time, remove the cached pieces of closed connections."""
+        """Write a record. From time to time, drop the texts of closed connections."""
         self._say_of(connection, record.CLOSE)
         self._closed += 1
         if self._closed % CLOSED_MAX == 0:
@@ -297,68 +293,59 @@ class LogSink(Sink):
                 user=shown(connection.user.name),
             )  # fmt: skip
 
-    # Pieces of records; an empty first piece means that the pattern excludes such records
+    # Texts of records; empty ones if the pattern excludes such records
 
-    def _new_kind(
-        self,
-        channel: TracedChannel | None,
-        first: Message,
-        routing_keys: Sequence[str],
-        queues: Sequence[TracedQueue],
-    ) -> "Kind":
-        start = ""
-        if self._matches(record.PUBLISH, first.address.exchange):
+    def _publish_start(
+        self, channel: TracedChannel | None, exchange: str, queues: Sequence[TracedQueue]
+    ) -> SharedText:
+        start = b""
+        if self._matches(record.PUBLISH, exchange):
             names = [shown(queue.name) for queue in queues]
-            start = event_start(record.PUBLISH, self._options, **_who(channel), queues=names)
-        about = self._about.get((first.address, first.header))
-        if about is None:
-            about = self._new_about(first, routing_keys)
-        kind = Kind(first.address, first.header, list(queues), start, about)
-        return _keep(self._published, channel, kind)
+            start = self._start(record.PUBLISH, **_who(channel), queues=names)
+        return _keep(self._published, (channel, exchange, tuple(queues)), start)
 
     def _deliver_start(
         self, channel: TracedChannel, queue: TracedQueue, tag: str | None, no_ack: bool
-    ) -> str:
-        start = ""
+    ) -> SharedText:
+        start = b""
         if self._matches(record.DELIVER, queue.name):
-            start = event_start(
-                record.DELIVER, self._options, **_who(channel), queue=shown(queue.name),
+            start = self._start(
+                record.DELIVER, **_who(channel), queue=shown(queue.name),
                 consumer_tag=None if tag is None else shown(tag), no_ack=no_ack,
             )  # fmt: skip
         return _keep(self._delivered, (channel, queue, tag, no_ack), start)
 
-    def _ack_start(self, channel: TracedChannel, queue: TracedQueue) -> str:
-        start = ""
+    def _ack_start(self, channel: TracedChannel, queue: TracedQueue) -> SharedText:
+        start = b""
         if self._matches(record.ACK, queue.name):
-            start = event_start(record.ACK, self._options, **_who(channel), queue=shown(queue.name))
+            start = self._start(record.ACK, **_who(channel), queue=shown(queue.name))
         return _keep(self._acked, (channel, queue), start)
 
-    def _new_about(self, message: Message, routing_keys: Sequence[str] = ()) -> str:
-        """Return the last piece of a record: the address and properties of its message.
+    def _start(self, event: str, **more: Any) -> bytes:
+        return event_start(event, self._options, **more).encode()
 
-        routing_keys: taken from the message if empty.
-        """
-        address, header = message.address, message.header
-        assert isinstance(header, ContentHeader)
-        keys = routing_keys or routing_keys_of(message)
-        more = {
-            "exchange": shown(address.exchange),
-            "routing_keys": [shown(key) for key in keys],
-            "properties": properties_shown(header.properties),
-        }
-        return _keep(self._about, (address, header), f",{json_of(more)[1:]}\n")
+    def _about_of(self, message: Message, routing_keys: Sequence[str]) -> SharedText:
+        """Return the second text of a record: the address of its message."""
+        address = message.address
+        key: bytes | tuple[bytes, tuple[str, ...]] = address.encoded
+        if len(routing_keys) > 1:
+            key = (address.encoded, tuple(routing_keys))
+        about = self._about.get(key)
+        if about is None:
+            known = {
+                "exchange": shown(address.exchange),
+                "routing_keys": [shown(key) for key in routing_keys],
+            }
+            text = f',{json_of(known)[1:-1]},"properties":'
+            about = _keep(self._about, key, text.encode())
+        return about
 
-    def _with_body(self, message: Message, about: str) -> str:
-        body = message.body[: self._options.body_bytes_max]
-        self._lines.added_body(len(body))
-        return f'{about[:-2]},"body":"{base64.b64encode(body).decode()}"}}\n'
 
-
-def _keep(pieces: dict[Key, Piece], key: Key, piece: Piece) -> Piece:
-    if len(pieces) >= PIECES_MAX:
-        pieces.clear()
-    pieces[key] = piece
-    return piece
+def _keep(texts: dict[Key, SharedText], key: Key, text: bytes) -> SharedText:
+    if len(texts) >= TEXTS_MAX:
+        texts.clear()
+    shared = texts[key] = SharedText(text)
+    return shared
 
 
 def _is_sampled(number: int, sample: int) -> bool:
@@ -374,7 +361,3 @@ def _who(channel: TracedChannel | None) -> dict[str, Any]:
         "channel": channel.number,
         "user": shown(connection.user.name),
     }
-
-
-def _identity_of_header(message: Message) -> int:
-    return id(message.header)

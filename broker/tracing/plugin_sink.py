@@ -19,9 +19,10 @@ from leveret.broker.clock import Clock
 from leveret.broker.erlang.lines import format_lines
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.events.taps import Sink, TracedChannel, TracedQueue
-from leveret.broker.tracing.json_text import json_of, properties_shown, routing_keys_of, shown
 from leveret.broker.tracing.lines import Lines
 from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.routing_keys import routing_keys_of
+from leveret.broker.tracing.shown import json_of, properties_shown, shown
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Entry, Message
 
@@ -146,7 +147,7 @@ class PluginSink(Sink):
         self._payload_bytes_max = payload_bytes_max
 
     def __repr__(self) -> str:
-        return f"<the trace to {self._lines.output.name}>"
+        return f"<the trace to {self._lines.batches.output.name}>"
 
     @property
     def is_listening(self) -> bool:
@@ -185,7 +186,7 @@ class PluginSink(Sink):
 
     def detached(self) -> None:
         """Write the rest."""
-        self._lines.close()
+        self._lines.batches.close()
 
     def _write(
         self,
@@ -204,5 +205,4 @@ class PluginSink(Sink):
             channel.number, message.address.exchange, queue, routing_keys, routed_queues,
             header.properties, payload,
         )  # fmt: skip
-        self._lines.add(time_us, self._formatted(event))
-        self._lines.added_body(len(payload))
+        self._lines.add(time_us, self._formatted(event), len(payload))

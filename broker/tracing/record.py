@@ -1,9 +1,9 @@
 """The records of a trace log: the events, their fields, and the fields' types.
 
-The broker writes logs in this format (log_sink.py), and the job in `analytics/` reads it. A log is
-JSON Lines; its first line is a header with the version of the format. A reader of version n reads
-every log of a version up to n, ignores unknown fields, counts unknown events, and rejects files of
-a higher version.
+The broker writes them in blocks (log_sink.py, block_format.py), of which readers make lines
+(block_lines.py). Older brokers wrote the lines themselves. The first line is a header with the
+version of the schema. A reader of version n reads every log of a version up to n, ignores unknown
+fields, counts unknown events, and rejects files of a higher version.
 
 Times are microseconds since 1970. `message` is the number of a message, given by the node that it
 was published on (0: published before the trace began). It links a publish to all events of the
@@ -94,5 +94,8 @@ has `message`, a drop of several has `count`.
 
 PARTITION = "vhost={vhost}/date={date}/hour={hour}"
 """Path of files below a trace directory. vhost: percent-encoded; date and hour: UTC."""
-SUFFIX, OPEN_SUFFIX = ".jsonl.gz", ".jsonl.gz.open"
-"""Complete files, and files being written, which are valid up to their last whole line."""
+SUFFIX, OPEN_SUFFIX = ".trace.gz", ".trace.gz.open"
+"""Complete files, and files being written, which are valid up to their last whole block."""
+LINES_SUFFIX, OPEN_LINES_SUFFIX = ".jsonl.gz", ".jsonl.gz.open"
+"""The same for files of lines: those of older brokers, and those that other programs make."""
+SUFFIXES, OPEN_SUFFIXES = (SUFFIX, LINES_SUFFIX), (OPEN_SUFFIX, OPEN_LINES_SUFFIX)

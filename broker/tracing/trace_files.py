@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.broker.tracing.record import OPEN_SUFFIX, SUFFIX
+from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
 
-LOG_FILES = f"vhost=*/date=*/hour=*/*{SUFFIX}"
-OPEN_LOG_FILES = f"vhost=*/date=*/hour=*/*{OPEN_SUFFIX}"
+LOG_FILES = "vhost=*/date=*/hour=*/*"
+LOG_SUFFIXES = (*SUFFIXES, *OPEN_SUFFIXES)
 
 
 class TraceFile(NamedTuple):
@@ -21,8 +21,8 @@ def trace_files(directory: Path | None) -> list[TraceFile]:
     if directory is None or not directory.is_dir():
         return []
     found = []
-    for path in sorted((*directory.glob("*"), *directory.glob(LOG_FILES),
-                        *directory.glob(OPEN_LOG_FILES))):  # fmt: skip
+    logs = (path for path in directory.glob(LOG_FILES) if path.name.endswith(LOG_SUFFIXES))
+    for path in sorted((*directory.glob("*"), *logs)):
         try:
             if path.is_file():
                 found.append(TraceFile(str(path.relative_to(directory)), path.stat().st_size))

@@ -1,10 +1,11 @@
 """The traces of a node that write files: lists, starts and stops them for `/api/traces`.
 
-A trace consists of a sink, which adds lines to `Lines`, an output, which passes them to the writer
-thread, and a destination. Traces of the formats text and json work as in RabbitMQ: they switch the
-firehose of their vhost on, the end of the last one switches it off, and a restart ends them. A log,
-of which a vhost has at most one, is independent of the firehose, and continues after a restart: it
-is a parameter of the vhost. So in a cluster every node writes a log of what happens there.
+A trace consists of a sink, which adds lines (lines.py) or records (log_sink.py), the batches of
+these, an output, which passes batches to the writer thread, and a destination. Traces of the
+formats text and json work as in RabbitMQ: they switch the firehose of their vhost on, the end of
+the last one switches it off, and a restart ends them. A log, of which a vhost has at most one, is
+independent of the firehose, and continues after a restart: it is a parameter of the vhost. So in a
+cluster every node writes a log of what happens there.
 """
 
 import asyncio
@@ -18,15 +19,16 @@ from leveret.broker.events.taps import Sink
 from leveret.broker.pending import Answer, given
 from leveret.broker.resources.disk_monitor import disk_limit_bytes
 from leveret.broker.services import Services
+from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.lines import Lines
 from leveret.broker.tracing.log_directory import Keeping, LogDirectory
-from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
+from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.output import Destination, Output, Writer
 from leveret.broker.tracing.pattern import Pattern
 from leveret.broker.tracing.plugin_sink import GAPS, PluginSink
+from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.text_file import TextFile
 from leveret.broker.tracing.trace import Trace, TraceError, of_json
-from leveret.broker.tracing.tracer import Tracing
 from leveret.broker.vhost import VirtualHost
 
 TRACE_DIRECTORY = "trace"
@@ -43,13 +45,13 @@ class Running(NamedTuple):
     """A running trace and its parts."""
 
     trace: Trace
-    lines: Lines
+    batches: Batches
     sink: Sink
 
     @property
     def output(self) -> Output:
-        """The output of its lines."""
-        return self.lines.output
+        """The output of its batches."""
+        return self.batches.output
 
 
 class Traces:
@@ -147,8 +149,8 @@ class Traces:
 
     def _begin(self, vhost: VirtualHost, trace: Trace) -> None:
         self._check(trace)
-        lines, sink = self._log(trace) if trace.is_log else self._text(vhost, trace)
-        self._running[vhost.name, trace.name] = Running(trace, lines, sink)
+        batches, sink = self._log(trace) if trace.is_log else self._text(vhost, trace)
+        self._running[vhost.name, trace.name] = Running(trace, batches, sink)
         self._tracing.attach(vhost, sink)
         if not trace.is_log:
             self._tracing.set_firehose(vhost, True)
@@ -165,7 +167,7 @@ class Traces:
             if not trace.is_log and not one.trace.is_log and one.trace.name == trace.name:
                 raise TraceError(f"{trace.name}.log is already used by vhost {one.trace.vhost!r}")
 
-    def _log(self, trace: Trace) -> tuple[Lines, Sink]:
+    def _log(self, trace: Trace) -> tuple[Batches, Sink]:
         assert self.directory is not None
         config, clock = self._services.config, self._services.clock
         options = LogOptions(
@@ -175,14 +177,11 @@ class Traces:
             config.tracing.file_bytes, config.tracing.bytes_max, config.tracing.days_max,
             disk_limit_bytes(config) * RESERVE_OF_LIMIT,
         )  # fmt: skip
-        destination = LogDirectory(
-            self.directory, trace.vhost, config.node_name, keeping,
-            lambda time_us: header_line(options, time_us),
-        )  # fmt: skip
-        lines = Lines(self._open(trace, destination), clock, lambda *gap: gap_line(options, *gap))
-        return lines, LogSink(lines, clock, Pattern(trace.pattern), options)
+        destination = LogDirectory(self.directory, trace.vhost, config.node_name, keeping)
+        blocks = LogBlocks(self._open(trace, destination), clock, options)
+        return blocks.batches, LogSink(blocks, clock, Pattern(trace.pattern), options)
 
-    def _text(self, vhost: VirtualHost, trace: Trace) -> tuple[Lines, Sink]:
+    def _text(self, vhost: VirtualHost, trace: Trace) -> tuple[Batches, Sink]:
         assert self.directory is not None
         clock = self._services.clock
         destination = TextFile(self.directory / f"{trace.name}.log")
@@ -191,7 +190,7 @@ class Traces:
             lines, clock, Pattern(trace.pattern), vhost, self._services.config.node_name,
             trace.format, trace.payload_bytes_max,
         )  # fmt: skip
-        return lines, sink
+        return lines.batches, sink
 
     def _open(self, trace: Trace, destination: Destination) -> Output:
         room = self._services.config.tracing.waiting_bytes
@@ -200,10 +199,10 @@ class Traces:
 
 def trace_view(running: Running) -> dict[str, Any]:
     """Encode a trace for the API, with the state of its output."""
-    lines, output = running.lines, running.output
+    batches, output = running.batches, running.output
     return running.trace.to_json() | {
-        "written": lines.written,
-        "lost": lines.lost_in_all,
+        "written": batches.written,
+        "lost": batches.lost_in_all,
         "waiting_bytes": output.waiting_bytes,
         "problem": output.problem,
     }

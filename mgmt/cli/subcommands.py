@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "perf": "leveret.mgmt.tools.perf.perf_command",
     "replay": "leveret.mgmt.tools.replay.replay_command",
     "report": "leveret.analytics.report_command",
+    "trace-lines": "leveret.analytics.lines_command",
 }
 """Their names, and the modules whose `main` takes their arguments."""
 
@@ -24,6 +25,7 @@ DESCRIPTIONS = {
     "journey": "Show the path of a message through the broker, from its traces (--help).",
     "replay": "Publish the messages of a trace again, to any broker (--help).",
     "report": "Write the results of an analysis to an HTML file (--help).",
+    "trace-lines": "Print the records of trace logs as JSON lines (--help).",
 }
 """What `leveret --help` says of them, in this order."""
 

@@ -52,7 +52,7 @@ def partition(directory, vhost="/", time_us=START_US):
 
 def write_log(directory, records, vhost="/", name="1", head=None, time_us=START_US):
     """Write a log with a header, and return its path. time_us: sets the hour of its directory."""
-    path = partition(directory, vhost, time_us) / f"{NODE}-{START_US}-{name}{record.SUFFIX}"
+    path = partition(directory, vhost, time_us) / f"{NODE}-{START_US}-{name}{record.LINES_SUFFIX}"
     text = lines([head or header(vhost=vhost), *records])
     path.write_bytes(gzip.compress(text.encode()))
     return path

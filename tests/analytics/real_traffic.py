@@ -421,7 +421,7 @@ def run_real_traffic(directory):
         found = asyncio.run(run_clients(node, trace))
         place = node.data_dir / "trace"
         node.wait_until(
-            lambda: any(place.rglob("*.jsonl.gz")) and not any(place.rglob("*.open")), "it is whole"
+            lambda: any(place.rglob("*.trace.gz")) and not any(place.rglob("*.open")), "it is whole"
         )
         return Run(place, *found)
     finally:

@@ -43,7 +43,7 @@ def test_without_any_java_it_says_what_to_do(no_java, monkeypatch):
 def test_generated_logs_hold_what_is_said_of_them(tmp_path):
     facts = generate(tmp_path / "one", Load(3_000, queues=3))
     found = Counter()
-    for path in (tmp_path / "one").rglob(f"*{record.SUFFIX}"):
+    for path in (tmp_path / "one").rglob(f"*{record.LINES_SUFFIX}"):
         with gzip.open(path, "rt") as file:
             for line in file:
                 one = json.loads(line)

@@ -29,7 +29,7 @@ def test_a_log_is_switched_on_and_off(ctl, node, vhost):
         "trace_log_off", "-p", vhost
     )
     assert node.request("GET", f"traces/{vhost}/log").status == 404
-    files = f"trace/vhost={vhost}/**/*.jsonl.gz"
+    files = f"trace/vhost={vhost}/**/*.trace.gz"
     node.wait_until(lambda: list(node.data_dir.glob(files)), "its file is complete")
 
 

@@ -108,6 +108,16 @@ def of(sink, *kinds):
     return [event for event in sink.events if event[0] in kinds]
 
 
+def test_acks_that_come_together_are_told_up_to_one_of_nothing(client, sink):
+    for body in (b"a", b"b"):
+        client.publish(1, "q", body)
+        get(client)
+    tags = (2, 1, 9, 2)
+    client.send(b"".join(method_bytes(1, commands.Basic.Ack, delivery_tag=tag) for tag in tags))
+    assert client.read_method(1, commands.Channel.Close).reply_code == 406
+    assert of(sink, "ack", "requeue") == [("ack", b"b", "q", 2), ("ack", b"a", "q", 1)]
+
+
 def test_a_publish_and_a_get(client, sink):
     client.publish(1, "q", b"x")
     get(client, no_ack=True)

@@ -37,5 +37,5 @@ def _write_hour(directory, hour, records):
     }  # fmt: skip
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
     text = "".join(f"{encode(one)}\n" for one in [header, *records])
-    path = folder / f"{NODE}-{first_us}-1{record.SUFFIX}"
+    path = folder / f"{NODE}-{first_us}-1{record.LINES_SUFFIX}"
     path.write_bytes(gzip.compress(text.encode(), GZIP_LEVEL))

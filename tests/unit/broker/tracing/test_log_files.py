@@ -17,12 +17,8 @@ TEN_US = 1_763_719_200_000_000
 """2025-11-21 at ten o'clock, UTC."""
 
 
-def header(time_us):
-    return f'{{"event":"header","time_us":{time_us}}}\n'
-
-
 def directory(path, vhost="/", **keeping):
-    return LogDirectory(path, vhost, "leveret@host", Keeping(**keeping), header)
+    return LogDirectory(path, vhost, "leveret@host", Keeping(**keeping))
 
 
 def batch(time_us=TEN_US, text="x", size=1):
@@ -34,17 +30,17 @@ def events(path):
 
 
 def files(path):
-    return sorted(str(one.relative_to(path)) for one in path.rglob("*.jsonl.gz*"))
+    return sorted(str(one.relative_to(path)) for one in path.rglob("*.trace.gz*"))
 
 
 def test_a_file_is_open_until_it_is_finished(tmp_path):
     file = LogFile(tmp_path / "a" / "log")
     file.add(b"one\n")
-    assert gzip.decompress((tmp_path / "a" / "log.jsonl.gz.open").read_bytes()) == b"one\n"
+    assert gzip.decompress((tmp_path / "a" / "log.trace.gz.open").read_bytes()) == b"one\n"
     file.add(b"two\n")
     file.finish()
-    assert gzip.decompress((tmp_path / "a" / "log.jsonl.gz").read_bytes()) == b"one\ntwo\n"
-    assert not (tmp_path / "a" / "log.jsonl.gz.open").exists()
+    assert gzip.decompress((tmp_path / "a" / "log.trace.gz").read_bytes()) == b"one\ntwo\n"
+    assert not (tmp_path / "a" / "log.trace.gz.open").exists()
 
 
 def test_a_file_that_was_cut_anywhere_is_good_up_to_its_last_whole_member(tmp_path):
@@ -65,7 +61,7 @@ def test_what_is_no_member_is_cut_off(tmp_path, garbage):
     file.add(b"good\n")
     file.path.write_bytes(file.path.read_bytes() + garbage)
     finish_left_open(tmp_path, "leveret@host")
-    assert gzip.decompress((tmp_path / "leveret@host-1-0.jsonl.gz").read_bytes()) == b"good\n"
+    assert gzip.decompress((tmp_path / "leveret@host-1-0.trace.gz").read_bytes()) == b"good\n"
 
 
 def test_only_the_nodes_own_files_are_finished_and_empty_ones_removed(tmp_path):
@@ -74,7 +70,7 @@ def test_only_the_nodes_own_files_are_finished_and_empty_ones_removed(tmp_path):
     file = LogFile(tmp_path / "leveret@host-1-1")
     file.add(b"x\n")
     finish_left_open(tmp_path, "leveret@host")
-    assert files(tmp_path) == ["leveret@host-1-1.jsonl.gz", "other@host-1-0.jsonl.gz.open"]
+    assert files(tmp_path) == ["leveret@host-1-1.trace.gz", "other@host-1-0.trace.gz.open"]
 
 
 def test_of_a_piece_that_did_not_fit_nothing_stays(tmp_path, monkeypatch):
@@ -99,8 +95,8 @@ def test_files_are_where_vhost_date_and_hour_say_and_begin_with_a_header(tmp_pat
     log.write(batch(TEN_US + 5))
     log.close()
     (name,) = files(tmp_path)
-    assert name == (f"vhost=a%2Fb%20c/date=2025-11-21/hour=10/leveret@host-{TEN_US + 5}-0.jsonl.gz")
-    assert events(tmp_path / name) == ["header", "x"]
+    assert name == (f"vhost=a%2Fb%20c/date=2025-11-21/hour=10/leveret@host-{TEN_US + 5}-0.trace.gz")
+    assert events(tmp_path / name) == ["x"]
 
 
 def test_a_new_hour_begins_a_file(tmp_path):
@@ -109,7 +105,7 @@ def test_a_new_hour_begins_a_file(tmp_path):
         log.write(batch(time_us))
     log.close()
     assert [name.split("/")[2] for name in files(tmp_path)] == ["hour=10", "hour=11"]
-    assert all(events(tmp_path / name) == ["header", "x", "x"] for name in files(tmp_path))
+    assert all(events(tmp_path / name) == ["x", "x"] for name in files(tmp_path))
 
 
 def test_a_file_that_has_its_size_is_followed_by_another(tmp_path):
@@ -118,7 +114,7 @@ def test_a_file_that_has_its_size_is_followed_by_another(tmp_path):
         log.write(batch(TEN_US + number, os.urandom(300).hex()))
     log.close()
     assert len(files(tmp_path)) == 2
-    assert [len(events(tmp_path / name)) for name in files(tmp_path)] == [4, 4]
+    assert [len(events(tmp_path / name)) for name in files(tmp_path)] == [3, 3]
 
 
 def test_the_file_of_an_hour_is_finished_when_the_hour_is_over(tmp_path):
@@ -127,7 +123,7 @@ def test_the_file_of_an_hour_is_finished_when_the_hour_is_over(tmp_path):
     log.tick(TEN_US + HOUR_US - 1)
     assert files(tmp_path)[0].endswith(".open")
     log.tick(TEN_US + HOUR_US)
-    assert files(tmp_path)[0].endswith(".jsonl.gz")
+    assert files(tmp_path)[0].endswith(".trace.gz")
     log.close()
 
 
@@ -140,7 +136,7 @@ def test_what_a_crash_left_open_is_finished_before_the_first_record(tmp_path):
     log.write(batch(TEN_US + 9, "after"))
     log.close()
     assert [events(tmp_path / name) for name in files(tmp_path)] == [
-        ["header", "before"], ["header", "after"],
+        ["before"], ["after"],
     ]  # fmt: skip
 
 
@@ -151,13 +147,13 @@ def test_a_file_that_is_removed_is_begun_anew(tmp_path):
     log.tick(TEN_US + 1)
     log.write(batch(TEN_US + 2))
     log.close()
-    assert [events(tmp_path / name) for name in files(tmp_path)] == [["header", "x"]]
+    assert [events(tmp_path / name) for name in files(tmp_path)] == [["x"]]
 
 
 def complete(path, hour, age_days, size=1000):
     where = path / "vhost=%2F" / "date=2025-11-01" / f"hour={hour:02}"
     where.mkdir(parents=True)
-    file = where / "leveret@host-1-0.jsonl.gz"
+    file = where / "leveret@host-1-0.trace.gz"
     file.write_bytes(bytes(size))
     changed_s = TEN_US / 1_000_000 - age_days * 86_400
     os.utime(file, (changed_s, changed_s))

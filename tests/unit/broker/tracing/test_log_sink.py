@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.tracing import record
-from leveret.broker.tracing.lines import BATCH_BYTES, Lines
-from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
+from leveret.broker.tracing.block_lines import RecordBlock
+from leveret.broker.tracing.log_sink import BLOCK_BYTES, LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.pattern import Pattern
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Entry, Message
@@ -37,8 +37,9 @@ class Log:
         self.clock = VirtualClock()
         self.output = KeptOutput()
         self.options = LogOptions("leveret@host", options.pop("vhost", "/"), **options)
-        self.lines = Lines(self.output, self.clock, lambda *gap: gap_line(self.options, *gap))
-        self.sink = LogSink(self.lines, self.clock, Pattern(pattern), self.options)
+        blocks = LogBlocks(self.output, self.clock, self.options)
+        self.batches = blocks.batches
+        self.sink = LogSink(blocks, self.clock, Pattern(pattern), self.options)
 
     @property
     def now_us(self):
@@ -46,8 +47,16 @@ class Log:
 
     @property
     def records(self):
-        self.lines.flush()
-        return [json.loads(line) for line in self.output.data.splitlines()]
+        return [record for block in self.blocks for record in records_of(block)]
+
+    @property
+    def blocks(self):
+        self.batches.flush()
+        return [RecordBlock(data) for _, data in self.output.batches]
+
+
+def records_of(block):
+    return [json.loads(line) for line in block.lines().splitlines()]
 
 
 def check_fields(one):
@@ -132,13 +141,14 @@ def test_everything_else_that_happens_has_its_record():
         check_fields(one)
 
 
-def test_the_header_and_gaps_are_records_too():
-    options = LogOptions("leveret@host", "/", sample=10)
-    header, gap = json.loads(header_line(options, 5)), json.loads(gap_line(options, 5, 9, 3))
-    assert header == {"event": "header", "time_us": 5, **WHERE, "version": 1, "sample": 10}
-    assert gap == {"event": "gap", "time_us": 5, **WHERE, "until_us": 9, "lost": 3}
+def test_the_header_of_a_log_is_a_record_too():
+    log = Log(sample=10)
+    log.sink.published(Channel(), [message(20)], ["orders"], [])
+    header = json.loads(log.blocks[0].header_line())
+    assert header == {
+        "event": "header", "time_us": log.now_us, **WHERE, "version": 1, "sample": 10,
+    }  # fmt: skip
     check_fields(header)
-    check_fields(gap)
 
 
 NAMES = st.text(max_size=20) | st.binary(max_size=20).map(
@@ -253,7 +263,7 @@ def test_a_batch_is_of_one_hour():
     for _ in range(2):
         log.sink.published(Channel(), [message()], ["orders"], [])
         log.clock.advance(0.3)
-    log.lines.flush()
+    log.batches.flush()
     hours = [time_us // 3_600_000_000 for time_us, _ in log.output.batches]
     assert len(hours) == 2
     assert hours[1] == hours[0] + 1
@@ -267,11 +277,12 @@ def test_what_a_full_output_does_not_take_is_a_gap_when_there_is_room():
         log.sink.published(Channel(), [message()], ["orders"], [])
         log.clock.advance(1)
     assert log.output.data == b""
-    assert log.lines.lost_in_all == 3
+    assert log.batches.lost_in_all == 3
     ended_us = log.now_us
     log.output.is_full = False
     log.clock.advance(1)
     (gap,) = log.records
+    check_fields(gap)
     assert (gap["event"], gap["lost"], gap["time_us"]) == ("gap", 3, began_us)
     assert began_us < gap["until_us"] <= ended_us
     log.sink.published(Channel(), [message()], ["orders"], [])
@@ -287,12 +298,12 @@ def test_the_end_of_a_trace_hands_over_what_there_is():
 
 
 def test_many_records_are_handed_over_together_and_in_order():
-    log, channel, count = Log(), Channel(), 20_000
+    log, channel, count = Log(), Channel(), 50_000
     made = [message(number) for number in range(count)]
     for first in range(0, count, 10):
         log.sink.published(channel, made[first : first + 10], ["orders"], [])
     sizes = [len(data) for _, data in log.output.batches]
-    assert sizes
-    assert all(BATCH_BYTES <= size < BATCH_BYTES + 1_000_000 for size in sizes)
+    assert len(sizes) > 1
+    assert all(BLOCK_BYTES <= size < BLOCK_BYTES + 10_000 for size in sizes)
     assert [one["message"] for one in log.records] == list(range(count))
-    assert log.lines.written == count
+    assert log.batches.written == count

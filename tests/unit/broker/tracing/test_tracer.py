@@ -8,7 +8,9 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
 from leveret.broker.message_numbers import MessageNumbers
-from leveret.broker.tracing.tracer import Tracer, Tracing
+from leveret.broker.tracing.firehose import Firehose
+from leveret.broker.tracing.sinks import Tracing
+from leveret.broker.tracing.tracer import Tracer
 from leveret.storage.message import Address, Entry, Message
 from tests.unit.broker.tracing.stand_ins import Vhost
 
@@ -157,6 +159,12 @@ def test_what_a_sink_does_not_override_is_not_called(monkeypatch):
     monkeypatch.setattr(Sink, "expired", lambda *arguments: pytest.fail("it was called"))
     tracer = Tracer(MessageNumbers(lambda: 0), [Listening()], lambda sink: None)
     tracer.expired(SimpleNamespace(name="q"), message())
+
+
+def test_acks_need_not_be_told_if_no_sink_has_a_use_for_them():
+    firehose, numbers = Firehose(Vhost(), "leveret@host"), MessageNumbers(lambda: 0)
+    assert not Tracer(numbers, [firehose], lambda sink: None).hears_acks
+    assert Tracer(numbers, [firehose, Listening()], lambda sink: None).hears_acks
 
 
 def test_what_went_through_the_firehose_is_not_traced():

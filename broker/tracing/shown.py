@@ -1,16 +1,19 @@
-"""Names, properties and headers as JSON values, in the format of RabbitMQ's tracing plugin."""
+"""Names, properties and headers as JSON values, in the format of RabbitMQ's tracing plugin.
+
+The broker shows them so, and so do readers of logs, which know no other part of a broker.
+"""
 
 import base64
 from typing import Any
 
 import msgspec
 
-from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.json_form import NOT_SHOWN
 from leveret.broker.amqp.properties import Properties
-from leveret.broker.queues.dead_letter import cc_keys
-from leveret.storage.message import Message
+
+NOT_TEXT = "Not UTF-8, base64 is: "
+"""What precedes bytes that are not text."""
 
 
 def json_of(value: Any) -> str:
@@ -28,7 +31,17 @@ def shown(text: str) -> str:
 
 
 def _not_text(data: bytes) -> str:
-    return f"Not UTF-8, base64 is: {base64.b64encode(data).decode()}"
+    return f"{NOT_TEXT}{base64.b64encode(data).decode()}"
+
+
+def bytes_shown_as(text: str) -> bytes:
+    """Return the bytes that are shown as this text."""
+    if text.startswith(NOT_TEXT):
+        try:
+            return base64.b64decode(text.removeprefix(NOT_TEXT), validate=True)
+        except ValueError:
+            pass
+    return text.encode("utf-8", "surrogateescape")
 
 
 def table_shown(table: Table) -> dict[str, Any]:
@@ -57,15 +70,6 @@ def field_shown(field: Field) -> Any:
             return NOT_SHOWN
         case _:
             return value
-
-
-def routing_keys_of(message: Message) -> list[str]:
-    """Return a message's routing keys: its own, and those of CC and BCC."""
-    header = message.header
-    assert isinstance(header, ContentHeader)
-    if not header.needs_care and not header.bcc_keys:
-        return [message.address.routing_key]
-    return [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
 
 
 def properties_shown(properties: Properties) -> dict[str, Any]:

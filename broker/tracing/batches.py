@@ -1,0 +1,95 @@
+"""Passes what a trace adds to the writer thread, in batches.
+
+Records wait in the event loop for at most half a second, or until there are many: each batch makes
+the thread compete with the event loop for the interpreter, which costs both of them. A batch is of
+one hour.
+
+If the output is full when a batch is passed on, its records are dropped and counted. When there is
+room again, a record reports the gap.
+"""
+
+from typing import Final, Protocol
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.tracing.output import Output
+
+WAIT_MS: Final = 500
+HOUR_US: Final = 3_600_000_000
+
+
+class Pending(Protocol):
+    """The records that wait to be passed on."""
+
+    def take(self) -> tuple[bytes, int]:
+        """Return the batch that they make, and their number; what is added then is in the next."""
+
+    def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
+        """Return a batch that says that so many records are missing in this period."""
+
+
+class Batches:
+    """The batches of one trace.
+
+    turns_us: time from which `turn` must be called before a record is added. lost: records dropped
+    since the last reported gap. lost_in_all: records dropped since the start.
+    """
+
+    def __init__(self, output: Output, clock: Clock, pending: Pending) -> None:
+        self.output = output
+        self.lost = self.lost_in_all = self.written = 0
+        self.turns_us = 0
+        self._clock = clock
+        self._pending = pending
+        self._began_us = 0
+        self._gap_began_us = self._gap_ended_us = 0
+        self._timer: Timer | None = None
+
+    def turn(self, time_us: int) -> None:
+        """Pass on what there is, and begin a batch with a record of this time."""
+        self.flush()
+        self._began_us = time_us
+        self.turns_us = time_us - time_us % HOUR_US + HOUR_US
+        if self._timer is None:
+            self._timer = self._clock.call_later_ms(WAIT_MS, self._flush_in_time)
+
+    def flush(self) -> None:
+        """Pass all records on, or drop them if the output is full."""
+        output = self.output
+        data, count = self._pending.take()
+        self.turns_us = 0
+        if output.is_full or (self.lost and not output.has_room_again):
+            self._lose(count)
+            return
+        self._report_gap()
+        if count:
+            self.written += count
+            output.hand(data, self._began_us)
+
+    def close(self) -> None:
+        """Pass the rest on, and close the output."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.flush()
+        self._report_gap()
+        self.output.close()
+
+    def _flush_in_time(self) -> None:
+        self._timer = None
+        self.flush()
+        if self.lost:
+            self._timer = self._clock.call_later_ms(WAIT_MS, self._flush_in_time)
+
+    def _lose(self, count: int) -> None:
+        if not count:
+            return
+        if not self.lost:
+            self._gap_began_us = self._began_us
+        self._gap_ended_us = int(self._clock.wall_time_s() * 1_000_000)
+        self.lost += count
+        self.lost_in_all += count
+
+    def _report_gap(self) -> None:
+        if self.lost:
+            gap = self._pending.gap(self._gap_began_us, self._gap_ended_us, self.lost)
+            self.lost = 0
+            self.output.hand(gap, self._gap_ended_us)
