@@ -18,7 +18,8 @@ BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
 ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queues.py \
-    tests/cluster/test_federated_queues.py tests/cluster/test_federation_links.py \
+    tests/cluster/test_federated_exchanges.py tests/cluster/test_federated_queues.py \
+    tests/cluster/test_federation_links.py \
     tests/cluster/test_federation_over_bad_networks.py \
     tests/cluster/test_handing_over.py tests/cluster/test_local_cluster.py \
     tests/cluster/test_membership.py tests/cluster/test_membership_of_stopped_nodes.py \

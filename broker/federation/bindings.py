@@ -1,7 +1,9 @@
 """Has the bindings of a federated exchange at the upstream, too, and keeps them so.
 
 Changes are sent in the order in which they come, many one behind the other, and then one that is
-answered: so very many bindings take neither a long turn of the event loop nor an answer each.
+answered: so very many bindings take neither a long turn of the event loop nor an answer each. And
+they do not take so long upstream that no method after them is answered in time: so one is answered
+now and then even if no answers are to be awaited.
 """
 
 import asyncio
@@ -17,13 +19,17 @@ from leveret.broker.federation.upstream_bindings import Binding, Bound, Upstream
 
 SLICE: Final = 100
 """Changes that are sent before an answer is awaited: about four milliseconds."""
+UNANSWERED_MAX: Final = 1000
+"""Changes that are sent before an answer is awaited at the latest. An upstream with nothing else to
+do takes half a second for them; it is given up if there is no answer for a minute."""
 
 
 class BindingPropagation:
     """See the module. It watches the exchange from the start to `stop`.
 
     channel: to the upstream. source: the exchange there. destination: the link's internal exchange
-    there. waits: for answers; without, a refusal is noticed later, when the channel is closed.
+    there. waits: for an answer to each slice; without, a refusal is noticed later, when the channel
+    is closed.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class BindingPropagation:
         self._ends = {"source": source, "destination": destination}
         self._wanted = wanted
         self._waits = waits
+        self._unanswered = 0
         self._is_changed = asyncio.Event()
         self._changes = deque((True, one) for one in exchange.bindings.values())
         exchange.watchers = (*exchange.watchers, self)
@@ -92,13 +99,16 @@ class BindingPropagation:
         return None if bound is None else (is_added, bound)
 
     async def _send(self, changes: list[tuple[bool, Bound]]) -> None:
-        last = changes.pop() if changes and self._waits else None
+        self._unanswered += len(changes)
+        waits = self._waits or self._unanswered >= UNANSWERED_MAX
+        last = changes.pop() if changes and waits else None
         for is_added, bound in changes:
             method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
             self.channel.send_unanswered(method, **self._ends, **bound._asdict())
         if last is None:
             await asyncio.sleep(0)
             return
+        self._unanswered = 0
         is_added, bound = last
         method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
         await self.channel.call(method, **self._ends, **bound._asdict())

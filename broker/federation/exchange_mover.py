@@ -4,8 +4,8 @@
         front of it ─► bind that as the exchange is bound here ─► messages come; bindings follow
 
 A link ends when a connection or channel is closed, when the upstream cancels the consumer, when it
-refuses a binding, since its exchange was deleted, or when the internal exchange is gone, which is
-checked from time to time. The order is that of `rabbit_federation_exchange_link`.
+refuses a binding, since its exchange was deleted, or when its exchange or the internal one is gone,
+which is checked from time to time. The order is that of `rabbit_federation_exchange_link`.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ from leveret.broker.transfers.attempts import TransferFailed
 from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Readdress, Transfer
 
-CHECK_SECONDS: Final = 30.0
-"""How often the internal exchange is looked for: the default of RabbitMQ's
+CHECK_SECONDS = 30.0
+"""How often the exchanges upstream are looked for: the default of RabbitMQ's
 `internal_exchange_check_interval`."""
 CANCELLED: Final = "the upstream has cancelled the consumer: the link's queue was deleted there"
 
@@ -51,17 +51,10 @@ CANCELLED: Final = "the upstream has cancelled the consumer: the link's queue wa
 class ExchangeMover:
     """See the module. exchange: the federated one."""
 
-    def __init__(
-        self,
-        definition: LinkDefinition,
-        exchange: Exchange,
-        clock: Clock,
-        check_seconds: float = CHECK_SECONDS,
-    ) -> None:
+    def __init__(self, definition: LinkDefinition, exchange: Exchange, clock: Clock) -> None:
         self._definition = definition
         self._exchange = exchange
         self._clock = clock
-        self._check_seconds = check_seconds
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
         """See `Mover`."""
@@ -154,11 +147,12 @@ class ExchangeMover:
         )  # fmt: skip
 
     async def _check(self, ends: LinkEnds, internal: str) -> str:
-        """Look for the internal exchange from time to time; why messages do not come any more."""
+        """Look for the exchanges from time to time; why messages do not come any more."""
         while True:
-            await asyncio.sleep(self._check_seconds)
-            if not await exists(ends.upstream, internal):
-                return f"the upstream has lost the exchange '{internal}' of the link"
+            await asyncio.sleep(CHECK_SECONDS)
+            for name in (self._definition.place.upstream_name, internal):
+                if not await exists(ends.upstream, name):
+                    return f"the upstream has lost the exchange '{name}'"
 
     async def remove(self, ends: LinkEnds) -> None:
         """See `Mover`."""
