@@ -6,6 +6,7 @@ by an ETag whether they have changed; so a sync that finds nothing new costs one
 
 import asyncio
 import base64
+import os
 import re
 import ssl
 from pathlib import Path
@@ -26,7 +27,8 @@ from leveret.mgmt.definitions.contents import (
 )
 from leveret.mgmt.slices import GiveWay
 
-CONNECT_SECONDS_MAX, SILENCE_SECONDS_MAX = 5.0, 30.0
+CONNECT_SECONDS_MAX, SILENCE_SECONDS_MAX, ANSWER_SECONDS_MAX = 5.0, 30.0, 300.0
+SAID_CHARACTERS_MAX = 200
 CONTENT_BYTES_MAX = 256 * 1024 * 1024
 READ_BYTES = 1 << 18
 MAJOR_VERSIONS = (3, 4)
@@ -57,7 +59,9 @@ class Upstream:
         """Get the definitions, unless they are those of an ETag. Raises UpstreamError."""
         setting = self._setting
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS_MAX, sock_read=SILENCE_SECONDS_MAX
+            total=ANSWER_SECONDS_MAX,
+            sock_connect=CONNECT_SECONDS_MAX,
+            sock_read=SILENCE_SECONDS_MAX,
         )
         if any(one.startswith("https:") for one in setting.endpoints) and self._context is None:
             # To read the authorities of a system takes many milliseconds.
@@ -137,13 +141,13 @@ async def _refusal(response: aiohttp.ClientResponse, setting: UpstreamSetting) -
 
 
 async def _said(response: aiohttp.ClientResponse) -> str:
-    """The reason in an answer; empty if there is none."""
+    """The reason in an answer, on one line; empty if there is none."""
     try:
         body = msgspec.json.decode(await response.content.read(4096), type=dict[str, Any])
     except (msgspec.DecodeError, aiohttp.ClientError, OSError):
         return ""
     reason = body.get("reason", "")
-    return reason if isinstance(reason, str) else ""
+    return " ".join(str(reason).split())[:SAID_CHARACTERS_MAX]
 
 
 def _reason(error: Exception) -> str:
@@ -152,7 +156,11 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return "does not speak TLS as expected: check http and https, and the port"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot be reached: {error.os_error.strerror or error.os_error}"
+        number = error.os_error.errno or 0
+        # Names that are not known have negative numbers, and texts of their own.
+        return (
+            f"cannot be reached: {os.strerror(number) if number > 0 else error.os_error.strerror}"
+        )
     if isinstance(error, aiohttp.ClientResponseError):
         return "does not speak HTTP: give the port of management, such as 15672, not that of AMQP"
     return "ended the connection before it answered"

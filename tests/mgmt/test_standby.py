@@ -1,6 +1,7 @@
 """A standby follows the definitions of another node, and is promoted."""
 
 import json
+import signal
 
 import pika
 import pytest
@@ -17,6 +18,7 @@ from tests.mgmt.standby_nodes import (
     wait_for_state,
     wait_until_followed,
 )
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +243,24 @@ def test_it_goes_on_when_the_upstream_is_back(upstream, standby):
     declare(upstream, "q2")
     standby.wait_until(lambda: has(standby, "queues", "q2"), "it follows again")
     assert "the definitions of the upstream are not followed:" in standby.log
+
+
+def test_a_standby_that_was_killed_amid_a_sync_goes_on(upstream, standby):
+    count = 1000
+    declare(upstream, *(f"q{number}" for number in range(count)))
+    follow(standby, upstream)
+    standby.wait_until(lambda: len(standby.get("queues")) > 0, "a sync is under way")
+    standby.process.send_signal(signal.SIGKILL)
+    standby.process.wait(PATIENCE_SECONDS)
+    standby.start()
+    standby.wait_until(lambda: len(standby.get("queues")) == count, "all are followed")
+    wait_for_state(standby, "syncing")
+    # The fixture would delete them one by one.
+    for node in (standby, upstream):
+        node.delete(ROUTE)
+        node.delete("vhosts/%2F")
+        node.put("vhosts/%2F")
+        node.put("permissions/%2F/guest", {"configure": ".*", "write": ".*", "read": ".*"})
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ class FakeLink:
 class Node:
     """The links of a node, and its only kind of them. told: of them, since the last look.
 
-    stopping: while it is not set, links do not come to their end.
+    stopping: while it is not set, links do not come to their end. held_back: the vhosts whose links
+    may not run.
     """
 
     kind = EXCHANGE
@@ -66,11 +67,17 @@ class Node:
         self.exchanges = {}
         self.cluster_name = "cluster"
         self.is_chosen = True
+        self.held_back = set()
         self.stopping = asyncio.Event()
         self.stopping.set()
         self._told = []
         self.federation = Federation(
-            "a@host", self.parameters, lambda: self.cluster_name, (self,), Events()
+            "a@host",
+            self.parameters,
+            lambda: self.cluster_name,
+            (self,),
+            Events(),
+            lambda vhost: vhost not in self.held_back,
         )
 
     # The kind of links
@@ -116,6 +123,18 @@ async def node():
     node.federation.start()
     yield node
     await node.federation.stop()
+
+
+async def test_links_of_a_vhost_that_is_held_back_do_not_run_and_keep_what_is_upstream(node):
+    node.held_back.add("/")
+    node.declare("x", ALL)
+    assert await node.told() == []
+    node.held_back.clear()
+    node.federation.permissions_changed()
+    assert await node.told() == ["start x<up"]
+    node.held_back.add("/")
+    node.federation.permissions_changed()
+    assert await node.told() == ["stop x<up"]
 
 
 async def test_nothing_runs_before_the_start():

@@ -27,6 +27,7 @@ def definition(**changes):
 class Node:
     """The shovels of a node. asked: the URIs to which they connect; no server ever answers, unless
     `refusal` says why not, or there are `connections`. static: the terms of its static shovels.
+    held_back: the vhosts whose shovels may not run.
     """
 
     def __init__(self, name="a@host", static="[]"):
@@ -36,10 +37,12 @@ class Node:
         self.connections = ()
         self.answer = Answer()
         self.events = Events()
+        self.held_back = set()
         self.shovels = Shovels(
             name, self.parameters, self._connect, self._measure, VirtualClock(),
             lambda: "cluster", lambda declaration: self.answer, self.events,
             parse_static_shovels(parse_term(static)).definitions,
+            lambda vhost: vhost not in self.held_back,
         )  # fmt: skip
 
     async def _connect(self, uri, name):
@@ -98,6 +101,25 @@ async def test_nothing_runs_before_the_start(node):
     node.shovels.start()
     await settle()
     assert node.running == ["early"]
+
+
+async def test_shovels_of_a_vhost_that_is_held_back_do_not_run(node):
+    node.held_back.add("/")
+    node.shovels.start()
+    await node.put("s", definition())
+    assert node.running == []
+    node.held_back.clear()
+    node.shovels.permissions_changed()
+    await settle()
+    assert (node.running, len(node.asked)) == (["s"], 1)
+    # Those that may run, and do, are left alone.
+    node.shovels.permissions_changed()
+    await settle()
+    assert (node.running, len(node.asked)) == (["s"], 1)
+    node.held_back.add("/")
+    node.shovels.permissions_changed()
+    await settle()
+    assert node.running == []
 
 
 async def test_a_shovel_follows_its_parameter(node):
