@@ -24,21 +24,22 @@ from leveret.mgmt.views.channels import channel_view
 from leveret.mgmt.views.connections import open_connections
 
 Publishing = dict[str, tuple[Connection, Channel]]
-"""The connections of this node that have one channel, with that, by their names."""
+"""The connections of links to this node that have one channel, with that, by their names."""
 
 
-def _publishing(call: Call) -> Publishing:
-    found = {one.name: (one, channels_of(one)) for one in open_connections(call.node.sampler)}
-    return {
-        name: (connection, channels[0])
-        for name, (connection, channels) in found.items()
-        if len(channels) == 1
-    }
+def _publishing(call: Call, links: list[LinkStatus]) -> Publishing:
+    names = {link.local_connection for link in links}
+    found = {}
+    for connection in open_connections(call.node.sampler):
+        channels = channels_of(connection) if connection.name in names else []
+        if len(channels) == 1:
+            found[connection.name] = connection, channels[0]
+    return found
 
 
-def _listing(call: Call) -> JointListing[LinkStatus]:
+def _listing(call: Call, links: list[LinkStatus]) -> JointListing[LinkStatus]:
     message_window = window(call, "msg_rates")
-    publishing = _publishing(call)
+    publishing = _publishing(call, links)
 
     def view(status: LinkStatus) -> dict[str, Any]:
         facts = {name: text(value) for name, value in facts_of(status).items()}
@@ -68,7 +69,7 @@ async def _answer(call: Call, *, only_down: bool) -> Any:
         for status in call.broker.federation.statuses
         if status.vhost in vhosts and not (only_down and status.state in (RUNNING, STARTING))
     ]
-    return await _listing(call).answer(call, found)
+    return await _listing(call, found).answer(call, found)
 
 
 @route("GET", "/federation-links", "/federation-links/{vhost}")

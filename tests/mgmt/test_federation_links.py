@@ -213,6 +213,7 @@ def test_names_with_slashes_and_of_any_script(node, upstream):
         named = link["vhost"], link["upstream"], link["upstream_exchange"]
         assert named == (vhost, "nach/Süden %2F", "Ä/д")
         assert restart(node, link).status == 204
+        wait_for(node, vhost, "running")
         ctl = Ctl(node)
         rows = json.loads(ctl("federation_status", "--formatter", "json"))
         assert [row["upstream"] for row in rows if row["vhost"] == vhost] == ["nach/Süden %2F"]
