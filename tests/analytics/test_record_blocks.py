@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from leveret.analytics.journey.search import Wanted, search
 from leveret.analytics.lines_command import main as trace_lines
 from leveret.analytics.traces.log_blocks import read_blocks
 from leveret.analytics.traces.log_parts import parts_of
@@ -142,6 +143,38 @@ def test_a_window_leaves_blocks_out(tmp_path, blocks):
     path, _ = written(tmp_path / "log", blocks)
     (part,) = parts_of([described(str(path), path.stat().st_size)])
     assert sum(batch.num_rows for batch in read_log(part, Window(from_us=1 << 60))) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (Wanted(message_ids=frozenset(["id-20"])), {20}),
+        (Wanted(numbers=frozenset([11, 30])), {11, 30}),
+        (Wanted(numbers=frozenset(range(10, 20))), {10, 11}),
+        (Wanted(message_ids=frozenset(["id-2"])), set()),
+    ],
+)
+def test_a_search_finds_the_records_of_messages(tmp_path, blocks, wanted, numbers):
+    path, _ = written(tmp_path / "log", blocks)
+    found = search([described(str(path), path.stat().st_size)], wanted, processes=1)
+    assert {one["message"] for one in found.records} == numbers
+    assert len(found.records) == 3 * len(numbers)
+    assert (found.samples, found.problems) == ({1}, [])
+    assert found.last_us == max(json.loads(line)["time_us"] for line in read(path)[0])
+
+
+def test_a_search_finds_ids_that_are_not_text_and_gaps(tmp_path):
+    clock, output, options = VirtualClock(), KeptOutput(), LogOptions("leveret@host", "/")
+    blocks = LogBlocks(output, clock, options)
+    sink = LogSink(blocks, clock, Pattern("#"), options)
+    sink.published(Channel(), [message(7, message_id="a\udcff")], ["orders"], [Queue()])
+    blocks.batches.flush()
+    gap = blocks.gap(5, 9, 3)
+    path, _ = written(tmp_path / "log", [output.data, gap])
+    wanted = Wanted(message_ids=frozenset(["Not UTF-8, base64 is: Yf8="]))
+    found = search([described(str(path), path.stat().st_size)], wanted, processes=1)
+    assert [one["message"] for one in found.records] == [7]
+    assert [one["lost"] for one in found.gaps] == [3]
 
 
 def test_the_lines_of_files_and_directories_are_printed(tmp_path, blocks, capfdbinary):

@@ -140,6 +140,16 @@ def test_what_a_crash_left_open_is_finished_before_the_first_record(tmp_path):
     ]  # fmt: skip
 
 
+def test_what_an_older_broker_left_open_is_finished_as_it_is(tmp_path):
+    place = tmp_path / "vhost=%2F" / "date=2025-11-21" / "hour=09"
+    place.mkdir(parents=True)
+    lines = gzip.compress(b'{"event":"before"}\n')
+    (place / "leveret@host-1-0.jsonl.gz.open").write_bytes(lines + b"\x1f\x8b\x08half")
+    directory(tmp_path).tick(TEN_US)
+    (left,) = place.iterdir()
+    assert (left.name, events(left)) == ("leveret@host-1-0.jsonl.gz", ["before"])
+
+
 def test_a_file_that_is_removed_is_begun_anew(tmp_path):
     log = directory(tmp_path)
     log.write(batch(TEN_US))
@@ -150,10 +160,10 @@ def test_a_file_that_is_removed_is_begun_anew(tmp_path):
     assert [events(tmp_path / name) for name in files(tmp_path)] == [["x"]]
 
 
-def complete(path, hour, age_days, size=1000):
+def complete(path, hour, age_days, size=1000, suffix=".trace.gz"):
     where = path / "vhost=%2F" / "date=2025-11-01" / f"hour={hour:02}"
     where.mkdir(parents=True)
-    file = where / "leveret@host-1-0.trace.gz"
+    file = where / f"leveret@host-1-0{suffix}"
     file.write_bytes(bytes(size))
     changed_s = TEN_US / 1_000_000 - age_days * 86_400
     os.utime(file, (changed_s, changed_s))
@@ -171,6 +181,12 @@ def test_the_oldest_go_when_there_are_too_many_bytes(tmp_path):
     made = [complete(tmp_path, hour, age_days=10 - hour) for hour in range(5)]
     directory(tmp_path, bytes_max=2500).tick(TEN_US)
     assert [file.exists() for file in made] == [False, False, False, True, True]
+
+
+def test_files_of_an_older_broker_go_like_others(tmp_path):
+    old = complete(tmp_path, 1, age_days=8, suffix=".jsonl.gz")
+    directory(tmp_path, days_max=7).tick(TEN_US)
+    assert not old.parent.exists()
 
 
 def test_nothing_is_removed_unless_it_is_asked_for(tmp_path):
