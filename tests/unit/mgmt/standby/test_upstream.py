@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from contextlib import asynccontextmanager
+import ssl
 
 import pytest
 from aiohttp import web
@@ -10,6 +10,8 @@ from aiohttp import web
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.schema_replication import endpoint_url, parse_upstream
 from leveret.mgmt.standby.upstream import Upstream, UpstreamError, definitions_of
+from tests.feature import served
+from tests.feature.certificate_authority import CertificateAuthority
 
 DEFINITIONS = {"rabbitmq_version": "3.12.14", "queues": [{"name": "q", "vhost": "/"}]}
 
@@ -18,8 +20,7 @@ async def go_on():
     """Give way: nothing else runs."""
 
 
-@asynccontextmanager
-async def serving(answer):
+def serving(answer, context=None):
     """A server, by its endpoint. answer: the response that it gives, or what makes it."""
 
     async def handle(request):
@@ -28,14 +29,7 @@ async def serving(answer):
 
     application = web.Application()
     application.router.add_get("/api/definitions", handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return served.serving(application, context)
 
 
 def upstream(*endpoints, **setting):
@@ -121,6 +115,18 @@ async def test_a_connection_that_ends_is_told():
         return response
 
     assert await reason_of(answer) == "ended the connection before it answered"
+
+
+async def test_the_certificate_of_the_upstream_is_checked(tmp_path):
+    authority = CertificateAuthority(tmp_path)
+    own = authority.issue("server", names=["127.0.0.1"])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certfile, own.keyfile)
+    async with serving(lambda request: web.json_response(DEFINITIONS), context) as endpoint:
+        with pytest.raises(UpstreamError, match="has a certificate that is not trusted here"):
+            await upstream(endpoint).fetch("")
+        assert (await upstream(endpoint, cacertfile=str(authority.certfile)).fetch("")).content
+        assert (await upstream(endpoint, verify="verify_none").fetch("")).content
 
 
 @pytest.mark.parametrize(
