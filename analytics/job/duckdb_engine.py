@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated, with_values
 from leveret.analytics.tables import versions
+from leveret.analytics.tables.columns import PARTITION, TIMESTAMP, Table
 from leveret.analytics.tables.engine import Kept, Reading, Row, Values
-from leveret.analytics.tables.tables import BY_NAME, PARTITION, TIMESTAMP, Table
+from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.local_files import list_local_files, local_path
 from leveret.analytics.traces.log_parts import parts_of

@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from leveret.analytics.job.progress import Progress
 from leveret.analytics.report.report_file import report_path, write_report
-from leveret.analytics.tables import event_tables, flow_tables, history_tables
+from leveret.analytics.tables import (
+    consumer_activity,
+    event_tables,
+    flow_tables,
+    history_tables,
+    queue_levels,
+)
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
 from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
 from leveret.analytics.tables.dead_letters import stage_hops
@@ -79,13 +85,19 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
         stage_histories(engine)
         engine.view("dated_holds", history_tables.DATED_HOLDS)
         engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
+    with progress.step("queue levels"):
+        queue_levels.stage_levels(engine)
+    with progress.step("consumer steps"):
+        consumer_activity.stage_activity(engine)
     with progress.step("dead letters"):
         stage_hops(engine)
     queries = {
         **flow_tables.QUERIES,
+        **queue_levels.QUERIES,
         **event_tables.QUERIES,
         **DEAD_LETTERS,
         **history_tables.QUERIES,
+        **consumer_activity.QUERIES,
     }
     for name, query in queries.items():
         if name in (options.only or queries):

@@ -4,8 +4,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.analytics.job.files import escaped
+from leveret.analytics.tables.columns import PARTITION, Table
 from leveret.analytics.tables.engine import Kept
-from leveret.analytics.tables.tables import BY_NAME, PARTITION, Table
+from leveret.analytics.tables.tables import BY_NAME
 
 
 def write_table(rows: DataFrame, table: Table, where: str, kept: Kept | None = None) -> None:

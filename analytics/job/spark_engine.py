@@ -14,8 +14,8 @@ from leveret.analytics.job.output import read_table, write_table
 from leveret.analytics.job.reading import read_trace
 from leveret.analytics.job.staging import stage, stage_records
 from leveret.analytics.tables import versions
+from leveret.analytics.tables.columns import Table
 from leveret.analytics.tables.engine import Kept, Reading, Row, Values
-from leveret.analytics.tables.tables import Table
 from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.local_files import is_local
 from leveret.analytics.traces.trace_files import Window

@@ -207,8 +207,8 @@ def _unknown_facts(journey: Journey, search_range: SearchRange) -> Iterator[str]
         yield "its publish is not in the files that were searched: publisher, time and exchange"
     for history in journey.histories.values():
         if not history.state.is_end:
-            yield _open_history(history, search_range)
-            yield from _possible_purge(journey, history, search_range)
+            purge = _purge(journey, history, search_range)
+            yield purge or _open_history(history, search_range)
     ends = None if journey.is_over else search_range.last_us
     yield from _gaps(journey, search_range, ends)
 
@@ -227,11 +227,10 @@ def _open_history(history: QueueHistory, search_range: SearchRange) -> str:
     return f"queue {queue}: {holder} still has it, unacknowledged, {passed} later ({until})"
 
 
-def _possible_purge(
-    journey: Journey, history: QueueHistory, search_range: SearchRange
-) -> Iterator[str]:
+def _purge(journey: Journey, history: QueueHistory, search_range: SearchRange) -> str:
+    """Return what removed a message that was ready with all others; empty if nothing did."""
     if history.state is not State.READY:
-        return
+        return ""
     for drop in search_range.gaps:
         if (
             drop.get("event") == record.DROP
@@ -239,12 +238,12 @@ def _possible_purge(
             and drop.get("vhost") == journey.vhost
             and time_us(drop) >= history.changed_us
         ):
-            yield (
+            return (
                 f"queue {shown(history.queue)}: {plural(count(drop, 'count'), 'message')}"
                 f" were dropped at {moment(time_us(drop))}, because {_reason(drop)}; this"
-                " message was probably among them"
+                " message was ready, so it was among them"
             )
-            return
+    return ""
 
 
 def _gaps(journey: Journey, search_range: SearchRange, ends_us: int | None) -> Iterator[str]:

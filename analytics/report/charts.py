@@ -8,14 +8,15 @@ from outside goes through `escaped`.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
 
-from leveret.analytics.formatting import duration, shown
+from leveret.analytics.formatting import SECOND_US, duration, shown
 from leveret.analytics.report.aggregates import Aggregates
 
 WIDTH, HEIGHT = 900, 220
-LEFT, RIGHT, TOP, BOTTOM = 70, 12, 12, 28
+LEFT, RIGHT, TOP, BOTTOM = 84, 12, 12, 28
 POINTS_MAX = 300
 TIME_TICKS_MAX = 8
 
@@ -73,15 +74,44 @@ def _y(value: float, highest: float, height: int) -> float:
     return TOP + (height - TOP - BOTTOM) * (1 - value / highest)
 
 
+TICKS_S = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200,
+    86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000,
+)  # fmt: skip
+"""Times between marks of the time axis, seconds."""
+
+
+def time_ticks(begins_us: int, ends_us: int) -> list[tuple[int, str]]:
+    """Return round times of a trace and their labels: seconds, minutes or days, as it is long."""
+    length_s = max(1, (ends_us - begins_us) / SECOND_US)
+    every_s = next((one for one in TICKS_S if length_s / one <= TIME_TICKS_MAX), TICKS_S[-1])
+    every_us = every_s * SECOND_US
+    form = "%H:%M:%S" if every_s < 60 else "%H:%M" if every_s < 86_400 else "%Y-%m-%d"
+    found, day = [], ""
+    for time_us in range(-(-begins_us // every_us) * every_us, ends_us, every_us):
+        moment = datetime.fromtimestamp(time_us / SECOND_US, UTC)
+        label, new_day = f"{moment:{form}}", f"{moment:%m-%d}"
+        # A new day is told once, where the labels do not have it anyway.
+        is_told = day and new_day != day and every_s < 86_400
+        found.append((time_us, f"{new_day} {label}" if is_told else label))
+        day = new_day
+    return found
+
+
+def _x_of_time(data: Aggregates, time_us: int) -> float:
+    return _x(min(max((time_us - data.begins_us) / data.step_us, 0), data.steps), data.steps)
+
+
 def _time_axis(data: Aggregates, height: int) -> str:
-    every = max(1, math.ceil(data.steps / TIME_TICKS_MAX))
-    marks = [
-        f'<text class="axis" x="{_x(step, data.steps):.1f}" y="{height - 8}"'
-        f' text-anchor="{"start" if step == 0 else "middle"}">'
-        f"{escaped(data.clock(data.time_of(step)))}</text>"
-        for step in range(0, data.steps, every)
-        if step == 0 or step + every / 3 < data.steps
-    ]
+    marks = []
+    for time_us, label in time_ticks(data.begins_us, data.time_of(data.steps)):
+        x = _x_of_time(data, time_us)
+        anchor = "end" if x > WIDTH - RIGHT - 30 else "middle"
+        marks.append(
+            f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{height - BOTTOM}"'
+            f' y2="{height - BOTTOM + 5}"/><text class="axis" x="{x:.1f}" y="{height - 8}"'
+            f' text-anchor="{anchor}">{escaped(label)}</text>'
+        )
     return "".join(marks)
 
 
@@ -153,15 +183,12 @@ def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int])
     row_height = 14
     height = TOP + BOTTOM + row_height * len(bounds)
     most = max(cells.values())
-    columns = max(1, math.ceil(data.steps / data.column_steps))
-    width = (WIDTH - LEFT - RIGHT) / columns
     rows = {bound: TOP + row_height * index for index, bound in enumerate(reversed(bounds))}
     drawn = [
-        f'<rect class="heat" x="{LEFT + width * column:.1f}" y="{rows[bound]}"'
-        f' width="{width + 0.1:.1f}" height="{row_height}" fill-opacity="{_strength(count, most)}">'
-        f"<title>{_cell(data, column, bound, count)}</title></rect>"
+        _heat_cell(data, column, rows[bound], row_height, _strength(count, most),
+                   _cell(data, column, bound, count))
         for (column, bound), count in sorted(cells.items())
-    ]
+    ]  # fmt: skip
     labels = [
         f'<text class="axis" x="{LEFT - 6}" y="{y + 11}" text-anchor="end">'
         f"{escaped(duration(bound))}</text>"
@@ -171,7 +198,30 @@ def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int])
     longest = duration(bounds[-1])
     content = "".join([*labels, _time_axis(data, height), *drawn])
     description = f"Waiting times of messages, up to {longest}"
-    return f'<div class="chart">{framed(title, description, content, height)}</div>'
+    svg = framed(title, description, content, height)
+    return f'<div class="chart">{svg}{_heat_scale(most)}</div>'
+
+
+def _heat_cell(
+    data: Aggregates, column: int, y: float, height: int, strength: str, words: str
+) -> str:
+    begins_us = data.heat_begins_us + column * data.column_us
+    x, end = _x_of_time(data, begins_us), _x_of_time(data, begins_us + data.column_us)
+    return (
+        f'<rect class="heat" x="{x:.1f}" y="{y}" width="{max(1.0, end - x) + 0.1:.1f}"'
+        f' height="{height}" fill-opacity="{strength}"><title>{words}</title></rect>'
+    )
+
+
+def _heat_scale(most: int) -> str:
+    """Return what the strengths mean: 1, 10, 100, ... messages, and the most."""
+    counts = [10**power for power in range(len(str(most))) if 10**power < most] + [most]
+    keys = "".join(
+        f'<span class="heat-key"><svg viewBox="0 0 24 12"><rect class="heat" width="24" height="12"'
+        f' fill-opacity="{_strength(count, most)}"/></svg>{count:,}</span>'
+        for count in counts
+    )
+    return f'<p class="legend" aria-hidden="true">messages in a cell: {keys}</p>'
 
 
 def _bounds(found: Sequence[int]) -> list[int]:
@@ -189,7 +239,7 @@ def _strength(count: int, most: int) -> str:
 
 
 def _cell(data: Aggregates, column: int, bound: int, count: int) -> str:
-    when = data.clock(data.time_of(column * data.column_steps))
+    when = data.clock(data.heat_begins_us + column * data.column_us)
     return escaped(f"{when}: {count:,} waited up to {duration(bound)}")
 
 

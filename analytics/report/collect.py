@@ -9,25 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from leveret.analytics.findings.finding import Queue
+from leveret.analytics.formatting import MINUTE_US
 from leveret.analytics.report.aggregates import (
+    ACTIVITY_US,
     COLUMNS_MAX,
-    MINUTE_US,
     QUEUES_MAX,
     ROWS_MAX,
     STEPS_MAX,
     Aggregates,
     Anomaly,
     Consumer,
-    Deaths,
-    Duplicate,
     Edge,
-    HotKey,
-    Poison,
-    Queue,
     QueueSeries,
-    Rejected,
     Size,
-    Unroutable,
 )
 from leveret.analytics.tables.engine import Engine, Row
 from leveret.analytics.tables.tables import BY_NAME
@@ -35,11 +30,23 @@ from leveret.analytics.tables.tables import BY_NAME
 HEAT_QUEUES = 6
 FEW = 50
 _QUEUE_COLUMNS = pa.schema([("vhost", pa.string()), ("queue", pa.string())])
-SHORT_LIVED_US = 10_000_000
 
-_SINCE = "(unix_micros(minute) - :begins_us)"
-STEP = f"cast(({_SINCE} - {_SINCE} % :size_us) / :size_us as int)"
-"""SQL for the step of a minute."""
+_USER_COLUMN = pa.schema([("user", pa.string())])
+_IN_STEPS = "cast(({0} - {0} % :size_us) / :size_us as int)"
+STEP = _IN_STEPS.format("(at_us - :begins_us)")
+STEP_OF_MINUTE = _IN_STEPS.format("greatest(0, unix_micros(minute) - :begins_us)")
+"""SQL for the step of ten seconds, and of a minute, which may begin before the first step."""
+_SERIES = {
+    ("came", "delivered", "acknowledged", "ready", "unacked", "wait_max_us"):
+        f"select vhost, queue, {STEP}, sum(came), sum(delivered), sum(acknowledged),"
+        " max(ready_max), max(unacked_max), max(wait_max_us) from queue_activity"
+        " semi join busiest using (vhost, queue) group by vhost, queue, 3 order by 1, 2, 3",
+    ("hold_p50_us", "hold_max_us"):
+        f"select vhost, queue, {STEP}, get(percentile_approx(hold_p50_us, array(0.5), 10000), 0),"
+        " max(hold_max_us) from consumer_activity"
+        " semi join busiest using (vhost, queue) group by vhost, queue, 3 order by 1, 2, 3",
+}  # fmt: skip
+
 
 Rows = Sequence[Row]
 
@@ -73,8 +80,8 @@ class _Collecting:
         self._queues()
         self._heat()
         self._consumers()
+        self._publishers()
         self._messages()
-        self._dead_letters()
         self._traffic()
         self._trace()
         return self.data
@@ -94,35 +101,33 @@ class _Collecting:
         data.nodes = sorted({node for _, node, *_ in rows if node is not None})
         firsts = [first for *_, first, _ in rows if first is not None]
         if firsts:
-            data.begins_us = min(firsts) // MINUTE_US * MINUTE_US
+            data.begins_us = min(firsts) // ACTIVITY_US * ACTIVITY_US
+            data.heat_begins_us = min(firsts) // MINUTE_US * MINUTE_US
             data.ends_us = max(last for *_, last in rows if last is not None) + 1
-        minutes = -(-(data.ends_us - data.begins_us) // MINUTE_US)
-        data.step_minutes = max(1, -(-minutes // STEPS_MAX))
-        data.column_steps = max(1, -(-data.steps // COLUMNS_MAX))
+        tens = -(-(data.ends_us - data.begins_us) // ACTIVITY_US)
+        data.step_us = ACTIVITY_US * max(1, -(-tens // STEPS_MAX))
+        minutes = -(-(data.ends_us - data.heat_begins_us) // MINUTE_US)
+        data.column_us = MINUTE_US * max(1, -(-minutes // COLUMNS_MAX))
+        [(data.published,)] = self._rows(
+            "select coalesce(sum(published), 0) from traffic where kind = 'exchange'"
+        )
 
-    def _scale(self, steps: int = 1) -> dict[str, int]:
-        """Return the values of STEP, for columns of so many steps."""
-        size_us = self.data.step_minutes * steps * MINUTE_US
-        return {"begins_us": self.data.begins_us, "size_us": size_us}
+    def _scale(self) -> dict[str, int]:
+        """Return the values of STEP and STEP_OF_MINUTE."""
+        return {"begins_us": self.data.begins_us, "size_us": self.data.step_us}
 
     # Series
 
     def _totals(self) -> None:
-        published = (
-            "case when kind = 'exchange' then published else 0 end",
-            "case when kind = 'queue' then delivered else 0 end",
-            "case when kind = 'queue' then acknowledged else 0 end",
-        )
-        sums = ", ".join(f"sum({column})" for column in published)
         rows = self._rows(
-            f"select {STEP} step, {sums} from traffic"
-            " where kind in ('exchange', 'queue') group by 1 order by 1",
+            f"select {STEP} step, sum(came), sum(delivered), sum(acknowledged)"
+            " from queue_activity group by 1 order by 1",
             STEPS_MAX,
             **self._scale(),
         )
         data = self.data
         for step, *values in rows:
-            series = (data.published, data.delivered, data.acknowledged)
+            series = (data.came, data.delivered, data.acknowledged)
             for one, value in zip(series, values, strict=True):
                 one[step] = value or 0
 
@@ -141,20 +146,7 @@ class _Collecting:
         )
         of_busiest = {"vhost": [one.vhost for one in queues], "queue": [one.name for one in queues]}
         self._engine.put("busiest", pa.table(of_busiest, _QUEUE_COLUMNS))
-        columns = {
-            ("came", "delivered", "acknowledged"):
-                f"select vhost, name queue, {STEP}, sum(published), sum(delivered),"
-                " sum(acknowledged) from traffic semi join busiest on traffic.vhost ="
-                " busiest.vhost and traffic.name = busiest.queue where kind = 'queue'"
-                " group by 1, 2, 3 order by 1, 2, 3",
-            ("wait_p99_us", "ack_p99_us"):
-                f"select vhost, queue, {STEP}, max(wait_p99_us), max(ack_p99_us) from latency"
-                " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
-            ("ready", "unacked"):
-                f"select vhost, queue, {STEP}, max(ready_max), max(unacked_max) from depth"
-                " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
-        }  # fmt: skip
-        for names, query in columns.items():
+        for names, query in _SERIES.items():
             for vhost, queue, at, *values in self._rows(
                 query, QUEUES_MAX * STEPS_MAX, **self._scale()
             ):
@@ -167,15 +159,28 @@ class _Collecting:
             QUEUES_MAX,
         ):
             by_queue[Queue(vhost, queue)].ready_at_end = ready or 0
+        self._worst_minutes(by_queue)
+
+    def _worst_minutes(self, by_queue: dict[Queue, QueueSeries]) -> None:
+        for measure in ("wait", "ack"):
+            for vhost, queue, longest, minute_us in self._rows(
+                f"select vhost, queue, {measure}_p99_us, min(unix_micros(minute)) from latency"
+                f" semi join (select vhost, queue, max({measure}_p99_us) as {measure}_p99_us"
+                f" from latency group by 1, 2) as worst using (vhost, queue, {measure}_p99_us)"
+                " semi join busiest using (vhost, queue) group by 1, 2, 3",
+                QUEUES_MAX,
+            ):
+                setattr(by_queue[Queue(vhost, queue)], f"worst_{measure}", (longest, minute_us))
 
     def _heat(self) -> None:
         wanted = [None, *(series.queue for series in self.data.queues[:HEAT_QUEUES])]
         for vhost, queue, column, bound, messages in self._rows(
-            f"select vhost, queue, {STEP}, up_to_us, sum(messages) from latency_histogram"
+            f"select vhost, queue, {STEP_OF_MINUTE}, up_to_us, sum(messages) from latency_histogram"
             " semi join busiest using (vhost, queue) where measure = 'wait'"
             " group by vhost, queue, 3, up_to_us order by 1, 2, 3, 4",
             QUEUES_MAX * COLUMNS_MAX * 64,
-            **self._scale(self.data.column_steps),
+            begins_us=self.data.heat_begins_us,
+            size_us=self.data.column_us,
         ):
             for one in (None, Queue(vhost, queue)):
                 if one in wanted:
@@ -188,81 +193,75 @@ class _Collecting:
 
     def _consumers(self) -> None:
         rows = self._rows(
-            "select vhost, queue, connection, consumer_tag, sum(delivered), sum(acknowledged),"
-            " sum(unacknowledged), max(ack_p50_us), min(first_us), max(last_delivery_us),"
-            " max(last_ack_us) from consumers group by 1, 2, 3, 4"
-            " order by 7 desc, 5 desc, 1, 2, 3, 4"
+            "select vhost, queue, connection, consumer_tag, sum(delivered), sum(no_ack),"
+            " sum(acknowledged), sum(unacknowledged), max(ack_p50_us), min(first_us),"
+            " max(last_delivery_us), max(last_ack_us) from consumers group by 1, 2, 3, 4"
+            " order by 8 desc, 5 desc, 1, 2, 3, 4"
         )
         self.data.consumers = [Consumer(Queue(row[0], row[1]), *row[2:]) for row in rows]
-        fates = self._rows(
+        for vhost, queue, count in self._rows(
+            "select vhost, queue, sum(no_ack) from consumers group by 1, 2 order by 3 desc, 1, 2"
+        ):
+            if count:
+                self.data.no_ack[Queue(vhost, queue)] = count
+        self._outcomes()
+
+    def _outcomes(self) -> None:
+        """Collect fates, of which those with a reason are told by it."""
+        outcomes = self.data.outcomes
+        for vhost, queue, fate, messages in self._rows(
             "select vhost, queue, fate, sum(messages) messages from outcomes group by 1, 2, 3"
             " order by 4 desc, 1, 2, 3"
+        ):
+            outcomes[Queue(vhost, queue), fate, None] = messages
+        for vhost, queue, fate, reason, count in self._rows(
+            "select vhost, queue, fate, reason, count(*) from fates where reason is not null"
+            " group by 1, 2, 3, 4 order by 5 desc, 1, 2, 3, 4"
+        ):
+            key, messages = Queue(vhost, queue), count * self.data.sample
+            if (key, fate, None) in outcomes:
+                outcomes[key, fate, reason] = messages
+                outcomes[key, fate, None] = max(0, outcomes[key, fate, None] - messages)
+        self.data.outcomes = {key: count for key, count in outcomes.items() if count}
+
+    def _publishers(self) -> None:
+        data = self.data
+        busiest = self._rows(
+            "select user, sum(messages) from publishers group by 1 order by 2 desc, 1", FEW
         )
-        self.data.outcomes = {
-            (Queue(vhost, queue), fate): messages for vhost, queue, fate, messages in fates
-        }
+        data.publishers_total = {user or "": messages for user, messages in busiest}
+        data.publishers = {user: {} for user in data.publishers_total}
+        self._engine.put("busiest_users", pa.table({"user": list(data.publishers)}, _USER_COLUMN))
+        for user, step, messages in self._rows(
+            f"select user, {STEP}, sum(messages) from publishers"
+            " semi join busiest_users using (user) group by 1, 2 order by 1, 2",
+            FEW * STEPS_MAX,
+            **self._scale(),
+        ):
+            data.publishers[user or ""][step] = messages
 
     def _messages(self) -> None:
         data = self.data
-        poison = self._rows(
-            "select vhost, queue, count(*), max(deliveries), max_by(message, deliveries),"
-            " max_by(message_id, deliveries), max_by(fate, deliveries) from poison group by 1, 2"
-            " order by 4 desc, 1, 2",
-            FEW,
-        )
-        data.poison = [Poison(Queue(row[0], row[1]), *row[2:]) for row in poison]
-        [(data.duplicates_total,)] = self._rows("select count(*) from duplicates")
-        duplicates = self._rows(
-            "select vhost, message_id, messages from duplicates order by messages desc, 1, 2", FEW
-        )
-        data.duplicates = [Duplicate(*row) for row in duplicates]
         data.sizes = [
             Size(*row) for row in self._rows(
                 "select up_to_bytes, sum(messages) from sizes group by 1 order by 1", 64
             )
         ]  # fmt: skip
 
-    def _dead_letters(self) -> None:
-        rows = self._rows(
-            "select vhost, queue, reason, coalesce(exchange, '') exchange, count(*),"
-            " count_if(coalesce(array_size(queues), 0) = 0), min(time_us), max(time_us)"
-            " from dead_letters group by 1, 2, 3, 4 order by 5 desc, 1, 2, 3, 4"
-        )
-        self.data.deaths = [Deaths(Queue(row[0], row[1]), *row[2:]) for row in rows]
-        unroutable = self._rows(
-            "select vhost, exchange, routing_key, sum(messages), sum(returned), min(user),"
-            " min(connection) from unroutable group by 1, 2, 3 order by 4 desc, 1, 2, 3",
-            FEW,
-        )
-        self.data.unroutable = [Unroutable(*map(_text_or_number, row)) for row in unroutable]
-
     def _traffic(self) -> None:
         data = self.data
-        hot = self._rows(
-            "select vhost, exchange, routing_key, max(messages), max(share) from routing_keys"
-            " where temperature = 'hot' group by 1, 2, 3 order by 4 desc, 1, 2, 3",
-            FEW,
-        )
-        data.hot_keys = [HotKey(*row) for row in hot]
         edges = self._rows(
             "select vhost, source_kind, source, target_kind, target, dead_letters, sum(messages)"
             " from topology group by 1, 2, 3, 4, 5, 6 order by 7 desc, 1, 2, 3, 4, 5, 6"
         )
         data.topology = [Edge(*row) for row in edges]
         churn = self._rows(
-            f"select {STEP}, sum(opened) from connection_churn group by 1 having"
+            f"select {STEP_OF_MINUTE}, sum(opened) from connection_churn group by 1 having"
             " sum(opened) > 0 order by 1",
             STEPS_MAX,
             **self._scale(),
         )
         data.churn = dict(_pairs(churn))
-        short = self._rows(
-            "select user, count(*) from connections where lived_us < :lived_us"
-            " group by 1 order by 2 desc, 1",
-            FEW,
-            lived_us=SHORT_LIVED_US,
-        )
-        data.short_lived = dict(_pairs(short))
 
     def _trace(self) -> None:
         data = self.data
@@ -272,17 +271,7 @@ class _Collecting:
             FEW,
         )
         data.anomalies = [Anomaly(*row) for row in anomalies]
-        [gaps] = self._rows("select count(*), coalesce(sum(lost), 0), min(time_us) from gaps")
-        data.gaps, data.lost_records, data.first_gap_us = gaps[0], gaps[1], gaps[2] or 0
-        rejected = self._rows(
-            "select reason, count(*), min(file) from rejected group by 1 order by 2 desc, 1", FEW
-        )
-        data.rejected = [Rejected(*map(_text_or_number, row)) for row in rejected]
 
 
 def _pairs(rows: Rows) -> Iterator[tuple[Any, Any]]:
     return ((row[0], row[1]) for row in rows)
-
-
-def _text_or_number(value: Any) -> Any:
-    return "" if value is None else value

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from leveret.analytics.findings.collect_evidence import collect_evidence
+from leveret.analytics.findings.findings import findings
 from leveret.analytics.report.collect import collect
 from leveret.analytics.report.report_page import page
 from leveret.analytics.tables.engine import Engine
@@ -15,7 +17,8 @@ def write_report(engine: Engine, where: str, path: str) -> None:
 
     Raises OSError, MissingTablesError.
     """
-    made = page(collect(engine, where)).encode("utf-8", "replace")
+    data = collect(engine, where)
+    made = page(data, findings(collect_evidence(engine))).encode("utf-8", "replace")
     # The path can be the link to the report of the last run (tables/versions.py).
     replace_file(Path(local_path(path)).resolve(), made)
 

@@ -7,19 +7,24 @@ and are dashed. Only the busiest lines are drawn; the table has the others.
 import math
 from collections.abc import Iterable, Sequence
 
+from leveret.analytics.formatting import shown
 from leveret.analytics.report.aggregates import Edge
 from leveret.analytics.report.charts import WIDTH, escaped, framed
 
 EDGES_MAX = 60
 COLUMNS = ("user", "exchange", "queue", "consumer")
-BOX_WIDTH, BOX_HEIGHT, BOX_GAP = 150, 26, 12
+BOX_WIDTH, LINE_HEIGHT, BOX_GAP = 172, 15, 12
 MARGIN, HEAD = 8, 30
-LABEL_MAX = 21
+LABEL_MAX = 25
+"""Characters of a line; longer names have several lines."""
 STROKE_MAX = 12.0
 
 Node = tuple[str, str, str]
 """Virtual host, kind and name."""
+Labels = dict[Node, list[str]]
+"""The lines of text of each box."""
 Places = dict[Node, tuple[float, float]]
+"""The left upper corner of each box."""
 
 
 def topology_chart(edges: Sequence[Edge]) -> str:
@@ -27,16 +32,18 @@ def topology_chart(edges: Sequence[Edge]) -> str:
     drawn = sorted(edges, key=lambda edge: -edge.messages)[:EDGES_MAX]
     if not drawn:
         return ""
-    places = _places(drawn)
-    height = int(max(y for _, y in places.values()) + BOX_HEIGHT + MARGIN)
-    most = max(edge.messages for edge in drawn)
     several = len({edge.vhost for edge in drawn}) > 1
+    nodes = {node for edge in drawn for node in _ends(edge)}
+    labels = {node: _label(node, several) for node in nodes}
+    places = _places(drawn, labels)
+    height = int(max(y + _height(labels[node]) for node, (_, y) in places.items()) + MARGIN)
+    most = max(edge.messages for edge in drawn)
     heads = [
         f'<text class="axis" x="{_column_x(column)}" y="18">{kind}s</text>'
         for column, kind in enumerate(COLUMNS)
     ]
-    lines = [_line(edge, places, most) for edge in drawn]
-    boxes = [_box(node, place, several) for node, place in places.items()]
+    lines = [_line(edge, places, labels, most) for edge in drawn]
+    boxes = [_box(node, place, labels[node]) for node, place in places.items()]
     description = "; ".join(_words(edge) for edge in drawn[:10])
     content = "".join([*heads, *lines, *boxes])
     return f'<div class="chart">{framed("Topology", description, content, height)}</div>'
@@ -46,7 +53,7 @@ def _ends(edge: Edge) -> tuple[Node, Node]:
     return (edge.vhost, edge.source_kind, edge.source), (edge.vhost, edge.target_kind, edge.target)
 
 
-def _places(edges: Iterable[Edge]) -> Places:
+def _places(edges: Iterable[Edge], labels: Labels) -> Places:
     """Place each column in the order of its neighbours to the left, which avoids crossing lines."""
     weights: dict[Node, int] = {}
     left: dict[Node, list[Node]] = {}
@@ -61,8 +68,10 @@ def _places(edges: Iterable[Edge]) -> Places:
         nodes = [node for node in weights if node[1] == kind]
         heights = {node: _mean_y(left.get(node, []), places) for node in nodes}
         nodes.sort(key=lambda node: (heights[node], -weights[node], node))
-        for row, node in enumerate(nodes):
-            places[node] = (_column_x(column), HEAD + row * (BOX_HEIGHT + BOX_GAP))
+        y = float(HEAD)
+        for node in nodes:
+            places[node] = (_column_x(column), y)
+            y += _height(labels[node]) + BOX_GAP
     return places
 
 
@@ -75,12 +84,12 @@ def _column_x(column: int) -> float:
     return MARGIN + column * (WIDTH - 2 * MARGIN - BOX_WIDTH) / (len(COLUMNS) - 1)
 
 
-def _line(edge: Edge, places: Places, most: int) -> str:
+def _line(edge: Edge, places: Places, labels: Labels, most: int) -> str:
     source, target = _ends(edge)
     if source not in places or target not in places:
         return ""
     (x1, y1), (x2, y2) = places[source], places[target]
-    y1, y2 = y1 + BOX_HEIGHT / 2, y2 + BOX_HEIGHT / 2
+    y1, y2 = y1 + _height(labels[source]) / 2, y2 + _height(labels[target]) / 2
     if x1 < x2:
         x1 += BOX_WIDTH
     else:
@@ -95,23 +104,42 @@ def _line(edge: Edge, places: Places, most: int) -> str:
     )
 
 
-def _box(node: Node, place: tuple[float, float], with_vhost: bool) -> str:
+def _height(lines: Sequence[str]) -> float:
+    return LINE_HEIGHT * len(lines) + 11
+
+
+def _label(node: Node, with_vhost: bool) -> list[str]:
+    """Return a whole name in lines."""
     vhost, kind, name = node
-    name = name or ("(default exchange)" if kind == "exchange" else "(no name)")
-    whole = f"{name} in {vhost}" if with_vhost else name
-    label = whole if len(whole) <= LABEL_MAX else f"{whole[: LABEL_MAX - 1]}…"
+    whole = shown(name or ("default exchange" if kind == "exchange" else "(no name)"))
+    whole = f"{whole} in {shown(vhost)}" if with_vhost else whole
+    return [whole[at : at + LABEL_MAX] for at in range(0, len(whole), LABEL_MAX)]
+
+
+def _box(node: Node, place: tuple[float, float], lines: Sequence[str]) -> str:
+    _, kind, _ = node
     x, y = place
+    texts = "".join(
+        f'<text class="name" x="{x + 8:.1f}" y="{y + 17 + LINE_HEIGHT * number:.1f}">'
+        f"{escaped(line)}</text>"
+        for number, line in enumerate(lines)
+    )
     return (
-        f'<g><title>{escaped(kind)} {escaped(whole)}</title><rect class="box {kind}" x="{x:.1f}"'
-        f' y="{y:.1f}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4"/><text class="name"'
-        f' x="{x + 8:.1f}" y="{y + 17:.1f}">{escaped(label)}</text></g>'
+        f'<g><title>{escaped(kind)} {escaped("".join(lines))}</title><rect class="box {kind}"'
+        f' x="{x:.1f}" y="{y:.1f}" width="{BOX_WIDTH}" height="{_height(lines):.0f}" rx="4"/>'
+        f"{texts}</g>"
     )
 
 
 def _words(edge: Edge) -> str:
     dead = f" as dead letters ({edge.dead_letters})" if edge.dead_letters else ""
-    source = edge.source or "(default)"
-    target = edge.target or "(default)"
-    return (
-        f"{edge.messages:,} from {edge.source_kind} {source} to {edge.target_kind} {target}{dead}"
-    )
+    source = party_shown(edge.source_kind, edge.source)
+    target = party_shown(edge.target_kind, edge.target)
+    return f"{edge.messages:,} from {source} to {target}{dead}"
+
+
+def party_shown(kind: str, name: str) -> str:
+    """Return the kind and name of one end of an edge."""
+    if not name:
+        return "the default exchange" if kind == "exchange" else f"{kind} (no name)"
+    return f"{kind} {name}"

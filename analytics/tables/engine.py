@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from leveret.analytics.tables.tables import Table
+from leveret.analytics.tables.columns import Table
 from leveret.analytics.traces.trace_files import Window
 
 Row = tuple[Any, ...]

@@ -7,7 +7,7 @@ HOT_SHARE, HALF, COLD_PART = "5e-2", "5e-1", "1e-2"
 FLOWS = """
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
         queue, queues, routing_keys, user, connection, channel, consumer_tag, reason, redelivered,
-        requeue, count(*) as records, sum(coalesce(count, weight)) as messages,
+        requeue, no_ack, count(*) as records, sum(coalesce(count, weight)) as messages,
         sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
         max(weight) as sample
     from events group by all

@@ -120,7 +120,8 @@ CONSUMERS = f"""
     with ends as (select max(last_us) as last_us from flows), delivered as (
         select {QUEUE_KEY.format("queue")} as queue_key, {CONSUMER_KEY} as consumer_key,
             to_date(minute) as date,
-            sum(messages) as delivered, min(first_us) as first_us, max(last_us) as last_delivery_us
+            sum(messages) as delivered, sum(if(no_ack, messages, 0)) as no_ack,
+            min(first_us) as first_us, max(last_us) as last_delivery_us
         from flows where event = 'deliver' group by 1, 2, 3
     ), held as (
         select queue_key, consumer_key, date,
@@ -129,16 +130,17 @@ CONSUMERS = f"""
             percentile_approx(if(is_acked, ended - delivered, null), array(0.5, 0.99), {ACCURACY})
                 as took,
             sum(weight * (coalesce(ended, last_us) - delivered)) as unacked_us,
-            max(if(is_acked, ended, null)) as last_ack_us
+            max(if(is_acked, ended, null)) as last_ack_us,
+            min(if(ended is null, delivered, null)) as oldest_us
         from dated_holds cross join ends group by 1, 2, 3
     )
-    select date, vhost, queue, connection, channel, consumer_tag, user, delivered,
+    select date, vhost, queue, connection, channel, consumer_tag, user, delivered, no_ack,
         coalesce(acknowledged, 0) as acknowledged, coalesce(unacknowledged, 0) as unacknowledged,
         get(took, 0) as ack_p50_us, get(took, 1) as ack_p99_us,
         coalesce(unacked_us, 0) as unacked_us,
         coalesce(acknowledged, 0) / greatest(1e-6,
             (greatest(last_delivery_us, last_ack_us) - first_us) / 1e6) as rate,
-        first_us, last_delivery_us, last_ack_us,
+        first_us, last_delivery_us, last_ack_us, oldest_us,
         cast(row_number() over (partition by date, vhost, queue
             order by get(took, 0) nulls last, {_CONSUMER}) as bigint) as place_by_speed,
         cast(row_number() over (partition by date, vhost, queue

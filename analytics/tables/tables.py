@@ -9,49 +9,29 @@ counts of messages and bytes, depths and rates are multiplied by N and so are es
 stand for a single message or event are not.
 """
 
-from typing import NamedTuple
-
-STRING, LONG, DOUBLE, TIMESTAMP, STRINGS = (
-    "string",
-    "bigint",
-    "double",
-    "timestamp",
-    "array<string>",
+from leveret.analytics.tables.activity import (
+    CONSUMER_ACTIVITY,
+    PUBLISHERS,
+    QUEUE_ACTIVITY,
+    UNATTENDED,
 )
-HOPS = "array<struct<queue:string,reason:string,exchange:string,time_us:bigint,message:bigint>>"
-
-PARTITION = "date"
-"""The column by which every table is partitioned."""
-
-
-class Column(NamedTuple):
-    """A column. type: in Spark's DDL."""
-
-    name: str
-    type: str
-    meaning: str
-
-
-class Table(NamedTuple):
-    """A table. columns: all but `date`."""
-
-    name: str
-    meaning: str
-    columns: tuple[Column, ...]
-
-
-MINUTE = Column("minute", TIMESTAMP, "start of the minute")
-VHOST = Column("vhost", STRING, "the virtual host")
-NODE = Column("node", STRING, "the node that wrote the record")
-QUEUE = Column("queue", STRING, "the queue")
-EXCHANGE = Column("exchange", STRING, "the exchange; empty for the default exchange")
-MESSAGE = Column("message", LONG, "the number of the message, in the whole cluster")
-ORIGIN = Column(
-    "node",
+from leveret.analytics.tables.columns import (
+    DOUBLE,
+    EXCHANGE,
+    HOPS,
+    LONG,
+    MESSAGE,
+    MESSAGE_ID,
+    MINUTE,
+    NODE,
+    ORIGIN,
+    QUEUE,
     STRING,
-    "where it was published or became a dead letter; null if not in the trace",
+    STRINGS,
+    VHOST,
+    Column,
+    Table,
 )
-MESSAGE_ID = Column("message_id", STRING, "the message-id property; null if there is none")
 
 TRAFFIC = Table(
     "traffic",
@@ -279,6 +259,7 @@ CONSUMERS = Table(
         Column("consumer_tag", STRING, "its tag; null for basic.get"),
         Column("user", STRING, "its user"),
         Column("delivered", LONG, "messages delivered to it, including no-ack"),
+        Column("no_ack", LONG, "of these, without acknowledgement"),
         Column("acknowledged", LONG, "of these, acknowledged; unknown from before the trace"),
         Column("unacknowledged", LONG, "of these, neither acknowledged nor requeued"),
         Column("ack_p50_us", LONG, "delivery to acknowledgement, median"),
@@ -288,6 +269,7 @@ CONSUMERS = Table(
         Column("first_us", LONG, "time of its first delivery"),
         Column("last_delivery_us", LONG, "time of its last delivery"),
         Column("last_ack_us", LONG, "time of its last acknowledgement; null if there is none"),
+        Column("oldest_us", LONG, "when it got the oldest message that it still holds"),
         Column("place_by_speed", LONG, "rank in the queue; 1: shortest median"),
         Column("place_by_unacked", LONG, "rank in the queue; 1: longest unacked_us"),
     ),
@@ -347,6 +329,7 @@ DUPLICATES = Table(
         Column("last_us", LONG, "time of the last publish"),
         Column("exchanges", STRINGS, "the exchanges it was published to"),
         Column("connections", STRINGS, "the publishing connections; at most 10"),
+        Column("queues", STRINGS, "the first queue of each; at most 10"),
     ),
 )
 
@@ -423,9 +406,10 @@ SUMMARY = Table(
 )
 
 TABLES = (
-    TRAFFIC, LATENCY, LATENCY_HISTOGRAM, DEPTH, FAN_OUT, OUTCOMES, FATES, REDELIVERIES, POISON,
-    DEAD_LETTERS, DEAD_LETTER_PATHS, UNROUTABLE, ROUTING_KEYS, CONSUMERS, SIZES, CHURN, CONNECTIONS,
-    DUPLICATES, TOPOLOGY, ANOMALIES, GAPS, REJECTED, SUMMARY,
+    TRAFFIC, LATENCY, LATENCY_HISTOGRAM, DEPTH, QUEUE_ACTIVITY, UNATTENDED, FAN_OUT, OUTCOMES,
+    FATES, REDELIVERIES, POISON, DEAD_LETTERS, DEAD_LETTER_PATHS, UNROUTABLE, ROUTING_KEYS,
+    CONSUMERS, CONSUMER_ACTIVITY, PUBLISHERS, SIZES, CHURN, CONNECTIONS, DUPLICATES, TOPOLOGY,
+    ANOMALIES, GAPS, REJECTED, SUMMARY,
 )  # fmt: skip
 
 BY_NAME = {table.name: table for table in TABLES}

@@ -1,20 +1,14 @@
 """Aggregates of an afternoon in which a consumer stops acknowledging, with many other problems."""
 
+from leveret.analytics.findings.finding import BACKLOG, Finding, Queue, Severity
+from leveret.analytics.formatting import MINUTE_US
 from leveret.analytics.report.aggregates import (
-    MINUTE_US,
     Aggregates,
     Anomaly,
     Consumer,
-    Deaths,
-    Duplicate,
     Edge,
-    HotKey,
-    Poison,
-    Queue,
     QueueSeries,
-    Rejected,
     Size,
-    Unroutable,
 )
 
 BEGINS_US = 1_772_366_400_000_000
@@ -33,7 +27,13 @@ def minute(number):
 def empty():
     """An afternoon without events."""
     return Aggregates(
-        begins_us=BEGINS_US, ends_us=minute(MINUTES), column_steps=2, vhosts=["/"], nodes=["n"]
+        begins_us=BEGINS_US,
+        ends_us=minute(MINUTES),
+        step_us=MINUTE_US,
+        heat_begins_us=BEGINS_US,
+        column_us=2 * MINUTE_US,
+        vhosts=["/"],
+        nodes=["n"],
     )
 
 
@@ -41,7 +41,7 @@ def consumer(tag, *, last_ack, queue=ORDERS, unacknowledged=0, median_us=3_000, 
     """A consumer whose last acknowledgement was in a given minute."""
     last_us = None if last_ack is None else minute(last_ack)
     return Consumer(
-        queue, f"10.0.0.1:4000{len(tag)} -> 10.0.0.9:5672", tag, delivered,
+        queue, f"10.0.0.1:4000{len(tag)} -> 10.0.0.9:5672", tag, delivered, 0,
         delivered - unacknowledged, unacknowledged, median_us, minute(0), minute(MINUTES - 1),
         last_us,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def series(queue=ORDERS, wait=lambda step: 12_000, came=lambda step: 600):
     made = QueueSeries(queue)
     for step in range(MINUTES):
         made.came[step] = made.delivered[step] = made.acknowledged[step] = came(step)
-        made.wait_p99_us[step], made.ack_p99_us[step] = wait(step), 5_000
+        made.wait_max_us[step], made.hold_max_us[step] = wait(step), 5_000
         made.ready[step], made.unacked[step] = 3, 1
     return made
 
@@ -79,7 +79,7 @@ def afternoon():
     data.queues += [backlog, series(hostile, came=lambda step: 20 + step % 7)]
     data.queues_total = 3
     for step in range(MINUTES):
-        data.published[step] = data.delivered[step] = data.acknowledged[step] = 1_200 + step % 90
+        data.came[step] = data.delivered[step] = data.acknowledged[step] = 1_200 + step % 90
         data.acknowledged[step] -= 250 if step >= STALL else 0
     for queue in (None, *(one.queue for one in data.queues)):
         data.heat[queue] = {
@@ -88,17 +88,13 @@ def afternoon():
             for bound in range(10, 15 if column < STALL // 2 else 23)
         }
     data.events = {"publish": 300_000, "deliver": 300_000, "ack": 250_000}
-    data.outcomes = {(ORDERS, "acknowledged"): 140_000, (ORDERS, "expired"): 12}
-    data.poison = [Poison(ORDERS, 2, 17, 7612286648293785601, "order-17", "never_acknowledged")]
-    data.deaths = [Deaths(ORDERS, "rejected", "dlx", 40, 12, minute(3), minute(200))]
-    data.unroutable = [Unroutable("/", "orders", "old.key", 30, 0, "shop", "10.0.0.1:1 -> x:5672")]
-    data.hot_keys = [HotKey("/", "orders", "eu", 90_000, 0.9)]
-    data.duplicates, data.duplicates_total = [Duplicate("/", "order-9", 4)], 3
+    data.outcomes = {
+        (ORDERS, "acknowledged", None): 140_000, (ORDERS, "expired", None): 12,
+        (ORDERS, "dropped", "purge"): 7,
+    }  # fmt: skip
     data.anomalies = [Anomaly(minute(30), 9.1, "queue orders: delivered 3 where 600 is usual")]
     data.sizes = [Size(0, 3), Size(1024, 900), Size(1 << 20, 40)]
     data.churn = {40: 300}
-    data.gaps, data.lost_records, data.first_gap_us = 2, 77, minute(60)
-    data.rejected = [Rejected("no JSON", 4, "trace/x.jsonl.gz")]
     data.topology = [
         Edge("/", "user", "shop", "exchange", "orders", None, 150_000),
         Edge("/", "exchange", "orders", "queue", "orders", None, 144_000),
@@ -110,3 +106,14 @@ def afternoon():
         Edge("/", "exchange", "dlx", "queue", "graveyard", "rejected", 28),
     ]
     return data
+
+
+def told():
+    """Findings of that afternoon, with a malicious name."""
+    return [
+        Finding(
+            BACKLOG, Severity.BAD, "/", ("orders",), "queue <b>orders</b>: more came than left",
+            "12 messages waited.", "Add consumers.", "table queue_activity", minute(STALL),
+        ),
+        Finding(BACKLOG, Severity.NOTE, "/", ("audit",), "queue audit: a few are waiting"),
+    ]  # fmt: skip

@@ -63,7 +63,15 @@ def test_a_single_short_step_says_little():
 
 @pytest.mark.parametrize("engine", COSTS)
 def test_the_model_has_every_step_of_the_job(engine):
-    steps = {"reading", "flows", "queue histories", "dead letters", "report"}
+    steps = {
+        "reading",
+        "flows",
+        "queue histories",
+        "queue levels",
+        "consumer steps",
+        "dead letters",
+        "report",
+    }
     assert set(COSTS[engine]) == steps | {table.name for table in TABLES}
 
 

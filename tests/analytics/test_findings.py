@@ -1,160 +1,185 @@
-"""The findings of a report: pure functions of aggregates."""
+"""Findings as pure functions of figures: words, order, limits. test_incidents.py has the rest."""
 
-import pytest
-
-from leveret.analytics.report.aggregates import Aggregates, Deaths, Queue, Unroutable
-from leveret.analytics.report.findings import OF_ONE_KIND_MAX, Severity, findings
-from leveret.analytics.report.latency_findings import onset
-from tests.analytics.story import (
-    MINUTES,
-    ORDERS,
-    STALL,
-    afternoon,
-    consumer,
-    empty,
-    minute,
-    series,
-    stalled,
+from leveret.analytics.findings.evidence import (
+    Attendance,
+    Consumer,
+    Deaths,
+    Evidence,
+    Pause,
+    Poison,
+    QueueSteps,
+    Span,
+    Unattended,
+    Unread,
+    Unroutable,
 )
+from leveret.analytics.findings.finding import Queue, Severity
+from leveret.analytics.findings.findings import OF_ONE_KIND_MAX, findings
+from leveret.analytics.findings.load import episodes
+from leveret.analytics.formatting import MINUTE_US, SECOND_US
+
+NOON_US = 1_772_366_400_000_000
+"""2026-03-01 12:00:00 UTC."""
+ORDERS = Queue("/", "orders")
+
+
+def at(minutes):
+    return NOON_US + int(minutes * MINUTE_US)
+
+
+def an_hour(vhost="/"):
+    return Evidence(spans={vhost: Span(NOON_US, at(60), 10 * SECOND_US, 1)})
+
+
+def with_steps(data, queue=ORDERS, **values):
+    data.queues[queue] = QueueSteps(queue, data.spans[queue.vhost], **values)
+    return data
 
 
 def sentences(data):
     return [finding.sentence for finding in findings(data)]
 
 
-def test_nothing_is_found_where_nothing_is_wrong():
-    assert sentences(Aggregates()) == []
-    data = empty()
-    data.queues = [series()]
-    data.consumers = [consumer("a", last_ack=MINUTES - 1), consumer("b", last_ack=MINUTES - 1)]
-    assert sentences(data) == []
+def test_nothing_is_found_where_nothing_is_known():
+    assert findings(Evidence()) == []
+    assert findings(an_hour()) == []
 
 
-def test_a_rise_names_who_stopped():
-    [first, *rest] = findings(stalled())
-    assert first.sentence == (
-        "queue orders: p99 wait rose from 12 ms to 4 s at 14:05, when consumer ctag-7 stopped"
-        " acknowledging; it was over at 15:00"
+def test_a_stall_says_who_held_what_for_how_long_and_what_waited():
+    data = with_steps(
+        an_hour(), came={180: 40}, ready_max={185: 7}, wait_max_us={204: 200 * SECOND_US}
     )
-    assert first.severity is Severity.BAD
-    assert "250 unacknowledged" in first.advice
-    assert rest == []
+    data.pauses = [Pause(ORDERS, "10.0.0.1:4000 -> x", "ctag-7", at(30), at(34), 20)]
+    data.users = {ORDERS: ["shop"]}
+    [stall] = findings(data)
+    assert stall.sentence == (
+        "queue orders: consumer ctag-7 settled nothing from 12:30:00 to 12:34:00, for 4 min,"
+        " holding 20 unacknowledged messages"
+    )
+    assert stall.hurts == (
+        "40 messages came meanwhile from shop, and up to 7 waited behind it, up to 3 min 20 s."
+    )
+    assert "Closing 10.0.0.1:4000 -> x requeues what it holds" in stall.advice
+    assert (stall.severity, stall.since_us, stall.until_us) == (Severity.BAD, at(30), at(34))
 
 
-def test_a_rise_that_stays_and_a_consumer_that_left():
-    data = stalled(until=MINUTES)
+def test_stalls_at_several_times_are_one_finding():
+    data = with_steps(an_hour())
+    data.pauses = [Pause(ORDERS, "c", "t", at(minute), at(minute + 1), 5) for minute in (10, 20)]
+    [stall] = findings(data)
+    assert stall.sentence.endswith("; 2 times in all, for up to 1 min")
+    assert (stall.since_us, stall.until_us) == (at(10), at(21))
+
+
+def test_what_a_consumer_still_holds_at_the_end():
+    data = with_steps(an_hour())
     data.consumers = [
-        consumer("gone", last_ack=STALL)._replace(last_delivery_us=minute(STALL)),
-        consumer("ctag-1", last_ack=MINUTES - 1),
-    ]
-    assert sentences(data) == [
-        "queue orders: p99 wait rose from 12 ms to 4 s at 14:05, when consumer gone received no"
-        " more messages; it stayed so"
-    ]
+        Consumer(ORDERS, "c", 1, "stuck", 50, 0, 50, at(5), at(5), at(5), 1, 0, 0, None, 50, None,
+                 at(5), 0),
+        Consumer(ORDERS, "c", 2, "busy", 50, 49, 1, at(5), at(60), at(59.9), 9, 49, 9, 1, 1, 9,
+                 at(59.9), 0),
+    ]  # fmt: skip
+    [stall] = findings(data)
+    assert "consumer stuck settled nothing since 12:05:00, for 55 min, holding 50" in stall.sentence
+    assert stall.until_us is None
 
 
-def test_a_rise_because_more_is_published():
-    data = stalled()
-    data.consumers = []
-    data.queues[0].came = {step: 6_000 if step >= STALL else 600 for step in range(MINUTES)}
-    assert "when publishing to it rose from 10 to 100 messages per second" in sentences(data)[
-        0
-    ].replace(".0 ", " ")
-
-
-def test_a_rise_without_a_cause():
-    data = stalled()
-    data.consumers = []
-    assert "; the trace shows no cause" in sentences(data)[0]
-
-
-@pytest.mark.parametrize(
-    ("waits", "found"),
-    [
-        ([], None),
-        ([10_000] * 9, None),
-        ([10_000] * 9 + [900_000] + [10_000] * 9, None),
-        ([10_000] * 9 + [900_000] * 3, 9),
-        ([100] * 9 + [1_000] * 9, None),
-        ([10_000, 10_000, 900_000, 900_000], None),
-        ([300_000] * 9 + [600_000] * 9, None),
-    ],
-)
-def test_where_waits_begin_to_be_longer(waits, found):
-    assert onset(waits) == found
-
-
-def test_a_queue_that_grows_and_one_that_nobody_consumes():
-    data = empty()
-    growing, ignored = series(), series(Queue("/", "ignored"))
-    growing.ready = {0: 10, MINUTES - 1: 24_010}
-    growing.ready_at_end = 24_010
-    ignored.delivered, ignored.ready, ignored.ready_at_end = {}, {0: 1, 5: 500}, 500
-    data.queues = [ignored, growing]
-    assert sentences(data) == [
-        "queue orders: 24,010 messages are ready at the end, up from 10 at 12:00:"
-        " 100 more per minute",
-        "queue ignored: 500 messages are ready, and none has been consumed",
-    ]
-
-
-def test_consumers_that_hold_messages_or_are_slow():
-    data = empty()
+def test_a_queue_without_a_consumer_names_the_last_one():
+    data = with_steps(an_hour())
+    data.attendance = {ORDERS: Attendance(consumed=100)}
+    data.unattended = [Unattended(ORDERS, at(50), None, 500, 500, 500)]
     data.consumers = [
-        consumer("never", last_ack=None, unacknowledged=1_000, median_us=None),
-        consumer("stopped", last_ack=30, unacknowledged=5),
-        consumer("slow", last_ack=MINUTES - 1, median_us=400_000),
-        consumer("quick", last_ack=MINUTES - 1),
-    ]
-    never, stopped, slow = sentences(data)
-    assert "consumer never (10.0.0.1:40005 -> 10.0.0.9:5672) holds 1,000" in never
-    assert "has acknowledged none of them" in never
-    assert "last acknowledged one at 12:30" in stopped
-    assert "consumer slow takes 400 ms to acknowledge (median), the others 3 ms" in slow
+        Consumer(ORDERS, "10.0.0.1:4 -> x", 1, "gone", 100, 100, 0, at(0), at(50), None, 9, 100, 9,
+                 1, 1, 9, at(50), 0)
+    ]  # fmt: skip
+    [nobody] = findings(data)
+    assert nobody.sentence == (
+        "queue orders: since 12:50:00, for 10 min, it had no consumer, and 500 messages are waiting"
+        " at the end. The last one was gone on 10.0.0.1:4 -> x"
+    )
 
 
-def test_dead_letters_that_are_lost_are_worse():
-    data = empty()
-    data.deaths = [
-        Deaths(ORDERS, "expired", "", 40, 0, minute(1), minute(2)),
-        Deaths(ORDERS, "maxlen", "dlx", 7, 7, minute(1), minute(2)),
-    ]
-    lost, fine = findings(data)
-    assert lost.severity is Severity.BAD
-    assert "because the queue was full, from 12:01 to 12:02; 7 dead letters routed" in lost.sentence
-    assert "to the default exchange because they expired" in fine.sentence
+def test_a_queue_that_only_keeps_messages_for_a_time_needs_no_consumer():
+    data = with_steps(an_hour(), expired={9: 100})
+    data.unattended = [Unattended(ORDERS, at(0), None, 50, 50, 500)]
+    assert findings(data) == []
+
+
+def test_returned_messages_are_told_from_lost_ones():
+    data = an_hour()
+    data.unroutable = [Unroutable("/", "orders", "uk", 137, 60, None, None, at(10), at(13))]
+    [lost] = findings(data)
+    assert lost.sentence == (
+        "Exchange orders: 137 messages with routing key uk had no queue, from 12:10:00 to"
+        " 12:14:00; 60 were returned to their publisher, and nobody heard of the other 77"
+    )
+    data.unroutable = [data.unroutable[0]._replace(returned=137, exchange="")]
+    [returned] = findings(data)
+    assert "The default exchange: 137 messages" in returned.sentence
+    assert returned.sentence.endswith("all were returned to their publisher")
+    assert (lost.severity, returned.severity) == (Severity.BAD, Severity.WARNING)
+
+
+def test_retries_that_come_back_are_no_dead_letters():
+    data = an_hour()
+    there = Deaths(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
+    back = Deaths(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))
+    data.deaths = [there, back]
+    assert findings(data) == []
+    data.deaths = [there]
+    assert "9 messages dead-lettered to orders.wait" in sentences(data)[0]
+
+
+def test_poison_by_its_fate():
+    data = an_hour()
+    poison = Poison(ORDERS, "acknowledged", 1, 9, 9, 17, "order-17", at(1), at(2))
+    data.poison = [poison]
+    [one] = sentences(data)
+    assert one == (
+        "queue orders: message 17 (message-id order-17) was delivered 9 times from 12:01:00 to"
+        " 12:02:00: acknowledged in the end"
+    )
+    data.poison.append(poison._replace(fate="expired", messages=2, deliveries=14))
+    assert "3 messages were delivered 23 times" in sentences(data)[0]
+    assert "1 acknowledged in the end and 2 expired" in sentences(data)[0]
+
+
+def test_an_episode_begins_when_messages_begin_to_wait():
+    steps = with_steps(an_hour()).queues[ORDERS]
+    steps.ready_max = {0: 1, 10: 12, 20: 60, 30: 400, 40: 5}
+    steps.ready = dict(steps.ready_max)
+    [episode] = episodes(steps)
+    assert (episode.begins, episode.ends, episode.peak_step, episode.peak) == (10, 40, 30, 400)
+    steps.ready_max = steps.ready = {0: 1, 10: 12}
+    assert episodes(steps) == []
 
 
 def test_many_of_a_kind_are_summed_up():
-    data = empty()
-    data.unroutable = [Unroutable("/", "e", f"k{n}", n, 0, None, None) for n in range(1, 30)]
+    data = an_hour()
+    data.unroutable = [
+        Unroutable("/", "e", f"k{n}", n, 0, None, None, at(1), at(2)) for n in range(1, 30)
+    ]
     found = sentences(data)
     assert len(found) == OF_ONE_KIND_MAX + 1
-    assert "29 messages with routing key k29 routed to no queue; not returned" in found[0]
-    assert found[-1].startswith("24 more of this kind; the next: exchange e: 24 messages")
+    assert "29 messages with routing key k29 had no queue" in found[0]
+    assert found[-1].startswith("24 more of this kind; the next: Exchange e: 24 messages")
 
 
-def test_all_else_that_goes_wrong_in_an_afternoon():
-    told = "\n".join(sentences(afternoon()))
-    for part in (
-        "message 7612286648293785601 (message-id order-17) 17 times",
-        "90% of its messages have the routing key eu",
-        "3 message-ids published more than once; order-9 4 times",
-        "300 connections per minute opened at 12:40",
-        "12 messages expired, without dead-lettering",
-        "12:30: queue orders: delivered 3 where 600 is usual",
-        "The trace has 2 gaps, the first at 2026-03-01 13:00:00.000000: 77 records",
-        "4 lines or files of the trace could not be used: no JSON (such as trace/x.jsonl.gz)",
-    ):
-        assert part in told
-    assert "\x1b" not in told
+def test_several_days_and_vhosts_are_told_apart_and_names_cannot_move_a_cursor():
+    data = an_hour()
+    data.spans = {
+        "/": Span(NOON_US, at(3_000), MINUTE_US, 1), "\x1b[2J": Span(NOON_US, at(60), 10, 1),
+    }  # fmt: skip
+    data.unattended = [Unattended(Queue("\x1b[2J", "q"), at(1), None, 9, 9, 9),
+                       Unattended(ORDERS, at(1_500), None, 5, 5, 5)]  # fmt: skip
+    first, second = sentences(data)
+    assert first.startswith("queue q in \\x1b[2J: since 12:01:00")
+    assert second.startswith("queue orders in /: since 2026-03-02 13:00, for 1 d 1 h")
 
 
-def test_several_days_and_vhosts_are_told_apart():
-    data = stalled()
-    data.ends_us += 86_400_000_000
-    data.vhosts = ["/", "shop"]
-    assert (
-        "queue orders in /: p99 wait rose from 12 ms to 4 s at 2026-03-01 14:05"
-        in sentences(data)[0]
-    )
+def test_lines_that_could_not_be_read():
+    data = an_hour()
+    data.unread = [Unread("no JSON", 4, "trace/x.jsonl.gz")]
+    assert sentences(data) == [
+        "4 lines or files of the trace could not be used: no JSON (such as trace/x.jsonl.gz)"
+    ]

@@ -141,6 +141,7 @@ def test_what_is_not_known_is_said(tmp_path, asked):
     _, told, _ = asked(FIRST + 1)
     assert "queue held: consumer slow still has it, unacknowledged, 3 s later" in told
     assert "queue purged: 77 messages were dropped at 2026-03-01 14:00:04.000000" in told
+    assert "still ready" not in told
     assert "40 records" in told
 
 

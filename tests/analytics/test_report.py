@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from leveret.analytics.findings.collect_evidence import collect_evidence
+from leveret.analytics.findings.findings import findings
 from leveret.analytics.job.duckdb_dialect import TYPES
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.report.collect import collect_views
@@ -27,6 +29,10 @@ def collected():
         "traffic": "select minute, vhost, explode(array('queue', 'exchange')) as kind,"
                    " queue as name, 10 as published, 10 as delivered, 9 as acknowledged"
                    " from minutes",
+        "queue_activity": f"select {START_US} + id * {MINUTE_US} as at_us, vhost, queue,"
+                          " 10 as came, 10 as delivered, 9 as acknowledged, id as ready,"
+                          " id as ready_max,"
+                          f" 0 as unacked, 1 as unacked_max, {wait} as wait_max_us from minutes",
         "latency": f"select minute, vhost, queue, {wait} as wait_p99_us, 5000 as ack_p99_us"
                    " from minutes",
         "latency_histogram": "select minute, vhost, queue, 'wait' as measure, 16384 as up_to_us,"
@@ -48,7 +54,7 @@ def collected():
         for table in TABLES:
             query = queries.get(table.name, "select 1 as nothing where false")
             engine.view(table.name, _filled(engine, query, table))
-        return collect_views(engine)
+        return collect_views(engine), findings(collect_evidence(engine))
 
 
 def _filled(engine, query, table):
@@ -63,21 +69,21 @@ def _filled(engine, query, table):
 
 
 def test_what_is_collected(collected):
-    data = collected
-    assert (data.step_minutes, data.steps, data.queues_total) == (1, MINUTES, 1)
-    assert data.published == dict.fromkeys(range(MINUTES), 10)
+    data, _ = collected
+    assert (data.step_us, data.steps, data.queues_total) == (10_000_000, 6 * MINUTES, 1)
+    assert (data.published, data.came) == (10 * MINUTES, {6 * one: 10 for one in range(MINUTES)})
     [orders] = data.queues
-    assert orders.wait_p99_us == {step: 4_000_000 if step >= STALL else 12_000
-                                  for step in range(MINUTES)}  # fmt: skip
-    assert (orders.ready[7], orders.ready_at_end) == (7, MINUTES - 1)
+    assert orders.wait_max_us == {6 * one: 4_000_000 if one >= STALL else 12_000
+                                  for one in range(MINUTES)}  # fmt: skip
+    assert orders.worst_wait == (4_000_000, START_US + STALL * MINUTE_US)
+    assert (orders.ready[6 * 7], orders.ready_at_end) == (7, MINUTES - 1)
     assert data.heat[None] == {(column, 16384): 10 for column in range(MINUTES)}
-    assert data.deaths[0].lost == 1
 
 
 def test_the_report_says_what_happened(collected):
-    text = page(collected)
-    assert "queue orders: p99 wait rose from 12 ms to 4 s at 14:30, when consumer ctag-7" in text
-    assert "1 dead letter routed to no queue" in text
+    text = page(*collected)
+    assert "queue orders: more came than was consumed since 14:10:00" in text
+    assert "dead-lettered to exchange dlx, since consumers rejected them, and lost" in text
 
 
 def test_a_directory_without_tables_is_told(tmp_path, capsys):

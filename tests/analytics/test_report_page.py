@@ -3,11 +3,13 @@
 import re
 from html.parser import HTMLParser
 
-from leveret.analytics.report.aggregates import Aggregates, Deaths, Edge
-from leveret.analytics.report.charts import short_number, ticks
+import pytest
+
+from leveret.analytics.report.aggregates import Aggregates, Edge
+from leveret.analytics.report.charts import short_number, ticks, time_ticks
 from leveret.analytics.report.report_page import carried, page
 from leveret.analytics.report.topology_chart import EDGES_MAX, topology_chart
-from tests.analytics.story import ORDERS, afternoon, empty, minute
+from tests.analytics.story import ORDERS, afternoon, consumer, empty, minute, told
 
 VOID = {"meta", "link", "br"}
 
@@ -36,7 +38,7 @@ class Elements(HTMLParser):
 
 
 def test_the_page_is_well_formed_and_asks_for_nothing():
-    elements = Elements(page(afternoon()))
+    elements = Elements(page(afternoon(), told()))
     assert (elements.open, elements.wrong) == ([], [])
     assert not {"script", "img", "iframe", "object"} & set(elements.names)
     addresses = [value for name, value in elements.attributes if name in {"href", "src"}]
@@ -44,11 +46,22 @@ def test_the_page_is_well_formed_and_asks_for_nothing():
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
 
 
+def test_a_finding_says_whom_it_hurts_what_to_do_and_where_its_figures_are():
+    text = page(afternoon(), told())
+    assert "queue &lt;b&gt;orders&lt;/b&gt;: more came than left" in text
+    for name, words in (
+        ("hurts", "12 messages waited."), ("advice", "Add consumers."),
+        ("evidence", "table queue_activity"),
+    ):  # fmt: skip
+        assert f'<p class="{name}">{words}</p>' in text
+    assert text.index("orders&lt;/b&gt;: more") < text.index("queue audit: a few")
+
+
 def test_an_empty_analysis_is_a_page_too():
     for data in (Aggregates(), empty()):
-        elements = Elements(page(data))
+        elements = Elements(page(data, []))
         assert (elements.open, elements.wrong) == ([], [])
-    assert "The trace shows no problem." in page(empty())
+    assert "The trace shows no problem." in page(empty(), [])
 
 
 def test_the_topology_is_bounded():
@@ -74,9 +87,60 @@ def test_depth_stays_where_nothing_happens():
 def test_a_trace_of_a_few_seconds_has_lines_that_are_seen_and_times_that_differ():
     data = empty()
     data.ends_us = data.begins_us + 20_000_000
-    data.published = {0: 900}
-    data.deaths = [Deaths(ORDERS, "rejected", "dlx", 4, 0, minute(0), minute(0) + 5_000_000)]
-    text = page(data)
+    data.came = {0: 900}
+    text = page(data, [])
     assert "2026-03-01 12:00:00 to 2026-03-01 12:00:20 UTC" in text
-    assert "because consumers rejected them, at 12:00" in text
-    assert re.search(r'<path class="line s1" d="M70 [\d.]+H888">', text)
+    assert re.search(r'<path class="line s1" d="M84 [\d.]+H888">', text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "labels"),
+    [
+        (20, ["12:00:00", "12:00:05", "12:00:10", "12:00:15"]),
+        (180, ["12:00:00", "12:00:30", "12:01:00", "12:01:30", "12:02:00", "12:02:30"]),
+        (4 * 3600, ["12:00", "12:30", "13:00", "13:30", "14:00", "14:30", "15:00", "15:30"]),
+        (86_400, ["12:00", "15:00", "18:00", "21:00", "03-02 00:00", "03:00", "06:00", "09:00"]),
+        (5 * 86_400, ["2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05", "2026-03-06"]),
+    ],
+)
+def test_the_marks_of_the_time_axis_fit_the_length_of_the_trace(seconds, labels):
+    begins_us = minute(0)
+    ticks_of_time = time_ticks(begins_us, begins_us + seconds * 1_000_000)
+    assert [label for _, label in ticks_of_time] == labels
+
+
+def test_names_are_whole_and_the_default_exchange_has_a_name():
+    name = "a.queue.with.a.name.that.is.longer.than.a.box.is.wide"
+    chart = topology_chart([Edge("/", "exchange", "", "queue", name, None, 7)])
+    assert "default exchange" in chart
+    drawn = re.findall(r'<text class="name"[^>]*>([^<]*)</text>', chart)
+    assert name in "".join(drawn)
+    data = afternoon()
+    data.topology = [Edge("/", "user", "shop", "exchange", "", None, 9)]
+    assert "<td>the default exchange</td>" in page(data, [])
+
+
+def test_outcomes_tell_reasons_and_what_needs_no_acknowledgement():
+    data = empty()
+    data.outcomes = {
+        (ORDERS, "acknowledged", None): 100, (ORDERS, "dropped", "maxlen"): 7,
+        (ORDERS, "expired", None): 5,
+    }  # fmt: skip
+    data.no_ack = {ORDERS: 100}
+    data.consumers = [
+        consumer("careless", last_ack=None, median_us=None)._replace(
+            delivered=100, no_ack=100, acknowledged=0
+        )
+    ]
+    text = page(data, [])
+    assert (
+        "100 delivered without acknowledgement, 7 dropped (the queue was full) and 5 expired"
+    ) in text
+    assert "<td>none needed</td>" in text
+    assert "100 deliveries needed no acknowledgement" in text
+
+
+def test_heat_maps_have_a_scale():
+    assert re.search(
+        r"messages in a cell: .*</svg>1</span>.*</svg>10</span>", page(afternoon(), [])
+    )

@@ -64,8 +64,8 @@ class Incident:
         return zlib.crc32(self.name.encode()) % 4 == 0
 
     def records(self):
-        """Return the records of its trace."""
-        broker = Broker(zlib.crc32(self.name.encode()), self.length_s, self.begins_s)
+        """Return the records of its trace, of a virtual host with its name."""
+        broker = Broker(zlib.crc32(self.name.encode()), self.length_s, self.begins_s, self.name)
         self.script(Day(broker))
         return broker.run()
 

@@ -11,7 +11,7 @@ import itertools
 import random
 from collections import deque
 
-from tests.analytics.incidents.simulated_log import MIDNIGHT_US, NODE, SECOND_US, VHOST
+from tests.analytics.incidents.simulated_log import MIDNIGHT_US, NODE, SECOND_US
 
 NO_CHANNEL = {"connection": "", "channel": 0, "user": ""}
 
@@ -36,9 +36,9 @@ class Entry:
 class Broker:
     """The virtual host. Times are seconds since the trace begins."""
 
-    def __init__(self, seed, length_s, begins_s=8 * 3600):
+    def __init__(self, seed, length_s, begins_s=8 * 3600, vhost="/"):
         self.random = random.Random(seed)
-        self.length_s, self.now_s = length_s, 0.0
+        self.length_s, self.now_s, self.vhost = length_s, 0.0, vhost
         self.records = []
         self._begins_us = MIDNIGHT_US + int(begins_s * SECOND_US)
         self._events, self._order = [], itertools.count()
@@ -64,7 +64,7 @@ class Broker:
         """Write a record."""
         time_us = self._begins_us + int(self.now_s * SECOND_US)
         self.records.append(
-            {"event": event, "node": NODE, "vhost": VHOST, "time_us": time_us, **fields}
+            {"event": event, "node": NODE, "vhost": self.vhost, "time_us": time_us, **fields}
         )
 
     # Declarations

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from leveret.broker.tracing import record
 
-NODE, VHOST = "leveret@incidents", "/"
+NODE = "leveret@incidents"
 MIDNIGHT_US = 1_772_409_600_000_000
 """Monday, 2026-03-02, 00:00 UTC."""
 SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
@@ -15,7 +15,7 @@ GZIP_LEVEL = 1
 
 
 def write(directory, records):
-    """Write a file for each hour that has records, which are in order of time."""
+    """Write a file for each hour that has records of a vhost, which are in order of time."""
     hours = {}
     for one in records:
         hours.setdefault(one["time_us"] // HOUR_US, []).append(one)
@@ -24,15 +24,15 @@ def write(directory, records):
 
 
 def _write_hour(directory, hour, records):
-    begins = datetime.fromtimestamp(hour * 3600, UTC)
+    begins, vhost = datetime.fromtimestamp(hour * 3600, UTC), records[0]["vhost"]
     partition = record.PARTITION.format(
-        vhost=quote(VHOST, safe=""), date=begins.date(), hour=f"{begins.hour:02}"
+        vhost=quote(vhost, safe=""), date=begins.date(), hour=f"{begins.hour:02}"
     )
     folder = directory / partition
     folder.mkdir(parents=True, exist_ok=True)
     first_us = records[0]["time_us"]
     header = {
-        "event": record.HEADER, "node": NODE, "vhost": VHOST, "version": record.VERSION,
+        "event": record.HEADER, "node": NODE, "vhost": vhost, "version": record.VERSION,
         "sample": 1, "time_us": first_us,
     }  # fmt: skip
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -1,0 +1,95 @@
+"""Finds connections that hardly last, message-ids that come twice, keys that get most. Pure."""
+
+from collections.abc import Iterator
+
+from leveret.analytics.findings.evidence import Evidence
+from leveret.analytics.findings.finding import (
+    CHURN,
+    DUPLICATES,
+    GAP,
+    HOT_KEY,
+    UNREAD,
+    Finding,
+    Severity,
+)
+from leveret.analytics.formatting import MINUTE_US, duration, exchange_shown, moment, plural, shown
+
+SHORT_MIN, PER_MINUTE_MIN = 20, 4
+HOT_SHARE_MIN = 0.3
+
+
+def churn(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each user who opens connections again and again."""
+    for one in data.short_lived:
+        span = data.spans[one.vhost]
+        minutes = max(1.0, (one.last_us - one.first_us) / MINUTE_US)
+        if one.connections < SHORT_MIN or one.connections < PER_MINUTE_MIN * minutes:
+            continue
+        until_us = None if span.ends_us - one.last_us < MINUTE_US else one.last_us
+        each = f", and published {one.published / one.connections:.1f} messages each"
+        yield Finding(
+            CHURN, Severity.WARNING, one.vhost, (one.user,),
+            f"User {shown(one.user)}: {one.connections:,} connections lasted less than 10 s (half"
+            f" of them at most {duration(one.median_us)}), {one.connections / minutes:,.0f} per"
+            f" minute, {data.period(one.vhost, one.first_us, until_us)}"
+            f"{each if one.published else ''}",
+            "Each costs a handshake and a login; everybody's connections become slower to open.",
+            "Keep connections open and share them: one connection for a process, a channel for"
+            " a thread.",
+            f"tables connections (user {shown(one.user)}) and connection_churn",
+            one.first_us, until_us, one.connections,
+        )  # fmt: skip
+
+
+def duplicates(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each queue with message-ids that were published again."""
+    for one in data.duplicates:
+        yield Finding(
+            DUPLICATES, Severity.WARNING, one.queue.vhost, (one.queue.name,),
+            f"{data.named(one.queue)}: {plural(one.ids, 'message-id')} published more than once,"
+            f" {data.period(one.queue.vhost, one.first_us, one.last_us)};"
+            f" {shown(one.message_id)} {one.messages:,} times",
+            "Consumers get such messages twice.",
+            "Publishers repeat messages after a lost confirm; consumers must tolerate it.",
+            f"leveret journey TRACE_DIR --message-id {shown(one.message_id)}; table duplicates",
+            one.first_us, one.last_us, one.ids,
+        )  # fmt: skip
+
+
+def hot_keys(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each routing key that has most of an exchange's messages."""
+    for one in data.hot_keys:
+        if one.share >= HOT_SHARE_MIN:
+            name, key = exchange_shown(one.exchange), shown(one.routing_key) or "(none)"
+            yield Finding(
+                HOT_KEY, Severity.NOTE, one.vhost, (one.exchange,),
+                f"{name[0].upper() + name[1:]}: {one.share:.0%} of its messages have the routing"
+                f" key {key}",
+                "One queue receives them all, whatever the number of queues.",
+                "A consistent-hash exchange, or a key with more parts, would spread them.",
+                f"table routing_keys, exchange {shown(one.exchange)}", weight=one.messages,
+            )  # fmt: skip
+
+
+def gaps(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each virtual host whose trace is incomplete."""
+    for one in data.gaps:
+        yield Finding(
+            GAP, Severity.WARNING, one.vhost, (one.vhost,),
+            f"The trace has {plural(one.gaps, 'gap')}, the first at {moment(one.first_us)}:"
+            f" {plural(one.lost, 'record')} could not be written",
+            "Other findings may overstate a problem.",
+            "The disk of the trace directory is too slow: use another, or sample.",
+            "table gaps", one.first_us, one.last_us, one.lost,
+        )  # fmt: skip
+
+
+def unread(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each reason for which lines or files could not be read."""
+    for one in data.unread:
+        yield Finding(
+            UNREAD, Severity.WARNING, "", (one.example,),
+            f"{plural(one.times, 'line or file', 'lines or files')} of the trace could not be used:"
+            f" {shown(one.reason)} (such as {shown(one.example)})",
+            "", "The table rejected lists them.", "table rejected", weight=one.times,
+        )  # fmt: skip

@@ -1,0 +1,298 @@
+"""Collects the figures for findings from the tables that the job has written.
+
+The engine finds what may matter; only that is read: long pauses, times without a consumer, the
+steps of the busiest and the deepest queues. So a trace of a year needs no more memory than one of
+an hour.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+from leveret.analytics.findings.evidence import (
+    ACTIVITY_US,
+    STEPS_MAX,
+    Attendance,
+    Circling,
+    Consumer,
+    Deaths,
+    Duplicates,
+    Evidence,
+    Gap,
+    HotKey,
+    Loss,
+    Pause,
+    Poison,
+    QueueSteps,
+    ShortLived,
+    Span,
+    Unattended,
+    Unread,
+    Unroutable,
+    Usual,
+)
+from leveret.analytics.findings.finding import Queue
+from leveret.analytics.tables.engine import Engine, Row
+
+QUEUES_MAX = 100
+"""Queues of a virtual host whose steps are read: the deepest, and the busiest."""
+ROWS_MAX, STEP_ROWS_MAX = 5_000, 2_000_000
+PAUSE_MIN_US, PAUSE_TIMES = 15_000_000, 5
+"""A pause counts if it is that long, and that many times as long as is usual in its queue."""
+HOLD_MIN_US, HOLD_TIMES = 60_000_000, 10
+"""The same for a single message that is held while others are settled."""
+CIRCLES_MIN = 4
+SHORT_LIVED_US = 10_000_000
+ACCURACY = 1_000_000
+
+_SPANS = """
+    select vhost, min(first_us), max(last_us), max(sample) from summary where vhost is not null
+    group by 1 order by 1
+"""
+_STEP = "cast((at_us - begins_us - (at_us - begins_us) % step_us) / step_us as int)"
+
+_SUSPECTS = f"""
+    select vhost, queue from (
+        select vhost, queue,
+            row_number() over (partition by vhost order by deepest desc, queue) as by_depth,
+            row_number() over (partition by vhost order by busiest desc, queue) as by_traffic
+        from (
+            select vhost, queue, max(ready_max) as deepest, sum(came + delivered) as busiest
+            from queue_activity group by 1, 2
+        ) as sums
+    ) as places where by_depth <= {QUEUES_MAX} or by_traffic <= {QUEUES_MAX}
+"""
+_QUEUE_COLUMNS = (
+    "ready", "ready_max", "came", "delivered", "redelivered", "sent_back", "expired", "dropped",
+    "wait_max_us",
+)  # fmt: skip
+_QUEUE_STEPS = f"""
+    select vhost, queue, {_STEP} as step, max_by(ready, at_us), max(ready_max), sum(came),
+        sum(delivered), sum(redelivered), sum(sent_back), sum(expired), sum(dropped),
+        max(wait_max_us)
+    from queue_activity join spans using (vhost) semi join suspects using (vhost, queue)
+    group by vhost, queue, 3 order by 1, 2, 3
+"""
+_WORK_COLUMNS = ("settled", "busy_us", "hold_p50_us", "held_max")
+_WORK_STEPS = f"""
+    select vhost, queue, {_STEP} as step, sum(settled), sum(busy_us),
+        get(percentile_approx(hold_p50_us, array(0.5), {ACCURACY}), 0), max(held_max)
+    from consumer_activity join spans using (vhost) semi join suspects using (vhost, queue)
+    group by vhost, queue, 3 order by 1, 2, 3
+"""
+
+_PLACES = f"array(0.5, 0.9, 0.98), {ACCURACY}"
+_PLACE = "case when steps >= 60 then 2 when steps > 10 then 1 else 0 end"
+_USUAL = f"""
+    select vhost, queue, get(pauses, {_PLACE}) as usual_pause, get(holds, {_PLACE}) as usual_hold
+    from (
+        select vhost, queue, count(*) as steps, percentile_approx(pause_us, {_PLACES}) as pauses,
+            percentile_approx(hold_max_us, {_PLACES}) as holds
+        from consumer_activity where settled > 0 group by 1, 2
+    ) as percentiles
+"""
+_CONSUMER = "vhost, queue, connection, channel, consumer_tag"
+_PAUSES = f"""
+    select vhost, queue, connection, consumer_tag, pause_end_us - pause_us, pause_end_us, held_max,
+        false
+    from consumer_activity join usual using (vhost, queue)
+    where pause_us >= greatest({PAUSE_MIN_US}, {PAUSE_TIMES} * usual_pause)
+    union all
+    select vhost, queue, connection, consumer_tag, pause_end_us - hold_max_us, pause_end_us, 1, true
+    from consumer_activity join usual using (vhost, queue)
+    where hold_max_us >= greatest({HOLD_MIN_US}, {HOLD_TIMES} * usual_hold)
+        and pause_us < hold_max_us / 4
+    order by 1, 2, 5, 6, 3, 4, 7, 8
+"""
+_CONSUMERS = f"""
+    with totals as (
+        select {_CONSUMER}, sum(delivered) as delivered, sum(acknowledged) as acknowledged,
+            sum(unacknowledged) as unacknowledged, min(first_us) as first_us,
+            max(greatest(last_delivery_us, coalesce(last_ack_us, 0))) as last_us,
+            min(oldest_us) as oldest_us
+        from consumers group by {_CONSUMER}
+    ), worked as (
+        select vhost, queue, connection, channel, coalesce(consumer_tag, '') as tag,
+            count(*) as steps, sum(settled) as settled, sum(busy_us) as busy_us,
+            percentile_approx(if(settled > 0, cast(busy_us / settled as bigint), null), array(0.5),
+                {ACCURACY}) as work,
+            max(held_max) as held_max, max(hold_max_us) as hold_max_us, max(mark_us) as mark_us
+        from consumer_activity group by 1, 2, 3, 4, 5
+    ), since as (
+        select totals.vhost, totals.queue, totals.connection, totals.channel,
+            coalesce(totals.consumer_tag, '') as tag, sum(settled) as settled_since
+        from totals join consumer_activity as later on totals.vhost = later.vhost
+            and totals.queue = later.queue and totals.connection = later.connection
+            and totals.channel = later.channel
+            and coalesce(totals.consumer_tag, '') = coalesce(later.consumer_tag, '')
+        where at_us > oldest_us group by 1, 2, 3, 4, 5
+    )
+    select vhost, queue, connection, channel, consumer_tag, delivered, acknowledged,
+        unacknowledged, first_us, last_us, oldest_us, coalesce(steps, 0), coalesce(settled, 0),
+        coalesce(busy_us, 0), get(work, 0), coalesce(held_max, 0), hold_max_us, mark_us,
+        coalesce(settled_since, 0)
+    from (select *, coalesce(consumer_tag, '') as tag from totals) as known
+        left join worked using (vhost, queue, connection, channel, tag)
+        left join since using (vhost, queue, connection, channel, tag)
+    order by unacknowledged desc, delivered desc, 1, 2, 3, 4, 5
+"""
+_ATTENDANCE = """
+    select vhost, queue, sum(if(consumer_tag is null, 0, delivered)),
+        sum(if(consumer_tag is null, delivered, 0))
+    from consumers group by 1, 2
+"""
+_UNATTENDED = """
+    select vhost, queue, since_us, until_us, ready_max, ready_last, came from unattended
+    order by coalesce(until_us, 9e18) - since_us desc, 1, 2, 3
+"""
+_USERS = "select vhost, queue, user, sum(messages) from publishers group by 1, 2, 3 order by 4 desc"
+_ARRIVALS = f"""
+    select vhost, queue, user, {_STEP} as step, sum(messages)
+    from publishers join spans using (vhost) semi join (
+        select vhost, queue from publishers semi join suspects using (vhost, queue)
+        group by 1, 2 having count(distinct user) > 1
+    ) as shared using (vhost, queue)
+    group by vhost, queue, user, 4 order by 1, 2, 3, 4
+"""
+_SHARES = """
+    select vhost, source, target, sum(messages) from topology
+    where source_kind = 'exchange' and target_kind = 'queue' and dead_letters is null
+        and source != ''
+    group by 1, 2, 3 order by 4 desc, 1, 2, 3
+"""
+_POISON = """
+    select vhost, queue, fate, count(*), sum(deliveries), max(deliveries),
+        max_by(message, deliveries), max_by(message_id, deliveries), min(first_us), max(last_us)
+    from poison group by 1, 2, 3 order by 5 desc, 1, 2, 3
+"""
+_LOSSES = """
+    select vhost, queue, fate, reason, count(*), min(ended_us), max(ended_us) from fates
+    where fate in ('expired', 'rejected', 'dropped') group by 1, 2, 3, 4 order by 5 desc, 1, 2, 3, 4
+"""
+_DEATHS = """
+    select vhost, queue, reason, coalesce(exchange, ''), queues, count(*), min(time_us),
+        max(time_us)
+    from dead_letters group by 1, 2, 3, 4, 5 order by 6 desc, 1, 2, 3, 4
+"""
+_CIRCLING = f"""
+    select vhost, queue, count(*), sum(visits), max(visits), max_by(first_message, visits),
+        min(first), max(last)
+    from (
+        select vhost, first_message, queue, count(*) as visits, min(time_us) as first,
+            max(time_us) as last
+        from dead_letters group by 1, 2, 3
+    ) as visited where visits >= {CIRCLES_MIN} group by 1, 2 order by 4 desc, 1, 2
+"""
+_UNROUTABLE = """
+    select vhost, exchange, routing_key, sum(messages), sum(returned), min(user), min(connection),
+        min(unix_micros(minute)), max(unix_micros(minute))
+    from unroutable group by 1, 2, 3 order by 4 desc, 1, 2, 3
+"""
+_HOT_KEYS = """
+    select vhost, exchange, routing_key, max(messages), max(share) from routing_keys
+    where temperature = 'hot' and exchange != '' group by 1, 2, 3 order by 4 desc, 1, 2, 3
+"""
+_DUPLICATES = """
+    select vhost, queue, count(*), max_by(message_id, messages), max(messages), min(first_us),
+        max(last_us)
+    from (select *, explode(queues) as queue from duplicates) as of_queues
+    group by 1, 2 order by 3 desc, 1, 2
+"""
+_SHORT_LIVED = f"""
+    select vhost, user, count(*), sum(published), percentile_approx(lived_us, 0.5), min(opened_us),
+        max(closed_us)
+    from connections where lived_us < {SHORT_LIVED_US} group by 1, 2 order by 3 desc, 1, 2
+"""
+_GAPS = """
+    select vhost, count(*), sum(lost), min(time_us), max(until_us) from gaps group by 1 order by 1
+"""
+_UNREAD = "select reason, count(*), min(file) from rejected group by 1 order by 2 desc, 1"
+
+
+def collect_evidence(engine: Engine) -> Evidence:
+    """Return the figures of the tables, which exist as views."""
+    found = Evidence()
+    _collect_spans(engine, found)
+    engine.view("suspects", _SUSPECTS)
+    engine.view("usual", _USUAL)
+    for query, columns in ((_QUEUE_STEPS, _QUEUE_COLUMNS), (_WORK_STEPS, _WORK_COLUMNS)):
+        _collect_steps(engine, found, query, columns)
+    _collect_consumers(engine, found)
+    _collect_publishers(engine, found)
+    _collect_messages(engine, found)
+    found.short_lived = [ShortLived(*row) for row in _rows(engine, _SHORT_LIVED)]
+    found.gaps = [Gap(*row) for row in _rows(engine, _GAPS)]
+    found.unread = [Unread(row[0] or "", *row[1:]) for row in _rows(engine, _UNREAD)]
+    return found
+
+
+def _rows(engine: Engine, query: str, limit: int = ROWS_MAX) -> list[Row]:
+    return engine.rows(f"{query} limit :limit", {"limit": limit})
+
+
+def _collect_spans(engine: Engine, found: Evidence) -> None:
+    for vhost, first_us, last_us, sample in _rows(engine, _SPANS):
+        begins_us = first_us - first_us % ACTIVITY_US
+        tens = (last_us - begins_us) // ACTIVITY_US + 1
+        step_us = ACTIVITY_US * -(-tens // STEPS_MAX)
+        found.spans[vhost] = Span(begins_us, last_us, step_us, sample or 1)
+    spans = found.spans
+    engine.put("spans", pa.table({
+        "vhost": pa.array(list(spans), pa.string()),
+        "begins_us": pa.array([one.begins_us for one in spans.values()], pa.int64()),
+        "step_us": pa.array([one.step_us for one in spans.values()], pa.int64()),
+    }))  # fmt: skip
+
+
+def _collect_steps(engine: Engine, found: Evidence, query: str, columns: tuple[str, ...]) -> None:
+    for vhost, name, step, *values in _rows(engine, query, STEP_ROWS_MAX):
+        queue = Queue(vhost, name)
+        steps = found.queues.get(queue)
+        if steps is None:
+            steps = found.queues[queue] = QueueSteps(queue, found.spans[vhost])
+        for column, value in zip(columns, values, strict=True):
+            if value is not None:
+                getattr(steps, column)[step] = value
+
+
+def _collect_consumers(engine: Engine, found: Evidence) -> None:
+    found.usual = {
+        Queue(vhost, queue): Usual(pause or 0, hold or 0)
+        for vhost, queue, pause, hold in engine.rows("select * from usual")
+    }
+    found.consumers = [Consumer(*_of_queue(row)) for row in _rows(engine, _CONSUMERS)]
+    found.pauses = [Pause(*_of_queue(row)) for row in _rows(engine, _PAUSES)]
+    found.unattended = [Unattended(*_of_queue(row)) for row in _rows(engine, _UNATTENDED)]
+    for vhost, queue, consumed, got in engine.rows(_ATTENDANCE):
+        found.attendance[Queue(vhost, queue)] = Attendance(consumed, got)
+
+
+def _collect_publishers(engine: Engine, found: Evidence) -> None:
+    for vhost, queue, user, _ in _rows(engine, _USERS):
+        found.users.setdefault(Queue(vhost, queue), []).append(user or "")
+    for vhost, queue, user, step, messages in _rows(engine, _ARRIVALS, STEP_ROWS_MAX):
+        by_user = found.arrivals.setdefault(Queue(vhost, queue), {})
+        by_user.setdefault(user or "", {})[step] = messages
+    for vhost, exchange, queue, messages in _rows(engine, _SHARES):
+        found.shares.setdefault((vhost, exchange), {})[queue] = messages
+
+
+def _collect_messages(engine: Engine, found: Evidence) -> None:
+    found.poison = [Poison(*_of_queue(row)) for row in _rows(engine, _POISON)]
+    found.losses = [Loss(*_of_queue(row)) for row in _rows(engine, _LOSSES)]
+    found.circling = [Circling(*_of_queue(row)) for row in _rows(engine, _CIRCLING)]
+    for vhost, queue, reason, exchange, targets, *more in _rows(engine, _DEATHS):
+        found.deaths.append(
+            Deaths(Queue(vhost, queue), reason, exchange, tuple(targets or ()), *more)
+        )
+    found.unroutable = [Unroutable(*map(_known, row)) for row in _rows(engine, _UNROUTABLE)]
+    found.hot_keys = [HotKey(*map(_known, row)) for row in _rows(engine, _HOT_KEYS)]
+    found.duplicates = [Duplicates(*_of_queue(row)) for row in _rows(engine, _DUPLICATES)]
+
+
+def _of_queue(row: Row) -> tuple[Any, ...]:
+    return (Queue(row[0], row[1]), *row[2:])
+
+
+def _known(value: Any) -> Any:
+    return "" if value is None else value

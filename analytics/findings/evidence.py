@@ -1,0 +1,310 @@
+"""The figures from which findings are made: small, whatever the size of the trace. Pure.
+
+collect_evidence.py fills them. Times and durations are microseconds. Time is divided into steps of
+ten seconds, or of as many times ten seconds as are needed to have at most `STEPS_MAX` of a virtual
+host's trace.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from leveret.analytics.findings.finding import Queue
+from leveret.analytics.formatting import DAY_US, HOUR_US, shown
+
+STEPS_MAX = 1440
+ACTIVITY_US = 10_000_000
+
+
+class Span(NamedTuple):
+    """When a virtual host's trace begins and ends. sample: one message in this number is in it."""
+
+    begins_us: int
+    ends_us: int
+    step_us: int
+    sample: int
+
+    @property
+    def length_us(self) -> int:
+        """Length of the trace."""
+        return max(1, self.ends_us - self.begins_us)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return (self.ends_us - self.begins_us) // self.step_us + 1
+
+    def time_of(self, step: int) -> int:
+        """Return the start of a step."""
+        return self.begins_us + step * self.step_us
+
+
+@dataclass
+class QueueSteps:
+    """What happened in a queue, by step; steps without events have no key.
+
+    ready: at the end. ready_max: the most. settled, busy_us, hold_p50_us, held_max: of its
+    consumers with acknowledgements.
+    """
+
+    queue: Queue
+    span: Span
+    ready: dict[int, int] = field(default_factory=dict)
+    ready_max: dict[int, int] = field(default_factory=dict)
+    came: dict[int, int] = field(default_factory=dict)
+    delivered: dict[int, int] = field(default_factory=dict)
+    redelivered: dict[int, int] = field(default_factory=dict)
+    sent_back: dict[int, int] = field(default_factory=dict)
+    expired: dict[int, int] = field(default_factory=dict)
+    dropped: dict[int, int] = field(default_factory=dict)
+    wait_max_us: dict[int, int] = field(default_factory=dict)
+    settled: dict[int, int] = field(default_factory=dict)
+    busy_us: dict[int, int] = field(default_factory=dict)
+    hold_p50_us: dict[int, int] = field(default_factory=dict)
+    held_max: dict[int, int] = field(default_factory=dict)
+
+    def longest_wait_us(self, since_us: int, until_us: int | None) -> int:
+        """Return the longest wait of a message that was delivered in a time."""
+        return max(between(self, self.wait_max_us, since_us, until_us), default=0)
+
+
+def between(
+    steps: QueueSteps, values: Mapping[int, int], since_us: int, until_us: int | None
+) -> list[int]:
+    """Return the values of the steps of a time, and of the step after it."""
+    span = steps.span
+    first = (since_us - span.begins_us) // span.step_us
+    last = span.steps if until_us is None else (until_us - span.begins_us) // span.step_us + 1
+    return [value for step, value in values.items() if first <= step <= last]
+
+
+class Consumer(NamedTuple):
+    """A consumer. tag: None for basic.get. work_us: what a message takes, the median of its steps.
+
+    oldest_us: when it got the oldest message that it still holds. mark_us: since when it has
+    settled none, if it holds any. settled_since: messages that it settled after oldest_us.
+    """
+
+    queue: Queue
+    connection: str
+    channel: int
+    tag: str | None
+    delivered: int
+    acknowledged: int
+    unacknowledged: int
+    first_us: int
+    last_us: int
+    oldest_us: int | None
+    steps: int
+    settled: int
+    busy_us: int
+    work_us: int | None
+    held_max: int
+    hold_max_us: int | None
+    mark_us: int | None
+    settled_since: int
+
+
+class Usual(NamedTuple):
+    """What is usual in a queue: by far the most pauses and holds are not longer."""
+
+    pause_us: int
+    hold_us: int
+
+
+class Pause(NamedTuple):
+    """A consumer that held messages and settled none; or held one message for long (is_one)."""
+
+    queue: Queue
+    connection: str
+    tag: str | None
+    since_us: int
+    until_us: int | None
+    held: int
+    is_one: bool = False
+
+
+class Unattended(NamedTuple):
+    """A time in which messages were ready and the queue had no consumer."""
+
+    queue: Queue
+    since_us: int
+    until_us: int | None
+    ready_max: int
+    ready_last: int
+    came: int
+
+
+class Attendance(NamedTuple):
+    """How a queue's messages left it. consumed: delivered to consumers, got: by basic.get."""
+
+    consumed: int = 0
+    got: int = 0
+
+
+class Poison(NamedTuple):
+    """Messages of one fate that were delivered too often, and the one delivered most often."""
+
+    queue: Queue
+    fate: str
+    messages: int
+    deliveries: int
+    deliveries_max: int
+    message: int
+    message_id: str | None
+    first_us: int
+    last_us: int
+
+
+class Loss(NamedTuple):
+    """Messages that ended without a consumer or a dead letter."""
+
+    queue: Queue
+    fate: str
+    reason: str | None
+    messages: int
+    first_us: int | None
+    last_us: int | None
+
+
+class Deaths(NamedTuple):
+    """Dead letters from a queue to queues, by reason."""
+
+    queue: Queue
+    reason: str
+    exchange: str
+    targets: tuple[str, ...]
+    messages: int
+    first_us: int
+    last_us: int
+
+
+class Circling(NamedTuple):
+    """Messages that became dead letters of the same queue several times."""
+
+    queue: Queue
+    messages: int
+    visits: int
+    visits_max: int
+    message: int
+    first_us: int
+    last_us: int
+
+
+class Unroutable(NamedTuple):
+    """Messages that were routed to no queue."""
+
+    vhost: str
+    exchange: str
+    routing_key: str
+    messages: int
+    returned: int
+    user: str | None
+    connection: str | None
+    first_us: int
+    last_us: int
+
+
+class HotKey(NamedTuple):
+    """A routing key with much more than an even share."""
+
+    vhost: str
+    exchange: str
+    routing_key: str
+    messages: int
+    share: float
+
+
+class Duplicates(NamedTuple):
+    """Message-ids that came to a queue more than once, and the most frequent one."""
+
+    queue: Queue
+    ids: int
+    message_id: str
+    messages: int
+    first_us: int
+    last_us: int
+
+
+class ShortLived(NamedTuple):
+    """Connections of a user that lasted a few seconds only."""
+
+    vhost: str
+    user: str
+    connections: int
+    published: int
+    median_us: int
+    first_us: int
+    last_us: int
+
+
+class Gap(NamedTuple):
+    """Records that are missing in a virtual host's trace."""
+
+    vhost: str
+    gaps: int
+    lost: int
+    first_us: int
+    last_us: int
+
+
+class Unread(NamedTuple):
+    """Lines or files that were rejected, by reason."""
+
+    reason: str
+    times: int
+    example: str
+
+
+@dataclass
+class Evidence:
+    """All figures. arrivals: messages by queue, user and step, of queues with several users.
+
+    shares: messages from an exchange to queues, without the default exchange.
+    """
+
+    spans: dict[str, Span] = field(default_factory=dict)
+    queues: dict[Queue, QueueSteps] = field(default_factory=dict)
+    attendance: dict[Queue, Attendance] = field(default_factory=dict)
+    usual: dict[Queue, Usual] = field(default_factory=dict)
+    consumers: list[Consumer] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
+    unattended: list[Unattended] = field(default_factory=list)
+    users: dict[Queue, list[str]] = field(default_factory=dict)
+    arrivals: dict[Queue, dict[str, dict[int, int]]] = field(default_factory=dict)
+    shares: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    poison: list[Poison] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    deaths: list[Deaths] = field(default_factory=list)
+    circling: list[Circling] = field(default_factory=list)
+    unroutable: list[Unroutable] = field(default_factory=list)
+    hot_keys: list[HotKey] = field(default_factory=list)
+    duplicates: list[Duplicates] = field(default_factory=list)
+    short_lived: list[ShortLived] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+    def ends_us(self, vhost: str) -> int:
+        """Return when a virtual host's trace ends."""
+        return self.spans[vhost].ends_us
+
+    def clock(self, vhost: str, time_us: int) -> str:
+        """Format a time: with seconds if the trace is short, with the date if it is long."""
+        moment = datetime.fromtimestamp(time_us / 1_000_000, UTC)
+        span = self.spans[vhost]
+        text = f"{moment:%H:%M:%S}" if span.length_us <= 2 * HOUR_US else f"{moment:%H:%M}"
+        is_one_day = span.begins_us // DAY_US == span.ends_us // DAY_US
+        return text if is_one_day else f"{moment:%Y-%m-%d} {text}"
+
+    def period(self, vhost: str, since_us: int, until_us: int | None) -> str:
+        """Format a time with an end, or without one."""
+        if until_us is None:
+            return f"since {self.clock(vhost, since_us)}"
+        since, until = self.clock(vhost, since_us), self.clock(vhost, until_us)
+        return f"at {since}" if since == until else f"from {since} to {until}"
+
+    def named(self, queue: Queue) -> str:
+        """Return a queue's name, with its virtual host if there are several."""
+        from_vhost = f" in {shown(queue.vhost)}" if len(self.spans) > 1 else ""
+        return f"queue {shown(queue.name)}{from_vhost}"

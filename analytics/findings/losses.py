@@ -1,0 +1,228 @@
+"""Finds messages that are lost or set aside, by reason. Pure.
+
+What a queue is made for is no loss: a queue without consumers that keeps messages for a time or a
+number, a queue that delays messages, and retries that come back.
+"""
+
+from collections.abc import Iterator
+
+from leveret.analytics.findings.evidence import Deaths, Evidence, Loss, Unroutable
+from leveret.analytics.findings.finding import (
+    DEAD_LETTERS,
+    EXPIRED,
+    LOST_LETTERS,
+    OVERFLOW,
+    REJECTED,
+    REMOVED,
+    UNROUTABLE,
+    Finding,
+    Queue,
+    Severity,
+    of_table,
+)
+from leveret.analytics.findings.retries import reached
+from leveret.analytics.formatting import duration, exchange_shown, listed, plural, shown
+
+_WHY = {
+    "expired": "they expired", "rejected": "consumers rejected them",
+    "maxlen": "the queue was full (maxlen)",
+    "delivery_limit": "they were delivered too often (delivery_limit)",
+}  # fmt: skip
+
+
+def losses(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each queue and reason for which messages were lost."""
+    for one in data.losses:
+        if one.first_us is None or one.last_us is None:
+            continue
+        if one.fate == "rejected":
+            yield _rejected(data, one)
+        elif one.fate == "dropped" and one.reason in ("purge", "queue_deleted"):
+            yield _removed(data, one)
+        elif is_consumed(data, one.queue):
+            yield _expired(data, one) if one.fate == "expired" else _overflow(data, one)
+
+
+def is_consumed(data: Evidence, queue: Queue) -> bool:
+    """Tell whether a queue has consumers, so that it is not there to keep or delay messages."""
+    seen = data.attendance.get(queue)
+    return seen is not None and seen.consumed > 0
+
+
+def _period(data: Evidence, one: Loss | Deaths) -> tuple[int, int | None]:
+    """Return when it happened; no end if it went on until the end of the trace."""
+    vhost, first_us, last_us = one.queue.vhost, one.first_us or 0, one.last_us or 0
+    span = data.spans[vhost]
+    each_us = (last_us - first_us) / max(1, one.messages)
+    is_open = span.ends_us - last_us <= max(3 * span.step_us, 5 * each_us)
+    return first_us, None if is_open else last_us
+
+
+def _count(data: Evidence, one: Loss | Deaths) -> str:
+    return plural(one.messages * data.spans[one.queue.vhost].sample, "message")
+
+
+def _of(data: Evidence, one: Loss | Deaths) -> str:
+    """Return the share of what came to the queue, in words."""
+    steps = data.queues.get(one.queue)
+    came = 0 if steps is None else sum(steps.came.values())
+    return f" ({min(1.0, one.messages / came):.1%} of what came)" if came else ""
+
+
+def _expired(data: Evidence, one: Loss) -> Finding:
+    since_us, until_us = _period(data, one)
+    vhost, steps = one.queue.vhost, data.queues.get(one.queue)
+    waited = "" if steps is None else duration(steps.longest_wait_us(since_us, until_us))
+    longest = f" The longest wait of those delivered was {waited}." if waited else ""
+    return Finding(
+        EXPIRED, Severity.WARNING, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} expired without a"
+        f" dead-letter exchange, {data.period(vhost, since_us, until_us)}",
+        f"They were lost to{_users(data, one.queue)}, and no consumer saw them.{longest}",
+        "Consume faster, raise the TTL, or give the queue a dead-letter exchange to keep them.",
+        of_table("fates", one.queue, ", fate expired"), since_us, until_us, one.messages,
+    )  # fmt: skip
+
+
+def _users(data: Evidence, queue: Queue) -> str:
+    users = [shown(user) for user in data.users.get(queue, [])[:3] if user]
+    return f" {listed(users)}" if users else " their publishers"
+
+
+def _overflow(data: Evidence, one: Loss) -> Finding:
+    since_us, until_us = _period(data, one)
+    vhost = one.queue.vhost
+    return Finding(
+        OVERFLOW, Severity.WARNING, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dropped or refused since the"
+        f" queue was full ({shown(one.reason or 'maxlen')}),"
+        f" {data.period(vhost, since_us, until_us)}",
+        f"They were lost to{_users(data, one.queue)}, unless the publisher uses confirms and the"
+        " queue refuses what comes.",
+        "Consume faster, raise the maximum length, or give the queue a dead-letter exchange.",
+        of_table("fates", one.queue, ", fate dropped"), since_us, until_us, one.messages,
+    )  # fmt: skip
+
+
+def _rejected(data: Evidence, one: Loss) -> Finding:
+    since_us, until_us = _period(data, one)
+    vhost = one.queue.vhost
+    return Finding(
+        REJECTED, Severity.WARNING, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} rejected without a"
+        f" dead-letter exchange, {data.period(vhost, since_us, until_us)}",
+        f"They were lost to{_users(data, one.queue)}.",
+        "Give the queue a dead-letter exchange, and look at why consumers reject them.",
+        of_table("fates", one.queue, ", fate rejected"), since_us, until_us, one.messages,
+    )  # fmt: skip
+
+
+def _removed(data: Evidence, one: Loss) -> Finding:
+    vhost, since_us = one.queue.vhost, one.first_us or 0
+    how = "the queue was purged" if one.reason == "purge" else "the queue was deleted"
+    return Finding(
+        REMOVED, Severity.WARNING, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)} removed when {how}, at"
+        f" {data.clock(vhost, since_us)}",
+        f"They were lost to{_users(data, one.queue)}.",
+        "Ask who did it: the log of the broker has it." if one.reason == "purge" else
+        "Move messages to another queue before a queue is deleted.",
+        of_table("fates", one.queue, f", reason {one.reason}"), since_us, one.last_us, one.messages,
+    )  # fmt: skip
+
+
+# Dead letters
+
+
+def dead_letters(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each queue and reason whose dead letters do not come back."""
+    for one in data.deaths:
+        if not one.targets:
+            yield _lost_letters(data, one)
+        elif not is_retry(data, one) and not is_delay(data, one):
+            yield _set_aside(data, one)
+
+
+def is_retry(data: Evidence, one: Deaths) -> bool:
+    """Tell whether dead letters come back to the queue by way of others."""
+    return one.queue in reached(data.deaths, one.queue)
+
+
+def is_delay(data: Evidence, one: Deaths) -> bool:
+    """Tell whether the queue only keeps messages until they expire."""
+    return one.reason == "expired" and not is_consumed(data, one.queue)
+
+
+def _lost_letters(data: Evidence, one: Deaths) -> Finding:
+    since_us, until_us = _period(data, one)
+    vhost = one.queue.vhost
+    return Finding(
+        LOST_LETTERS, Severity.BAD, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dead-lettered to"
+        f" {exchange_shown(one.exchange)}, since {_why(one)}, and lost: no queue took them,"
+        f" {data.period(vhost, since_us, until_us)}",
+        f"They were lost to{_users(data, one.queue)}.",
+        "Bind a queue to the dead-letter exchange, or correct x-dead-letter-routing-key.",
+        of_table("dead_letters", one.queue, ", queues is empty"), since_us, until_us, one.messages,
+    )  # fmt: skip
+
+
+def _why(one: Deaths) -> str:
+    return _WHY.get(one.reason, shown(one.reason))
+
+
+def _set_aside(data: Evidence, one: Deaths) -> Finding:
+    since_us, until_us = _period(data, one)
+    vhost, targets = one.queue.vhost, listed([shown(name) for name in one.targets[:4]])
+    steps = data.queues.get(one.queue)
+    came = 0 if steps is None else sum(steps.came.values())
+    is_rare = one.messages < 0.005 * came
+    is_dropped = one.reason == "maxlen"
+    return Finding(
+        OVERFLOW if is_dropped else EXPIRED if one.reason == "expired" else DEAD_LETTERS,
+        Severity.NOTE if is_rare else Severity.WARNING, vhost, (one.queue.name,),
+        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dead-lettered to {targets},"
+        f" since {_why(one)}, {data.period(vhost, since_us, until_us)}",
+        f"What{_users(data, one.queue)} sent was not handled; it is kept in {targets}.",
+        "Look at some of them: leveret journey shows how they came there.",
+        of_table("dead_letters", one.queue, f", reason {one.reason}"), since_us, until_us,
+        one.messages,
+    )  # fmt: skip
+
+
+# Unroutable
+
+
+def unroutable(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each exchange and key whose messages had no queue."""
+    for one in data.unroutable:
+        yield _unroutable(data, one)
+
+
+def _unroutable(data: Evidence, one: Unroutable) -> Finding:
+    silent, vhost = one.messages - one.returned, one.vhost
+    span = data.spans[vhost]
+    since_us, last_us = max(span.begins_us, one.first_us), one.last_us + 60_000_000
+    until_us = None if last_us >= span.ends_us else last_us
+    key = shown(one.routing_key) or "(none)"
+    if not silent:
+        told = "all were returned to their publisher"
+    elif not one.returned:
+        told = "none was returned, so nobody was told"
+    else:
+        told = (
+            f"{one.returned:,} were returned to their publisher, and nobody heard of the other"
+            f" {silent:,}"
+        )
+    name = exchange_shown(one.exchange)
+    return Finding(
+        UNROUTABLE, Severity.BAD if silent else Severity.WARNING, vhost,
+        (one.exchange or "default exchange",),
+        f"{name[0].upper() + name[1:]}: {plural(one.messages, 'message')} with routing key {key}"
+        f" had no queue, {data.period(vhost, since_us, until_us)}; {told}",
+        f"Published by user {shown(one.user)} on {shown(one.connection)}, among others."
+        if one.user else "",
+        "Bind a queue with this key, correct the key, or publish with the mandatory flag."
+        if silent else "Bind a queue with this key, or correct the key.",
+        f"table unroutable, routing_key {key}", since_us, until_us, one.messages,
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What consumers hold and how long they work, in steps of ten seconds.
+
+A consumer is busy while it holds a message. A pause is a time in which it is busy and settles
+nothing: it begins when it settles a message, or when it gets one and holds no other, and ends when
+it settles the next. The time that it is busy, divided by the messages that it settles, is what a
+message takes; a longer prefetch does not make that longer.
+
+Events of a consumer are put in order within a minute, so that a busy one is spread over all
+workers; minutes pass on what the consumer holds, and the time of its last event and last mark. A
+mark is where a pause can begin.
+"""
+
+from leveret.analytics.tables.engine import Engine
+
+_MINUTE_US, _ACTIVITY_US = 60_000_000, 10_000_000
+_ACCURACY = 10_000
+
+_EVENTS = f"""
+    select *, time_us - time_us % {_MINUTE_US} as minute_us from (
+        select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
+            cast(null as bigint) as took
+        from holds
+        union all
+        select queue_key, consumer_key, ended, -weight, weight, ended - delivered
+        from holds where ended is not null
+    ) as events
+"""
+_MINUTE = "queue_key, consumer_key, minute_us"
+
+_MARKED = f"""
+    with minutes as (
+        select {_MINUTE}, sum(held) as held, max(time_us) as last_us
+        from hold_events group by {_MINUTE}
+    ), carried as (
+        select {_MINUTE}, (sum(held) over so_far) - held as held_before,
+            lag(last_us) over so_far as before_us
+        from minutes
+        window so_far as (partition by queue_key, consumer_key order by minute_us)
+    ), ordered as (
+        select *, held_before + (sum(held) over so_far) as held_after,
+            coalesce(lag(time_us) over in_order, before_us, time_us) as last_us
+        from hold_events join carried using ({_MINUTE})
+        window in_order as (partition by {_MINUTE} order by time_us, held),
+            so_far as (partition by {_MINUTE} order by time_us, held
+                rows between unbounded preceding and current row)
+    )
+    select *, held_after - held as held_then,
+        if(settled > 0 or held_after - held <= 0, time_us, null) as mark_us
+    from ordered
+"""
+
+CONSUMER_ACTIVITY = f"""
+    with marks as (
+        select {_MINUTE}, max(mark_us) as mark_us from marked_events group by {_MINUTE}
+    ), earlier as (
+        select {_MINUTE}, max(mark_us) over (partition by queue_key, consumer_key
+            order by minute_us rows between unbounded preceding and 1 preceding) as earlier_us
+        from marks
+    ), paused as (
+        select *, if(settled > 0, time_us - greatest(coalesce(max(mark_us) over
+                (partition by {_MINUTE} order by time_us, held
+                rows between unbounded preceding and 1 preceding), 0),
+                coalesce(earlier_us, 0)), null) as pause,
+            time_us - time_us % {_ACTIVITY_US} as at_us
+        from marked_events join earlier using ({_MINUTE})
+    ), ranked as (
+        select *, max(pause) over (partition by queue_key, consumer_key, at_us) as longest
+        from paused
+    ), steps as (
+        select queue_key, consumer_key, at_us, sum(if(held > 0, held, 0)) as delivered,
+            sum(settled) as settled, sum(held) as held,
+            max(greatest(held_after, held_then)) as held_max,
+            sum(if(held_then > 0, time_us - last_us, 0)) as busy_us,
+            percentile_approx(took, array(0.5), {_ACCURACY}) as took, max(took) as hold_max_us,
+            max(pause) as pause_us, max(if(pause = longest, time_us, null)) as pause_end_us,
+            max(mark_us) as mark_us
+        from ranked group by 1, 2, 3
+    )
+    select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, connection, channel,
+        consumer_tag, delivered, settled,
+        sum(held) over (partition by queue_key, consumer_key order by at_us) as held, held_max,
+        busy_us, get(took, 0) as hold_p50_us, hold_max_us, pause_us, pause_end_us, mark_us
+    from steps join (select queue_key, queue, vhost from queue_keys) as queues using (queue_key)
+        join (
+            select consumer_key, connection, channel, consumer_tag from consumer_keys
+        ) as clients using (consumer_key)
+"""
+
+QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
+"""The table, made from the views `marked_events` and those of queue_histories.py."""
+
+
+def stage_activity(engine: Engine) -> None:
+    """Keep what consumers get and settle, in order, as the view `marked_events`."""
+    engine.stage("hold_events", _EVENTS)
+    engine.stage("marked_events", _MARKED)

@@ -1,0 +1,84 @@
+"""What is found in the traces of the suite of incidents, and what is not.
+
+All incidents are one trace, each of a virtual host of its own. Those that are held out are judged
+by their figures only: nobody looks at single ones while finders change.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from leveret.analytics.findings.collect_evidence import collect_evidence
+from leveret.analytics.findings.findings import every_finding
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.tables import versions
+from leveret.analytics.tables.tables import TABLES
+from tests.analytics.incidents import simulated_log
+from tests.analytics.incidents.suite import ALL, Said, judge, score
+from tests.analytics.running import analyze_quickly
+
+RECALL_MIN, PRECISION_MIN = 0.97, 0.97
+TUNED = [one for one in ALL if not one.is_held_out]
+NEEDED = (
+    "summary", "queue_activity", "consumer_activity", "consumers", "unattended", "publishers",
+    "topology", "poison", "fates", "dead_letters", "unroutable", "routing_keys", "duplicates",
+    "connections", "gaps",
+)  # fmt: skip
+"""The tables from which findings are made."""
+
+
+def said_by_vhost(found):
+    """Return what findings say, by virtual host."""
+    said = {}
+    for one in found:
+        text = " ".join((one.sentence, one.hurts, one.advice, one.evidence))
+        said.setdefault(one.vhost, []).append(
+            Said(one.kind, frozenset(one.about), one.since_us, one.until_us, text)
+        )
+    return said
+
+
+def found_in(out):
+    """Return the findings of tables; those that are not there are empty."""
+    with DuckDBEngine() as engine:
+        open_tables(engine, out)
+        return every_finding(collect_evidence(engine))
+
+
+def open_tables(engine, out):
+    """Open all tables of a run; those that it did not write are empty."""
+    where = versions.published(str(out))
+    for table in TABLES:
+        (Path(where) / table.name).mkdir(exist_ok=True)
+        engine.open_table(where, table.name)
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Verdicts on all incidents, by name."""
+    directory = tmp_path_factory.mktemp("incidents")
+    for incident in ALL:
+        simulated_log.write(directory / "trace", incident.records())
+    analyze_quickly(directory / "trace", directory / "out", only=NEEDED)
+    said = said_by_vhost(found_in(directory / "out"))
+    return {one.name: judge(one, said.get(one.name, [])) for one in ALL}
+
+
+def _wrong(verdict):
+    return verdict.missing, verdict.wrong_times, verdict.false, verdict.forbidden
+
+
+@pytest.mark.timeout(1800)
+def test_what_must_be_said_is_said_and_nothing_else(verdicts):
+    wrong = {one.name: found for one in TUNED if any(found := _wrong(verdicts[one.name]))}
+    assert wrong == {}
+
+
+@pytest.mark.timeout(1800)
+def test_the_figures_of_all_incidents_and_of_those_held_out(verdicts):
+    held_out = [one for one in verdicts.values() if one.incident.is_held_out]
+    for some in (list(verdicts.values()), held_out):
+        figures = score(some)
+        assert figures.recall >= RECALL_MIN, figures
+        assert figures.precision >= PRECISION_MIN, figures
+        assert (figures.forbidden, figures.disturbed) == (0, 0)
