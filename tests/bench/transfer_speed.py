@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pika
@@ -221,12 +222,15 @@ def main():
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--octets", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="*", help="rows whose names match, as 'shovel*'")
     options = parser.parse_args()
     print(f"{build()} build, {options.messages} messages of {options.octets} octets")
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="transfer-speed-"))
         pair = Pair(stack, Path(directory), options)
         for name, prepare in ROWS.items():
+            if not fnmatch(name, options.only):
+                continue
             rounds = [measured(pair, prepare) for _ in range(options.rounds)]
             rate, near, far = (statistics.median(column) for column in zip(*rounds, strict=True))
             print(f"{name:28}{rate:10,.0f}/s{near:8.1f} us near{far:8.1f} us far", flush=True)
