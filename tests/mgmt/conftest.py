@@ -1,4 +1,4 @@
-"""One node for all tests of a worker; each test has a vhost of its own."""
+"""A node, and another one, for all tests of a worker; each test has a vhost of its own."""
 
 import itertools
 import zipfile
@@ -21,6 +21,14 @@ SCRIPT = "priv/www/cli/rabbitmqadmin"
 @pytest.fixture(scope="session")
 def node(tmp_path_factory):
     served = ServedNode(tmp_path_factory.mktemp("node"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="session")
+def far(tmp_path_factory):
+    """Another node, which is not in a cluster with the first."""
+    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
     yield served
     served.stop()
 

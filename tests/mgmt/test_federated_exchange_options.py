@@ -3,7 +3,6 @@
 import pika
 import pytest
 
-from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_federated_exchanges import (
     at,
     bound_queue,
@@ -16,14 +15,6 @@ from tests.mgmt.test_shovels import channel_of, dashed, take_all, uri
 from tests.ports import free_port
 
 BODIES = [b"%d" % number for number in range(300)]
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
 
 
 class Sources:

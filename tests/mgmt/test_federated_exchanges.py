@@ -9,14 +9,6 @@ from tests.mgmt.test_shovels import channel_of, dashed, take_all, uri
 BODIES = [b"%d" % number for number in range(300)]
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
-
-
 def vhost_at(node, vhost):
     assert node.put(f"vhosts/{vhost}").status in (201, 204)
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.bench.brokers import rabbitmq
 from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
-from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_federated_exchanges import (
     at,
     bound_queue,
@@ -29,14 +28,6 @@ pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not instal
 def rabbit():
     with rabbitmq_node() as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
 
 
 def came_over(links, cluster="elsewhere", vhost="/"):

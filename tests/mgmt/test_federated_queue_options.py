@@ -2,17 +2,8 @@
 
 import pytest
 
-from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_federated_queues import Place, Taker
 from tests.ports import free_port
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
 
 
 @pytest.fixture

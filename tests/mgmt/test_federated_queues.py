@@ -15,14 +15,6 @@ from tests.ports import free_port
 BODIES = [b"%d" % number for number in range(300)]
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
-
-
 class Place:
     """A vhost of a node, with a channel of a client."""
 

@@ -6,7 +6,6 @@ import json
 import pytest
 
 from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
-from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_federated_queues import BODIES, Place, Taker
 
 pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
@@ -16,14 +15,6 @@ pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not instal
 def rabbit():
     with rabbitmq_node() as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"), name="far@localhost")
-    yield served
-    served.stop()
 
 
 @pytest.fixture
