@@ -184,8 +184,8 @@ _CIRCLING = f"""
     ) as visited where visits >= {CIRCLES_MIN} group by 1, 2 order by 4 desc, 1, 2
 """
 _UNROUTABLE = """
-    select vhost, exchange, routing_key, sum(messages), sum(returned), min(user), min(connection),
-        min(unix_micros(minute)), max(unix_micros(minute))
+    select vhost, exchange, coalesce(routing_key, '(others)'), sum(messages), sum(returned),
+        min(user), min(connection), min(unix_micros(minute)), max(unix_micros(minute))
     from unroutable group by 1, 2, 3 order by 4 desc, 1, 2, 3
 """
 _HOT_KEYS = """

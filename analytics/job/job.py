@@ -17,6 +17,7 @@ from leveret.analytics.tables import (
     event_tables,
     flow_tables,
     history_tables,
+    key_tables,
     queue_levels,
 )
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
@@ -80,6 +81,9 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
     engine.expect(progress.events)
     engine.view("events", _EVENTS)
     with progress.step("flows"):
+        engine.stage("flows_by_key", flow_tables.FLOWS_BY_KEY)
+        for name, query in key_tables.VIEWS.items():
+            engine.view(name, query)
         engine.stage("flows", flow_tables.FLOWS)
     with progress.step("queue histories"):
         stage_histories(engine)
@@ -94,6 +98,7 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
     queries = {
         **flow_tables.QUERIES,
         **queue_levels.QUERIES,
+        **key_tables.QUERIES,
         **event_tables.QUERIES,
         **DEAD_LETTERS,
         **history_tables.QUERIES,

