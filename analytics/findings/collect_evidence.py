@@ -162,8 +162,13 @@ _SHARES = """
 """
 _POISON = """
     select vhost, queue, fate, count(*), sum(deliveries), max(deliveries),
-        max_by(message, deliveries), max_by(message_id, deliveries), min(first_us), max(last_us)
-    from poison group by 1, 2, 3 order by 5 desc, 1, 2, 3
+        max(if(place = 1, message, null)), max(if(place = 1, message_id, null)), min(first_us),
+        max(last_us)
+    from (
+        select *, row_number() over (partition by vhost, queue, fate
+            order by deliveries desc, message) as place
+        from poison
+    ) as placed group by 1, 2, 3 order by 5 desc, 1, 2, 3
 """
 _LOSSES = """
     select vhost, queue, fate, reason, count(*), min(ended_us), max(ended_us) from fates
@@ -175,13 +180,17 @@ _DEATHS = """
     from dead_letters group by 1, 2, 3, 4, 5 order by 6 desc, 1, 2, 3, 4
 """
 _CIRCLING = f"""
-    select vhost, queue, count(*), sum(visits), max(visits), max_by(first_message, visits),
-        min(first), max(last)
+    select vhost, queue, count(*), sum(visits), max(visits),
+        max(if(place = 1, first_message, null)), min(first), max(last)
     from (
-        select vhost, first_message, queue, count(*) as visits, min(time_us) as first,
-            max(time_us) as last
-        from dead_letters group by 1, 2, 3
-    ) as visited where visits >= {CIRCLES_MIN} group by 1, 2 order by 4 desc, 1, 2
+        select *, row_number() over (partition by vhost, queue
+            order by visits desc, first_message) as place
+        from (
+            select vhost, first_message, queue, count(*) as visits, min(time_us) as first,
+                max(time_us) as last
+            from dead_letters group by 1, 2, 3
+        ) as visited
+    ) as placed where visits >= {CIRCLES_MIN} group by 1, 2 order by 4 desc, 1, 2
 """
 _UNROUTABLE = """
     select vhost, exchange, coalesce(routing_key, '(others)'), sum(messages), sum(returned),
@@ -193,10 +202,13 @@ _HOT_KEYS = """
     where temperature = 'hot' and exchange != '' group by 1, 2, 3 order by 4 desc, 1, 2, 3
 """
 _DUPLICATES = """
-    select vhost, queue, count(*), max_by(message_id, messages), max(messages), min(first_us),
-        max(last_us)
-    from (select *, explode(queues) as queue from duplicates) as of_queues
-    group by 1, 2 order by 3 desc, 1, 2
+    select vhost, queue, count(*), max(if(place = 1, message_id, null)), max(messages),
+        min(first_us), max(last_us)
+    from (
+        select *, row_number() over (partition by vhost, queue
+            order by messages desc, message_id) as place
+        from (select *, explode(queues) as queue from duplicates) as of_queues
+    ) as placed group by 1, 2 order by 3 desc, 1, 2
 """
 _SHORT_LIVED = f"""
     select vhost, user, count(*), sum(published), percentile_approx(lived_us, 0.5), min(opened_us),

@@ -31,16 +31,11 @@ def test_records_are_those_that_a_broker_writes(name):
 
 
 def test_a_message_that_is_rejected_with_requeue_is_delivered_again():
-    events = [one["event"] for one in BY_NAME["poison_that_expires"].records()
-              if one.get("message") == _poison()]  # fmt: skip
+    records = BY_NAME["poison_that_expires"].records()
+    poison = next(one["message"] for one in records if one["event"] == "reject")
+    events = [one["event"] for one in records if one.get("message") == poison]
     assert events[:3] == ["publish", "deliver", "reject"]
     assert events[-2:] == ["reject", "expire"]
-
-
-def _poison():
-    rejected = (one for one in BY_NAME["poison_that_expires"].records()
-                if one["event"] == "reject")  # fmt: skip
-    return next(rejected)["message"]
 
 
 def test_a_verdict_has_what_is_missing_false_and_late():
