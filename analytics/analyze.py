@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.engines import (
     AUTO,
+    DUCKDB,
     ENGINES,
     EVENTS_MAX,
     SHARED_PATHS,
@@ -65,16 +66,14 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         "--poison-above", type=int, default=5, metavar="N",
         help="messages delivered more than N times are poison (%(default)s)",
     )  # fmt: skip
+    parser.add_argument("--follow", action="store_true", help="keep running and add what is new")
     parser.add_argument(
-        "--follow", action="store_true", help="keep running and add new logs (with Spark)"
-    )
-    parser.add_argument(
-        "--every", type=float, default=60.0, metavar="SECONDS",
-        help="with --follow: seconds between updates of the tables (60)",
+        "--every", type=float, default=20.0, metavar="SECONDS",
+        help="with --follow: seconds between updates of the tables (20)",
     )  # fmt: skip
     parser.add_argument(
         "--keep-days", type=int, default=7, metavar="N",
-        help="with --follow: number of days that can still change (7)",
+        help="with --follow and Spark: number of days that can still change (7)",
     )  # fmt: skip
     return parser.parse_args(arguments)
 
@@ -85,16 +84,21 @@ def main(arguments: list[str] | None = None) -> int:
     window = Window(options.from_us, options.to_us, options.vhost)
     what = Options(options.directory, options.out, window, options.poison_above)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    wants_spark = "--follow" if options.follow else "--master" if options.master else ""
+    wants_spark = "--master" if options.master else ""
+    engine = SPARK if is_submitted else options.engine
+    if options.follow and engine == AUTO and not wants_spark and _are_local(what):
+        engine = DUCKDB
     master = options.master or (None if is_submitted else "local[*]")
     paths = () if options.shared_paths else (what.directory, what.out)
     try:
-        choice = choose(
-            SPARK if is_submitted else options.engine, what.directory, what.out, window, wants_spark
-        )
+        choice = choose(engine, what.directory, what.out, window, wants_spark)
         with only_writer(what.out) if is_local(what.out) else nullcontext():
             if not options.follow:
                 return _analyze(choice, what, paths, master)
+            if choice.engine == DUCKDB:
+                importlib.import_module("leveret.analytics.job.follow_quickly").follow_quickly(
+                    what, options.every
+                )
             importlib.import_module("leveret.analytics.job.follow").run_follow(
                 what, paths, master, options.every, options.keep_days
             )
@@ -107,6 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_NOTHING
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _are_local(options: Options) -> bool:
+    return is_local(options.directory) and is_local(options.out)
 
 
 def _analyze(choice: Choice, options: Options, paths: Sequence[str], master: str | None) -> int:

@@ -17,6 +17,8 @@ from leveret.analytics.tables.columns import PARTITION, TIMESTAMP, Table
 from leveret.analytics.tables.engine import Kept, Reading, Row, Values
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.versions import MissingTablesError
+from leveret.analytics.traces.copies import without_copies
+from leveret.analytics.traces.file_numbers import missing_files
 from leveret.analytics.traces.local_files import list_local_files, local_path
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.record_files import RecordFiles
@@ -57,13 +59,20 @@ class DuckDBEngine:
     def read(self, directory: str, window: Window) -> Reading:
         """Read the logs, several parts of files at a time."""
         assert self._work is not None
-        files = list_local_files(directory, window)
+        listed = list_local_files(directory, window)
+        files, copies = without_copies(listed)
         records = self._work / "records"
         self._reading = RecordFiles(parts_of(files), window, records)
         counts = self._reading.write()
         self._reading = None
         self._view_of_files("records", sorted(records.iterdir()))
-        return Reading(counts.rows, counts.rejected, len(files))
+        size = sum(file.size for file in files)
+        missing = tuple(missing_files(listed))
+        return Reading(counts.rows, counts.rejected, len(files), size, tuple(copies), missing)
+
+    def open_records(self, files: list[Path]) -> None:
+        """Make the view `records` of files with records."""
+        self._view_of_files("records", files)
 
     def view(self, name: str, query: str) -> None:
         """Create a view."""

@@ -119,8 +119,9 @@ def _process_batch(
         since = _release_old(session, records, options, keep_days)
         if since:
             records = _staged_records(session, staged)
-        progress.events = engine.open_records(records, len(files)).events
-        write_tables(engine, options._replace(since=since), progress)
+        read = engine.open_records(records, files, reading.copies)
+        progress.events = read.events
+        write_tables(engine, options._replace(since=since), progress, read)
 
 
 def _staged_records(session: SparkSession, staged: str) -> DataFrame:

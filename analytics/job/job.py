@@ -6,6 +6,8 @@ The result of each step is kept below `_work` in the output directory, so memory
 what the engine processes at a time.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,12 +23,15 @@ from leveret.analytics.tables import (
     queue_levels,
 )
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
+from leveret.analytics.tables.copied_events import count_once
 from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
 from leveret.analytics.tables.dead_letters import stage_hops
 from leveret.analytics.tables.engine import Engine, Kept, Reading
+from leveret.analytics.tables.plausible import implausible
 from leveret.analytics.tables.queue_histories import stage_histories
 from leveret.analytics.tables.tables import BY_NAME
-from leveret.analytics.traces.local_files import is_local
+from leveret.analytics.tables.trust import TRUST, LeftOut, put_faults
+from leveret.analytics.traces.local_files import is_local, local_path, replace_file
 from leveret.analytics.traces.trace_files import EVERYTHING, Window
 
 _REJECTED = """
@@ -34,7 +39,7 @@ _REJECTED = """
         try_cast(nullif(regexp_extract(file, '/date=([0-9-]{10})/', 1), '') as date) as date
     from records where wrong is not null
 """
-_EVENTS = "select * from records where wrong is null"
+_VALID = "select * from records where wrong is null"
 
 
 class Options(NamedTuple):
@@ -64,12 +69,21 @@ def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
     with progress.step("reading"):
         reading = engine.read(options.directory, options.window)
         progress.events = reading.events
-    write_tables(engine, options, progress)
+    write_tables(engine, options, progress, reading)
     return reading
 
 
-def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
-    """Write all tables from the view `records`, and publish them."""
+def write_tables(
+    engine: Engine,
+    options: Options,
+    progress: Progress,
+    reading: Reading,
+    beside: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write all tables from the view `records`, and publish them.
+
+    beside: contents of files, by name, that are published together with the tables.
+    """
     where = engine.begin(options.out)
     kept = Kept(engine.published(options.out), options.since) if options.since else None
 
@@ -79,7 +93,11 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
 
     write("rejected", _REJECTED)
     engine.expect(progress.events)
-    engine.view("events", _EVENTS)
+    engine.view("valid", _VALID)
+    with progress.step("trust"):
+        left_out = LeftOut(implausible(engine), count_once(engine))
+        put_faults(engine, reading, left_out)
+        engine.write_table(TRUST, BY_NAME["trust"], where)
     with progress.step("flows"):
         engine.stage("flows_by_key", flow_tables.FLOWS_BY_KEY)
         for name, query in key_tables.VIEWS.items():
@@ -114,4 +132,6 @@ def write_tables(engine: Engine, options: Options, progress: Progress) -> None:
             with progress.step("report"):
                 engine.expect(0)
                 write_report(engine, where, report_path(where))
+    for name, content in (beside or {}).items():
+        replace_file(Path(local_path(where)) / name, content)
     engine.publish(options.out, where)

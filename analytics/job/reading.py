@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.analytics.job.files import escaped, list_files
+from leveret.analytics.traces.copies import Copy, without_copies
 from leveret.analytics.traces.local_files import is_local, local_path
 from leveret.analytics.traces.log_blocks import Source
 from leveret.analytics.traces.log_parts import LogPart, parts_of
@@ -42,12 +43,16 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class LogFiles(NamedTuple):
-    """The files to read. parts: of local files. distant: files of other file systems."""
+    """The files to read. parts: of local files. distant: files of other file systems.
+
+    copies: of local files, which are not read.
+    """
 
     session: SparkSession
     parts: list[LogPart]
     distant: list[TraceFile]
-    file_count: int
+    files: list[TraceFile]
+    copies: list[Copy]
     window: Window
 
     @property
@@ -137,9 +142,11 @@ def read_files(
     session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
 ) -> LogFiles:
     """Read trace logs: local ones by part, others by file."""
-    local = [file._replace(path=local_path(file.path)) for file in files if is_local(file.path)]
+    local, copies = without_copies(
+        [file._replace(path=local_path(file.path)) for file in files if is_local(file.path)]
+    )
     distant = [file for file in files if not is_local(file.path)]
     # Spark leaves out files without content; the job lists them.
     parts = parts_of([*local, *(file for file in distant if not file.size)])
     with_content = [file for file in distant if file.size]
-    return LogFiles(session, parts, with_content, len(files), window)
+    return LogFiles(session, parts, with_content, files, copies, window)

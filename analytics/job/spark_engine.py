@@ -4,6 +4,8 @@ The result of each step is written below the work directory, so memory use is bo
 Spark's workers process at a time. The driver collects file names and the report's sums only.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +19,10 @@ from leveret.analytics.tables import versions
 from leveret.analytics.tables.columns import Table
 from leveret.analytics.tables.engine import Kept, Reading, Row, Values
 from leveret.analytics.tables.versions import MissingTablesError
+from leveret.analytics.traces.copies import Copy
+from leveret.analytics.traces.file_numbers import missing_files
 from leveret.analytics.traces.local_files import is_local
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceFile, Window
 
 EVENTS_PER_PARTITION = 500_000
 """Events that one task of a shuffle processes: about 50 MB."""
@@ -45,13 +49,18 @@ class SparkEngine:
         """Read the logs, one task for each file."""
         files = read_trace(self._session, directory, window)
         records = stage_records(self._session, files, self._path("records"))
-        return self.open_records(records, files.file_count)
+        return self.open_records(records, files.files, files.copies)
 
-    def open_records(self, records: DataFrame, files: int) -> Reading:
+    def open_records(
+        self, records: DataFrame, files: Sequence[TraceFile], copies: Sequence[Copy]
+    ) -> Reading:
         """Make the view `records` of rows that have been staged."""
         records.createOrReplaceTempView("records")
         [(rows, rejected)] = self.rows("select count(*), count(wrong) from records")
-        return Reading(rows, rejected, files)
+        size = sum(file.size for file in files)
+        missing = tuple(missing_files(files))
+        count = len(files) - len(copies)
+        return Reading(rows, rejected, count, size, tuple(copies), missing)
 
     def view(self, name: str, query: str) -> None:
         """Create a temporary view."""

@@ -97,7 +97,7 @@ class Aggregates:
     queue. heat: for each queue (None: all queues), messages by column and upper bound of their
     wait; a column is `column_us` long, and column 0 begins at `heat_begins_us`. outcomes: messages
     by queue, fate and reason, if there is one. churn: connections opened by step. publishers: users
-    by messages, with their messages by step.
+    by messages, with their messages by step. faults: how far to trust the trace, as sentences.
     """
 
     begins_us: int = 0
@@ -125,6 +125,7 @@ class Aggregates:
     anomalies: list[Anomaly] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
     churn: dict[int, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> int:

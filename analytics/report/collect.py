@@ -271,6 +271,8 @@ class _Collecting:
             FEW,
         )
         data.anomalies = [Anomaly(*row) for row in anomalies]
+        faults = self._rows("select sentence from trust order by lost_records desc, 1", FEW)
+        data.faults = [sentence for (sentence,) in faults]
 
 
 def _pairs(rows: Rows) -> Iterator[tuple[Any, Any]]:

@@ -51,7 +51,7 @@ def page(data: Aggregates, found: list[Finding]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{escaped(title)}</title><style>{STYLE.read_text('utf-8')}</style></head><body>"
-        f"<header><h1>{escaped(title)}</h1>{_facts(data)}{_contents()}</header>"
+        f"<header><h1>{escaped(title)}</h1>{_facts(data)}{_faults(data)}{_contents()}</header>"
         f"<main>{''.join(sections)}</main></body></html>\n"
     )
 
@@ -88,6 +88,14 @@ def _facts(data: Aggregates) -> str:
 def _without_acks(data: Aggregates) -> str:
     count = sum(data.no_ack.values())
     return f"; {count:,} deliveries needed no acknowledgement" if count else ""
+
+
+def _faults(data: Aggregates) -> str:
+    """Say how far to trust the trace: one line if nothing was found."""
+    if len(data.faults) < 2:
+        return "".join(f"<p>{escaped_long(one)}</p>" for one in data.faults)
+    items = "".join(f"<li>{escaped_long(one)}</li>" for one in data.faults)
+    return f'<p>How far to trust this trace:</p><ul class="faults">{items}</ul>'
 
 
 # Findings

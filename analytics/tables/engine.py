@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from leveret.analytics.tables.columns import Table
+from leveret.analytics.traces.copies import Copy
+from leveret.analytics.traces.file_numbers import Missing
 from leveret.analytics.traces.trace_files import Window
 
 Row = tuple[Any, ...]
@@ -22,11 +24,18 @@ Values = dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """What was read: valid and rejected records, and log files."""
+    """What was read: valid and rejected records, and log files.
+
+    size: of the files, in bytes. copies: files that were not read, since they have the records of
+    others. missing: files that are not there, as the numbers of the others say.
+    """
 
     events: int
     rejected: int
     files: int
+    size: int = 0
+    copies: tuple[Copy, ...] = ()
+    missing: tuple[Missing, ...] = ()
 
 
 class Kept(NamedTuple):

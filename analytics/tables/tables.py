@@ -397,6 +397,20 @@ REJECTED = Table(
     ),
 )
 
+TRUST = Table(
+    "trust",
+    "How far to trust the tables: what is missing, damaged, given twice or of a wrong time. A row"
+    " for each fault, or one that says that there is none; on the date 1970-01-01",
+    (
+        Column("kind", STRING, "missing files, damage, gaps, copied files, copied records,"
+               " implausible times, clock or nothing found"),
+        Column("times", LONG, "how many there are: files, lines and places, gaps or records"),
+        Column("lost_records", LONG, "records that the tables do not have because of it, about"),
+        Column("lost_bytes", LONG, "bytes of files that were skipped; null if it is not known"),
+        Column("sentence", STRING, "the same as a sentence, which the report shows"),
+    ),
+)  # fmt: skip
+
 SUMMARY = Table(
     "summary",
     "The records that the job has read, by vhost and event",
@@ -415,7 +429,7 @@ TABLES = (
     TRAFFIC, LATENCY, LATENCY_HISTOGRAM, DEPTH, QUEUE_ACTIVITY, UNATTENDED, FAN_OUT, OUTCOMES,
     FATES, REDELIVERIES, POISON, DEAD_LETTERS, DEAD_LETTER_PATHS, UNROUTABLE, ROUTING_KEYS,
     CONSUMERS, CONSUMER_ACTIVITY, PUBLISHERS, SIZES, CHURN, CONNECTIONS, DUPLICATES, TOPOLOGY,
-    ANOMALIES, GAPS, REJECTED, SUMMARY,
+    ANOMALIES, GAPS, REJECTED, TRUST, SUMMARY,
 )  # fmt: skip
 
 BY_NAME = {table.name: table for table in TABLES}

@@ -48,12 +48,14 @@ class Problem(NamedTuple):
     """What could not be read.
 
     line: from 1; None if the problem concerns the whole file. text: what was read of the line.
+    lost_bytes: of the file, compressed, that were skipped; None if it is not known.
     """
 
     file: str
     line: int | None
     reason: str
     text: str = ""
+    lost_bytes: int | None = None
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}, line {self.line}"
@@ -73,6 +75,7 @@ class _Damage(NamedTuple):
 
     reason: str
     is_end: bool = False
+    lost_bytes: int | None = None
 
 
 def read_blocks(
@@ -105,7 +108,7 @@ def blocks_of(
             continue
         if isinstance(data, _Damage):
             if not (data.is_end and is_being_written):
-                problems.append(Problem(path, line, data.reason, _text(begun)))
+                problems.append(Problem(path, line, data.reason, _text(begun), data.lost_bytes))
             begun = b""
             continue
         end = data.rfind(b"\n") + 1
@@ -176,6 +179,11 @@ class _MemberData:
         """The position in the file."""
         return self._source.tell()
 
+    @property
+    def begun_at(self) -> int:
+        """Where the data that is kept begins: the member, unless it is too large to keep."""
+        return self._source.tell() - self._kept_bytes
+
     def read(self) -> bytes:
         """Return more data; none at the end. Raises OSError."""
         data = self._source.read(READ_BYTES)
@@ -214,9 +222,11 @@ def _inflated(source: _MemberData, data: bytes) -> Iterator[bytes | _Damage | _M
             damage = f"damaged near byte {source.position - len(data)}: {error}"
         is_truncated = is_at_end and not piece and not member.eof and not damage
         if damage or is_truncated:
+            begun_at = source.begun_at
             data = source.next_member()
             reason = damage or "the file is truncated"
-            yield _Damage(reason, is_end=is_truncated and not data)
+            lost_bytes = source.position - len(data) - begun_at
+            yield _Damage(reason, is_truncated and not data, lost_bytes)
             member, is_begun = isal_zlib.decompressobj(GZIP), False
             continue
         data, is_begun = member.unconsumed_tail, True

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.analytics.traces.block_members import BlockMembers
+from leveret.analytics.traces.clock import Clock
 from leveret.analytics.traces.log_blocks import MEMBER, Block, Problem, Source, blocks_of
 from leveret.analytics.traces.log_parts import LogPart, part_source
 from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
@@ -69,6 +70,24 @@ def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.Record
     yield set_aside(problems)
 
 
+def sample_of(path: str) -> int | None:
+    """Return how many messages one in a log of the broker stands for.
+
+    None if the file is no such log, or none that can be read. Raises OSError.
+    """
+    with open(path, "rb") as file:
+        first = next(blocks_of(file, path, [], True, BlockMembers()), None)
+    kind = _kind_of(first.data if first else b"")
+    return kind.sample if kind.name == _LEVERET and not kind.reason else None
+
+
+def records_of_lines(
+    blocks: Iterator[Block], path: str, sample: int, window: Window
+) -> Iterator[pa.RecordBatch]:
+    """Read the records of a window from lines of a log of the broker."""
+    yield from _parsed(blocks, path, _Kind(_LEVERET, sample), window)
+
+
 def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
     """Read one of several parts. Only logs of the broker have parts; others are read by the first.
 
@@ -103,11 +122,17 @@ def _parsed(
 ) -> Iterator[pa.RecordBatch]:
     wanted = None if window == Window() else lambda table: _is_in(table, window)
     if kind.name == _LEVERET:
+        clock = Clock(path)
         for block in blocks:
-            yield from parse_block(block, path, kind.sample, wanted)
+            for batch in parse_block(block, path, kind.sample, wanted):
+                yield batch
+                if problems := clock.jumps_of(batch["time_us"]):
+                    yield set_aside(problems)
         return
     entries = records_of_json if kind.name == _RABBITMQ_JSON else records_of_text
-    yield from parse_entries(entries(_lines(blocks)), path, kind.sample, wanted)
+    for batch in parse_entries(entries(_lines(blocks)), path, kind.sample, wanted):
+        formats = pa.repeat(kind.name, batch.num_rows)
+        yield batch.set_column(batch.column_names.index("format"), "format", formats)
 
 
 def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes]]:

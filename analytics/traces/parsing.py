@@ -36,7 +36,7 @@ _ARROW_TYPES = {
 }  # fmt: skip
 _FIELDS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
 ARROW_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in COLUMNS.items()])
-_ONLY_OF_WRONG = ("wrong", "text", "file", "line")
+_ONLY_OF_SOME = ("format", "wrong", "text", "file", "line")
 _EVENTS = pa.array(list(record.EVENTS))
 _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
 _PARSE = pa.json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
@@ -87,9 +87,12 @@ def parse_entries(
 def set_aside(problems: list[Problem]) -> pa.RecordBatch:
     """Return the rows for rejected lines and files."""
     rows = [
-        {"wrong": one.reason, "text": one.text[:TEXT_MAX], "file": one.file, "line": one.line}
+        {
+            "wrong": one.reason, "text": one.text[:TEXT_MAX], "file": one.file, "line": one.line,
+            "lost": one.lost_bytes,
+        }
         for one in problems
-    ]
+    ]  # fmt: skip
     return pa.RecordBatch.from_pylist(rows, schema=ARROW_COLUMNS)
 
 
@@ -158,7 +161,7 @@ def _staged(table: pa.Table, weight: int, wanted: Wanted | None) -> Iterator[pa.
         for name in IDS
     }
     made["weight"] = pa.repeat(weight, rows)
-    blank = {name: pa.nulls(rows, ARROW_COLUMNS.field(name).type) for name in _ONLY_OF_WRONG}
+    blank = {name: pa.nulls(rows, ARROW_COLUMNS.field(name).type) for name in _ONLY_OF_SOME}
     columns = [
         made[name] if name in made else blank[name] if name in blank else table[name]
         for name in COLUMNS

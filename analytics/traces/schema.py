@@ -40,6 +40,7 @@ COLUMNS: dict[str, str] = {
     **{name: FIELDS[name] for name in _KEPT},
     **dict.fromkeys(IDS, record.STRING),
     "weight": record.LONG,
+    "format": record.STRING,
     "wrong": record.STRING,
     "text": record.STRING,
     "file": record.STRING,
@@ -47,8 +48,9 @@ COLUMNS: dict[str, str] = {
 }
 """The columns of staged records, and their types.
 
-weight: the number of messages that a record stands for. wrong: why the record was rejected, null if
-it is valid; only rejected records have text, file and line.
+weight: the number of messages that a record stands for. format: text or json, of logs of the
+tracing plugin; null for logs of the broker. wrong: why the record was rejected, null if it is
+valid; only rejected records have text, file and line, and as `lost` the bytes that were skipped.
 """
 
 _SQL_TYPES = {

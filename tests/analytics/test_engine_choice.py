@@ -64,7 +64,6 @@ def test_spark_is_used_if_it_is_asked_for_or_needed(trace, asked, out, wants_spa
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["logs", "--out", "tables", "--follow"], "--follow"),
         (["logs", "--out", "tables", "--master", "local"], "--master"),
         (["hdfs://logs", "--out", "tables"], "hdfs://logs"),
         (["logs", "--out", "s3a://tables"], "s3a://tables"),

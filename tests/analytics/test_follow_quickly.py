@@ -1,0 +1,190 @@
+"""Following logs that are being written, with DuckDB: the tables are those of a batch."""
+
+import gzip
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from leveret.analytics.job.follow_quickly import Following
+from leveret.analytics.job.follow_state import KeptRecords
+from leveret.analytics.job.job import Options
+from leveret.analytics.tables.versions import SLOTS
+from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
+from tests.analytics.known_trace import write_known_trace
+from tests.analytics.logs import NODE, SECOND_US, START_US, event, header, lines, partition
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import everything, read_rows
+from tests.analytics.test_against_reference import random_log
+
+TRIGGER = """
+import sys
+from leveret.analytics.job.follow_quickly import Following
+from leveret.analytics.job.job import Options
+Following(Options(sys.argv[1], sys.argv[2])).trigger()
+"""
+
+
+class RunningLog:
+    """A log that a broker is writing: one member for each piece."""
+
+    def __init__(self, directory, number=0):
+        self.path = partition(directory) / f"{NODE}-{START_US}-{number}{OPEN_LINES_SUFFIX}"
+        self.path.touch()
+        self.write([header(time_us=START_US + number)])
+
+    def write(self, records):
+        self.write_bytes(gzip.compress(lines(records).encode()))
+
+    def write_bytes(self, data):
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def finish(self):
+        complete = self.path.with_name(
+            self.path.name.removesuffix(OPEN_LINES_SUFFIX) + LINES_SUFFIX
+        )
+        self.path.rename(complete)
+        self.path = complete
+
+
+def publishes(numbers):
+    return [
+        event("publish", START_US + one * SECOND_US, message=one, queues=["q"]) for one in numbers
+    ]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    return tmp_path / "trace"
+
+
+@pytest.fixture
+def following(trace, tmp_path):
+    return Following(Options(str(trace), str(tmp_path / "out")))
+
+
+def published(tmp_path):
+    rows = read_rows(tmp_path / "out", "traffic")
+    return sum(row.published for row in rows if row.kind == "exchange")
+
+
+def same_as_a_batch(trace, tmp_path):
+    analyze_quickly(trace, tmp_path / "batch")
+    at_once = everything(tmp_path / "batch")
+    followed = everything(tmp_path / "out")
+    for name, rows in at_once.items():
+        assert followed[name] == rows, name
+
+
+def test_a_running_log_is_read_up_to_its_last_whole_member(trace, following, tmp_path):
+    log = RunningLog(trace)
+    log.write(publishes([1, 2]))
+    member = gzip.compress(lines(publishes([3])).encode())
+    log.write_bytes(member[:20])
+    following.trigger()
+    assert published(tmp_path) == 2
+    log.write_bytes(member[20:])
+    following.trigger()
+    assert published(tmp_path) == 3
+    assert not following.trigger()
+
+
+def test_a_file_that_gets_its_final_name_is_the_same(trace, following, tmp_path):
+    log = RunningLog(trace)
+    log.write([*publishes([1, 2]), {"event": "unknown"}])
+    following.trigger()
+    log.write([*publishes([3]), {"event": "unknown"}])
+    log.finish()
+    RunningLog(trace, 1).write(publishes([4]))
+    following.trigger()
+    assert published(tmp_path) == 4
+    assert {(row.file, row.line) for row in read_rows(tmp_path / "out", "rejected")} == {
+        (str(log.path), 4),
+        (str(log.path), 6),
+    }
+
+
+def test_a_damaged_member_is_passed_when_the_file_is_complete(trace, following, tmp_path):
+    log = RunningLog(trace)
+    damaged = bytearray(gzip.compress(lines(publishes(range(50))).encode()))
+    damaged[40:44] = b"\xff\xff\xff\xff"
+    log.write_bytes(damaged)
+    log.write(publishes([100, 101]))
+    following.trigger()
+    log.finish()
+    following.trigger()
+    assert published(tmp_path) >= 2
+    same_as_a_batch(trace, tmp_path)
+
+
+def test_a_copy_is_not_followed(trace, following, tmp_path):
+    log = RunningLog(trace)
+    log.write(publishes([1, 2]))
+    following.trigger()
+    (trace / f"copy{LINES_SUFFIX}").write_bytes(log.path.read_bytes())
+    log.write(publishes([3]))
+    following.trigger()
+    assert published(tmp_path) == 3
+    assert {row.kind for row in read_rows(tmp_path / "out", "trust")} == {"copied files"}
+
+
+def test_a_file_with_more_of_the_same_records_is_read_instead(trace, following, tmp_path):
+    copy = RunningLog(trace)
+    copy.write(publishes([1, 2]))
+    copy.finish()
+    following.trigger()
+    (trace / f"whole{LINES_SUFFIX}").write_bytes(
+        copy.path.read_bytes() + gzip.compress(lines(publishes([3])).encode())
+    )
+    following.trigger()
+    assert published(tmp_path) == 3
+
+
+def test_all_tables_are_those_of_a_batch(trace, following, tmp_path):
+    for part in (0, 1):
+        write_known_trace(trace, part=part)
+        following.trigger()
+    records = random_log("followed", "/", 120)
+    log, at = RunningLog(trace, 7), 0
+    choice = random.Random(4)
+    while at < len(records):
+        size = choice.randint(1, 90)
+        log.write(records[at : at + size])
+        at += size
+        following.trigger()
+    log.finish()
+    following.trigger()
+    same_as_a_batch(trace, tmp_path)
+
+
+def run_and_kill(trace, out, is_time):
+    """Run a trigger in a process of its own, and kill it when the condition is true."""
+    with subprocess.Popen([sys.executable, "-c", TRIGGER, str(trace), str(out)]) as process:
+        while process.poll() is None:
+            if is_time():
+                process.send_signal(signal.SIGKILL)
+                break
+    return process.returncode
+
+
+@pytest.mark.parametrize("table", ["rejected", "traffic", "fates", "anomalies"])
+def test_a_trigger_that_is_killed_is_repeated(trace, tmp_path, table):
+    out = tmp_path / "out"
+    log = RunningLog(trace)
+    log.write(publishes(range(1, 5)))
+    Following(Options(str(trace), str(out))).trigger()
+    log.write(publishes(range(5, 9)))
+
+    def is_written():
+        return (out / SLOTS[1] / table).exists()
+
+    assert run_and_kill(trace, out, is_written) == -signal.SIGKILL
+    assert KeptRecords(str(out)).state.last == 1
+    assert published(tmp_path) == 4
+    log.write(publishes(range(9, 12)))
+    log.finish()
+    Following(Options(str(trace), str(out))).trigger()
+    same_as_a_batch(trace, tmp_path)
