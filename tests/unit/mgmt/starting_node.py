@@ -21,6 +21,12 @@ class Waiting:
         self.has_begun = asyncio.Event()
         self.is_stopped = False
 
+    def tell_static_shovels(self, names):
+        pass
+
+    def others_with_static_shovel(self, name):
+        return frozenset()
+
     def declaration_log(self, services, local, sync):
         return local
 
@@ -54,9 +60,10 @@ class Starting:
     async def run(self, number):
         """The membership of an attempt, when it has begun."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while len(self.runs) <= number:
+            while len(self.runs) <= number or not self.runs[number].has_begun.is_set():
+                if self.start.done():
+                    self.start.result()  # says why it has failed
                 await asyncio.sleep(0)
-            await self.runs[number].has_begun.wait()
         return self.runs[number]
 
     async def stop(self):
