@@ -59,7 +59,11 @@ class TestOverview:
         node.put(f"queues/{vhost}/q")
         for _ in range(3):
             node.publish(vhost, "q", "x")
-        node.wait_until(lambda: "message_stats" in node.get(f"vhosts/{vhost}"), "they are counted")
+
+        def are_counted():
+            return node.get(f"vhosts/{vhost}").get("message_stats", {}).get("publish") == 3
+
+        node.wait_until(are_counted, "they are counted")
         assert node.get("overview")["message_stats"]["publish"] >= 3
 
     def test_without_a_vhost_there_are_none(self, node, vhost, users, published):
