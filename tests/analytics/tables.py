@@ -49,7 +49,5 @@ def everything(out, names=tuple(table.name for table in TABLES)):
 
 def without_directories(tables):
     """The tables with the names of files: they are the same in another directory."""
-    return {
-        name: [re.sub(r"'file': '[^']*/", "'file': '", row) for row in rows]
-        for name, rows in tables.items()
-    }
+    directory = re.compile(r"(?<='file': ')[^']*/|(?<= in )(?:\w+:)?/[^' ]*/")
+    return {name: [directory.sub("", row) for row in rows] for name, rows in tables.items()}

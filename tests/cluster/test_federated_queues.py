@@ -56,6 +56,7 @@ def test_it_follows_the_leader_of_a_mirrored_queue(nodes, upstream):
     feed(upstream, "1", "2")
     with second.connect() as connection:
         assert [body for body, _ in take(connection.channel(), "q", 2)] == [b"1", b"2"]
+    first.wait_to_see("queues/%2F/q", lambda queue: queue.get("messages") == 0)
     first.stop(signal.SIGKILL)
     feed(upstream, "3")
     second.wait_to_see("queues/%2F/q", lambda queue: queue.get("node") == second.name)

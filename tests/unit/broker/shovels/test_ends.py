@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from pamqp import commands
 
+from leveret.broker.amqp.content_assembler import Content
 from leveret.broker.client.channel import Returned
 from leveret.broker.client.ended import ChannelClosed
 from leveret.broker.policies.shovel_parameter import ShovelDestination
@@ -64,7 +65,7 @@ async def test_a_shovel_that_stops_waits_for_confirms_and_takes_no_more():
 
 def test_a_return_says_which_queue_is_gone():
     method = commands.Basic.Return(312, "NO_ROUTE", "", "to")
-    content = SimpleNamespace(properties=b"", body=b"")
+    content = Content(b"", b"", b"")
     assert returned_reason(Returned(method, content)) == (
         "the destination has returned a message for queue 'to', which was deleted, or whose node "
         "is down: 312, NO_ROUTE"
