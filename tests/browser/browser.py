@@ -80,7 +80,8 @@ class Browser:
             except WebDriverException as error:
                 problem = error
             time.sleep(0.05)
-        raise AssertionError(f"not seen: {what} ({problem})\n{self.text()[:2000]}")
+        console = self.driver.get_log("browser")
+        raise AssertionError(f"not seen: {what} ({problem})\n{self.text()[:2000]}\n{console}")
 
     def text(self):
         """All text of the page."""

@@ -4,11 +4,12 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from leveret.analytics.report.report_page import page
-from tests.analytics.story import afternoon
+from tests.analytics.story import afternoon, told
 
 SCREEN, NARROW = (1280, 900), (420, 800)
 SEEN = """
-return [...document.querySelectorAll("svg")].map((one) => one.getBoundingClientRect().height)
+return [...document.querySelectorAll("svg[role=img]")]
+  .map((one) => one.getBoundingClientRect().height)
 """
 UNNAMED = """
 return [...document.querySelectorAll("svg[role=img]")].filter((one) => !one.ariaLabel).length
@@ -36,7 +37,7 @@ return [...document.querySelectorAll("p, strong, a, h1, h2, td, th, summary")].m
 def report(driver, tmp_path):
     """Open the report, and discard earlier console messages."""
     path = tmp_path / "report.html"
-    path.write_text(page(afternoon()), "utf-8")
+    path.write_text(page(afternoon(), told()), "utf-8")
     driver.set_window_size(*SCREEN)
     driver.get_log("browser")
     driver.get(path.as_uri())
@@ -46,7 +47,7 @@ def report(driver, tmp_path):
 
 def test_findings_come_first_and_nothing_is_asked_for(report):
     first = report.find_element(By.CSS_SELECTOR, "main li")
-    assert "queue orders: p99 wait rose from 12 ms to 4 s at 14:05" in first.text
+    assert "queue <b>orders</b>: more came than left" in first.text
     assert report.execute_script(REQUESTS) == []
     assert report.get_log("browser") == []
     assert report.title.startswith("Trace report, 2026-03-01 12:00")

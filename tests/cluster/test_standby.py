@@ -9,7 +9,7 @@ from tests.cluster.managed_nodes import form_managed
 from tests.mgmt.served_node import ServedNode
 from tests.mgmt.standby_nodes import ROUTE, declare, follow, has, status, wait_for_state
 
-QUEUES = 2000
+QUEUES, SIZES = 2000, 4
 
 
 @pytest.fixture
@@ -57,20 +57,33 @@ def test_another_node_follows_when_its_node_is_killed(following, upstream):
 def test_nothing_is_declared_after_a_promotion_on_another_node(following, upstream):
     """S1 of broker/policies/schema_replication.py."""
     follower, other = following
-    declare(upstream, *(f"q{number}" for number in range(QUEUES)))
-    follow(other, upstream)
-    other.wait_until(lambda: count_of_queues(other) > 0, "a sync is under way")
-    assert other.post(f"{ROUTE}/promote").status == 204
-    count = count_of_queues(other)
-    assert count < QUEUES
+    count = promote_during_a_sync(other, upstream)
     for node in (other, follower):
-        node.wait_until(lambda: status(other)["state"] == "promoted", "both know it")
+        wait_for_state(node, "promoted")
     follower.wait_until(lambda: "a sync was ended" in follower.log, "the sync has ended")
     assert count_of_queues(other) == count_of_queues(follower) == count
 
 
+def promote_during_a_sync(node, upstream):
+    """Promote when some queues are followed and some are not; how many are there then.
+
+    A sync that was complete before the promotion is followed by one with more queues.
+    """
+    for size in range(1, SIZES + 1):
+        declare(upstream, *(f"q{size}.{number}" for number in range(size * QUEUES)))
+        before = count_of_queues(node)
+        follow(node, upstream)
+        node.wait_until(lambda least=before: count_of_queues(node) > least, "a sync is under way")
+        assert node.post(f"{ROUTE}/promote").status == 204
+        count = count_of_queues(node)
+        if count < count_of_queues(upstream):
+            return count
+        assert node.delete(ROUTE).status == 204
+    raise AssertionError(f"each of {SIZES} syncs was complete before the promotion")
+
+
 def count_of_queues(node):
-    return len(node.get("queues?columns=name"))
+    return node.get("overview?columns=object_totals.queues")["object_totals"]["queues"]
 
 
 def test_what_an_operator_accepts_is_told_to_the_node_that_follows(following, upstream):
