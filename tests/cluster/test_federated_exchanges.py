@@ -4,35 +4,17 @@ import json
 import signal
 
 import pika
-import pytest
 
 from leveret.broker.federation.link_definition import LinkPlace
 from leveret.broker.transfers.chosen_node import chosen
 from tests.cluster.clients import bodies
-from tests.cluster.managed_nodes import form_managed
-from tests.mgmt.served_node import ServedNode
-from tests.mgmt.test_federated_exchanges import keys_at, link_objects
+from tests.cluster.federated import links_at, set_upstream
+from tests.mgmt.federated_exchanges import keys_at, link_objects
 from tests.mgmt.test_shovels import channel_of, take_all
 
 COUNT = 100
 LINKS = "federation-links"
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form_managed(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
-
-
-@pytest.fixture
-def upstream(tmp_path):
-    (tmp_path / "upstream").mkdir()
-    served = ServedNode(tmp_path / "upstream", name="upstream@localhost")
-    yield served
-    served.stop()
 
 
 def runner_and_other(nodes):
@@ -43,18 +25,9 @@ def runner_and_other(nodes):
 
 
 def federate(node, upstream):
-    value = {"uri": f"amqp://guest:guest@127.0.0.1:{upstream.port}", "reconnect-delay": 1}
-    node.ctl("set_parameter", "federation-upstream", "u", json.dumps(value))
+    set_upstream(node, upstream)
     policy = json.dumps({"federation-upstream": "u"})
     node.ctl("set_policy", "--apply-to", "exchanges", "p", "^x$", policy)
-
-
-def links_at(upstream):
-    """The addresses from which links are connected."""
-    return [
-        one["name"] for one in upstream.get("connections")
-        if "Federation link" in one.get("user_provided_name", "")
-    ]  # fmt: skip
 
 
 def runs_on(node):

@@ -1,20 +1,9 @@
 """A federation link of a cluster is listed and restarted from each of its nodes."""
 
-import pytest
-
 from leveret.broker.federation.link_definition import LinkPlace
 from leveret.broker.transfers.chosen_node import chosen
-from tests.cluster.managed_nodes import form_managed
 
 LINKS = "federation-links"
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form_managed(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 def federate(node):

@@ -2,26 +2,16 @@
 
 import signal
 
-import pytest
-
 from leveret.broker.transfers.chosen_node import chosen
 from tests.cluster.clients import bodies, publish
 from tests.cluster.clustered_nodes import declare
-from tests.cluster.managed_nodes import ManagedNode, form_managed
+from tests.cluster.managed_nodes import ManagedNode
 
 SHOVEL = {
     "src-uri": "amqp://", "src-queue": "from", "dest-uri": "amqp://", "dest-queue": "to",
     "reconnect-delay": 1,
 }  # fmt: skip
 SHOWN = "shovels/vhost/%2F/s"
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form_managed(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 def is_running_on(node):

@@ -5,27 +5,9 @@ import signal
 import pytest
 
 from leveret.broker.transfers.chosen_node import chosen
-from tests.cluster.managed_nodes import form_managed
-from tests.mgmt.served_node import ServedNode
 from tests.mgmt.standby_nodes import ROUTE, declare, follow, has, status, wait_for_state
 
 QUEUES, SIZES = 2000, 4
-
-
-@pytest.fixture
-def upstream(tmp_path):
-    (tmp_path / "upstream").mkdir()
-    served = ServedNode(tmp_path / "upstream", name="upstream@localhost")
-    yield served
-    served.stop()
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form_managed(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pika
 import pytest
 
-from tests.mgmt.test_federated_exchanges import (
+from tests.mgmt.federated_exchanges import (
     at,
     bound_queue,
     keys_at,

@@ -3,49 +3,19 @@
 import pika
 import pytest
 
+from tests.mgmt.federated_exchanges import (
+    at,
+    bound_queue,
+    check_circle,
+    federate,
+    keys_at,
+    link_objects,
+    vhost_at,
+)
 from tests.mgmt.served_node import ServedNode
-from tests.mgmt.test_shovels import channel_of, dashed, take_all, uri
+from tests.mgmt.test_shovels import channel_of, take_all, uri
 
 BODIES = [b"%d" % number for number in range(300)]
-
-
-def vhost_at(node, vhost):
-    assert node.put(f"vhosts/{vhost}").status in (201, 204)
-
-
-def federate(node, vhost, upstream, pattern="^x", definition=None, **options):
-    value = {"uri": upstream, "reconnect-delay": 0.2, **dashed(options)}
-    answer = node.put(f"parameters/federation-upstream/{vhost}/up", {"value": value})
-    assert answer.status in (201, 204), answer
-    definition = definition or {"federation-upstream-set": "all"}
-    answer = node.put(f"policies/{vhost}/p", {"pattern": pattern, "definition": definition})
-    assert answer.status in (201, 204), answer
-
-
-def names_at(node, vhost, kind):
-    return sorted(one["name"] for one in node.get(f"{kind}/{vhost}"))
-
-
-def link_objects(node, vhost):
-    """The names of the internal exchanges and queues of links."""
-    return [
-        name for kind in ("exchanges", "queues") for name in names_at(node, vhost, kind)
-        if name.startswith("federation: ")
-    ]  # fmt: skip
-
-
-def keys_at(node, vhost, exchange="x"):
-    """The routing keys for which links want the messages of an exchange."""
-    path = f"exchanges/{vhost}/{exchange}/bindings/source"
-    answer = node.request("GET", path)
-    found = answer.body if answer.status == 200 else []
-    return sorted(
-        one["routing_key"] for one in found if one["destination"].startswith("federation: ")
-    )
-
-
-def at(node, vhost):
-    return f"{uri(node)}/{vhost}"
 
 
 @pytest.fixture
@@ -53,14 +23,6 @@ def there(far, vhost):
     """A channel to a vhost of the same name at the other node."""
     vhost_at(far, vhost)
     return channel_of(far, vhost)
-
-
-def bound_queue(channel, *keys, exchange="x", exchange_type="topic"):
-    channel.exchange_declare(exchange, exchange_type, durable=True)
-    queue = channel.queue_declare("q", durable=True).method.queue
-    for key in keys:
-        channel.queue_bind(queue, exchange, key)
-    return queue
 
 
 def test_messages_come_that_a_queue_is_bound_for(node, vhost, channel, far, there):
@@ -144,29 +106,8 @@ def test_nothing_is_lost_when_the_upstream_is_killed(node, vhost, channel, tmp_p
 @pytest.mark.parametrize("max_hops", [2, 5])
 def test_a_message_arrives_once_at_each_broker_of_a_circle(node, vhost, far, tmp_path, max_hops):
     third = ServedNode(tmp_path, name="third@localhost")
-    brokers = [node, far, third]
     try:
-        for one in (far, third):
-            vhost_at(one, vhost)
-        channels = [channel_of(one, vhost) for one in brokers]
-        for channel in channels:
-            bound_queue(channel, "k", exchange_type="direct")
-        for here, upstream in zip(brokers, [third, node, far], strict=True):
-            federate(here, vhost, at(upstream, vhost), max_hops=max_hops)
-        for one in brokers:
-            one.wait_until(lambda one=one: len(keys_at(one, vhost)) == 2, "bindings went round")
-        for number, channel in enumerate(channels):
-            channel.basic_publish("x", "k", b"from %d" % number)
-        wanted = [b"from 0", b"from 1", b"from 2"]
-        found = [[], [], []]
-
-        def all_have_come():
-            for bodies, channel in zip(found, channels, strict=True):
-                bodies.extend(take_all(channel, "q"))
-            return all(len(bodies) >= 3 for bodies in found)
-
-        node.wait_until(all_have_come, "each message is at each broker")
-        assert [sorted(bodies) for bodies in found] == [wanted] * 3
+        check_circle([node, far, third], vhost, max_hops, count=1)
     finally:
         third.stop()
 

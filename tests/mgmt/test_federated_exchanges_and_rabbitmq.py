@@ -8,15 +8,16 @@ import pika
 import pytest
 
 from tests.bench.brokers import rabbitmq
-from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
-from tests.mgmt.test_federated_exchanges import (
+from tests.mgmt.federated_exchanges import (
     at,
     bound_queue,
+    check_circle,
     federate,
     keys_at,
     link_objects,
     vhost_at,
 )
+from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
 from tests.mgmt.test_shovels import channel_of, take_all
 from tests.ports import free_port
 
@@ -197,31 +198,7 @@ def test_nothing_is_lost_when_the_connections_of_a_link_are_cut(link):
 
 @pytest.mark.parametrize("max_hops", [2, 5])
 def test_each_message_arrives_once_at_each_broker_of_a_circle(node, vhost, rabbit, far, max_hops):
-    brokers = [node, rabbit, far]
-    for one in (rabbit, far):
-        vhost_at(one, vhost)
-    channels = [channel_of(one, vhost) for one in brokers]
-    for channel in channels:
-        bound_queue(channel, "k", exchange_type="direct")
-    for here, upstream in zip(brokers, [far, node, rabbit], strict=True):
-        federate(here, vhost, at(upstream, vhost), max_hops=max_hops)
-    for one in brokers:
-        one.wait_until(lambda one=one: len(keys_at(one, vhost)) == 2, "bindings went round")
-    for number, channel in enumerate(channels):
-        for body in BODIES[:50]:
-            channel.basic_publish("x", "k", b"%d %s" % (number, body))
-    wanted = sorted(b"%d %s" % (number, body) for number in range(3) for body in BODIES[:50])
-    found = [[], [], []]
-
-    def all_have_come():
-        for bodies, channel in zip(found, channels, strict=True):
-            bodies.extend(take_all(channel, "q"))
-        return all(len(bodies) >= len(wanted) for bodies in found)
-
-    node.wait_until(all_have_come, "each message is at each broker")
-    assert [sorted(bodies) for bodies in found] == [wanted] * 3
-    for one in (rabbit, far):
-        one.delete(f"vhosts/{vhost}")
+    check_circle([node, rabbit, far], vhost, max_hops, count=50)
 
 
 @pytest.mark.parametrize("max_hops", [1, 2, 3])

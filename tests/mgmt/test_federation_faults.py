@@ -4,8 +4,8 @@ import pytest
 from pamqp import commands, heartbeat
 
 from tests.mgmt.far_side import FarSide, closing_channel, closing_connection, sending, silent
+from tests.mgmt.federated_exchanges import at, bound_queue, federate, vhost_at
 from tests.mgmt.served_node import ServedNode
-from tests.mgmt.test_federated_exchanges import at, bound_queue, federate, vhost_at
 from tests.mgmt.test_shovels import local, take_all, uri
 from tests.ports import free_port
 
