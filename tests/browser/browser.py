@@ -14,6 +14,7 @@ from selenium.webdriver.common.by import By
 
 from tests.patience import PATIENCE_SECONDS
 
+NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 BEGIN = """
 localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
@@ -52,7 +53,17 @@ class Browser:
         self.driver.get_log("browser")
         self.driver.execute_script(BEGIN, credentials, self.prefix)
         self.driver.get(self.url)
-        self.see_title("Overview")
+        self.wait(lambda: self._is_loaded() and self.heading() == "Overview", "heading Overview")
+
+    def _is_loaded(self):
+        """Load the page again if Chromium has ended its requests, as it does whenever a network
+        interface of the machine comes or goes: tests beside this one make some.
+        """
+        if self.driver.find_elements(By.TAG_NAME, "h1"):
+            return True
+        if any(NETWORK_CHANGED in one["message"] for one in self.driver.get_log("browser")):
+            self.driver.get(self.url)
+        return False
 
     def log_in(self, name, password):
         """Log in with the form."""
