@@ -29,7 +29,9 @@ EVENTS_PER_PARTITION = 500_000
 
 
 class SparkEngine:
-    """An Engine (engine.py). work: a directory for intermediate data, a local path or a URL."""
+    """An Engine (engine.py). work: a directory for intermediate data, a local path or a URL; None
+    if the engine only reads tables.
+    """
 
     def __init__(self, session: SparkSession, work: str | None = None) -> None:
         self._session = session
@@ -67,11 +69,13 @@ class SparkEngine:
         self._session.sql(query).createOrReplaceTempView(name)
 
     def stage(self, name: str, query: str) -> None:
-        """Write Parquet files in the work directory."""
+        """Write Parquet files in the work directory. Raises ValueError if there is none."""
         stage(self._session.sql(query), self._path(name)).createOrReplaceTempView(name)
 
     def _path(self, name: str) -> str:
-        """Return the directory of a result in the work directory."""
+        """Return the directory of a result in the work directory. Raises ValueError."""
+        if self._work is None:
+            raise ValueError(f"{name} needs a work directory, and the engine was made without one")
         path = f"{self._work}/{name}"
         self._staged.append(path)
         return path

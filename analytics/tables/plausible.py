@@ -15,10 +15,9 @@ FIRST_US, LAST_US = 1_167_609_600_000_000, 4_102_444_800_000_000
 """From the year in which RabbitMQ appeared to the end of this century."""
 SPANS_MAX = 1_000
 
-# As doubles, since the distance of two times need not fit a number of 64 bits.
 _SPANS = f"""
     with days as (
-        select cast(time_us - time_us % {DAY_US} as double) as day_us, count(*) as records,
+        select time_us - time_us % {DAY_US} as day_us, count(*) as records,
             min(time_us) as first_us, max(time_us) as last_us
         from valid where time_us is not null group by 1
     ), begun as (

@@ -20,8 +20,6 @@ TRUST = "select *, cast(null as date) as date from faults"
 FINE = "nothing found"
 NAMED_MAX = 3
 """Files that a sentence names."""
-_LAST_SHOWN_US = 253_402_300_799_999_999
-"""The end of the year 9999, after which a time has no usual form."""
 
 _DAMAGE = f"""
     select count(*), count(distinct file), cast(coalesce(sum(lost), 0) as bigint), min(file)
@@ -141,7 +139,7 @@ def _times(engine: Engine, implausible: list[Span]) -> Iterator[Fault]:
         last_us = max(one.last_us for one in implausible)
         yield Fault(
             "implausible times", count, count, None,
-            f"{plural(count, 'record')}, of {_shown(first_us)} to {_shown(last_us)},"
+            f"{plural(count, 'record')}, of {moment(first_us)} to {moment(last_us)},"
             f" {_is(count)} more than 30 days from the others and"
             f" {_is(count, 'was', 'were')} set aside.",
         )  # fmt: skip
@@ -151,12 +149,6 @@ def _times(engine: Engine, implausible: list[Span]) -> Iterator[Fault]:
         yield Fault("clock", jumps, 0, 0,
                     f"{plural(jumps, 'time')} a clock went back, in {where}"
                     f" ({first.partition(';')[0]}): times around it are not in order.")  # fmt: skip
-
-
-def _shown(time_us: int) -> str:
-    if time_us > _LAST_SHOWN_US:
-        return f"the year {1970 + time_us // 31_556_952_000_000:,}"
-    return moment(max(time_us, 0)) if time_us >= 0 else "before 1970"
 
 
 def _is(count: int, one: str = "is", many: str = "are") -> str:

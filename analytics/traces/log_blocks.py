@@ -11,6 +11,7 @@ the others.
 
 import zlib
 from collections.abc import Iterator
+from enum import Enum
 from typing import NamedTuple, Protocol, cast
 
 from isal import isal_zlib
@@ -70,8 +71,16 @@ class Block(NamedTuple):
     lines: int
 
 
+class Ending(Enum):
+    """What is at the end of the data that is read."""
+
+    FILE = "the end of a complete file"
+    WRITTEN = "the end of what has been written of a file"
+    MEMBER = "the beginning of another member of the file"
+
+
 class _Damage(NamedTuple):
-    """A place where data is missing. is_end: no data follows it."""
+    """A place where data is missing. is_end: a member has no end, and no data follows it."""
 
     reason: str
     is_end: bool = False
@@ -86,9 +95,10 @@ def read_blocks(
     is_wanted: chooses the blocks of records; None for all. The first line is returned in any case.
     """
     members = BlockMembers(is_wanted)
+    ending = Ending.WRITTEN if file.is_open else Ending.FILE
     try:
         with open(file.path, "rb") as source:
-            yield from blocks_of(source, file.path, problems, file.is_open, members)
+            yield from blocks_of(source, file.path, problems, ending, members)
     except OSError as error:
         problems.append(Problem(file.path, None, f"cannot be read: {error.strerror or error}"))
 
@@ -97,17 +107,17 @@ def blocks_of(
     source: Source,
     path: str,
     problems: list[Problem],
-    is_being_written: bool,
+    ending: Ending,
     members: BlockMembers,
 ) -> Iterator[Block]:
     """Return the lines of an open file; `path` names it in problems. Raises OSError."""
     begun, line = b"", 1
-    for data in _unpacked(source, members):
+    for data in _unpacked(source, members, ending):
         if isinstance(data, Skipped):
             line += data.lines
             continue
         if isinstance(data, _Damage):
-            if not (data.is_end and is_being_written):
+            if not (data.is_end and ending is Ending.WRITTEN):
                 problems.append(Problem(path, line, data.reason, _text(begun), data.lost_bytes))
             begun = b""
             continue
@@ -124,8 +134,9 @@ def blocks_of(
             reason = "a line does not end; the part that was read is dropped"
             problems.append(Problem(path, line, reason))
             begun = b""
-    if begun and not is_being_written:
-        reason = "the file ends within this line"
+    if begun and ending is not Ending.WRITTEN:
+        whole = "file" if ending is Ending.FILE else "member"
+        reason = f"the {whole} ends within this line"
         problems.append(Problem(path, line, reason, _text(begun)))
 
 
@@ -137,7 +148,9 @@ class _MemberEnd:
     """The end of a member whose checksum is right."""
 
 
-def _unpacked(source: Source, members: BlockMembers) -> Iterator[bytes | _Damage | Skipped]:
+def _unpacked(
+    source: Source, members: BlockMembers, ending: Ending
+) -> Iterator[bytes | _Damage | Skipped]:
     """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
     if not data.startswith(MEMBER):
@@ -145,7 +158,7 @@ def _unpacked(source: Source, members: BlockMembers) -> Iterator[bytes | _Damage
             yield data
             data = source.read(BLOCK_BYTES_MAX)
         return
-    for piece in _inflated(_MemberData(source, data), data):
+    for piece in _inflated(_MemberData(source, data), data, ending):
         if isinstance(piece, _Damage):
             members.forget()
             yield piece
@@ -211,7 +224,9 @@ class _MemberData:
         return data[at:]
 
 
-def _inflated(source: _MemberData, data: bytes) -> Iterator[bytes | _Damage | _MemberEnd]:
+def _inflated(
+    source: _MemberData, data: bytes, ending: Ending
+) -> Iterator[bytes | _Damage | _MemberEnd]:
     """Decompress gzip members. data: what was already read of them."""
     member, is_begun = isal_zlib.decompressobj(GZIP), True
     while data or (data := source.read()) or is_begun:
@@ -220,13 +235,16 @@ def _inflated(source: _MemberData, data: bytes) -> Iterator[bytes | _Damage | _M
             piece = member.decompress(data, BLOCK_BYTES_MAX)
         except DAMAGED as error:
             damage = f"damaged near byte {source.position - len(data)}: {error}"
-        is_truncated = is_at_end and not piece and not member.eof and not damage
-        if damage or is_truncated:
+        has_no_end = is_at_end and not piece and not member.eof and not damage
+        if damage or has_no_end:
             begun_at = source.begun_at
             data = source.next_member()
-            reason = damage or "the file is truncated"
+            is_end = has_no_end and not data
+            if has_no_end:
+                is_truncated = is_end and ending is not Ending.MEMBER
+                damage = "the file is truncated" if is_truncated else _without_end(begun_at)
             lost_bytes = source.position - len(data) - begun_at
-            yield _Damage(reason, is_truncated and not data, lost_bytes)
+            yield _Damage(damage, is_end, lost_bytes)
             member, is_begun = isal_zlib.decompressobj(GZIP), False
             continue
         data, is_begun = member.unconsumed_tail, True
@@ -236,3 +254,7 @@ def _inflated(source: _MemberData, data: bytes) -> Iterator[bytes | _Damage | _M
             data = member.unused_data
             source.begin(data)
             member, is_begun = isal_zlib.decompressobj(GZIP), False
+
+
+def _without_end(begun_at: int) -> str:
+    return f"damaged near byte {begun_at}: the member that begins there has no end"

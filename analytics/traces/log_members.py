@@ -18,6 +18,7 @@ from leveret.analytics.traces.log_blocks import (
     GZIP,
     READ_BYTES,
     Block,
+    Ending,
     Problem,
     blocks_of,
 )
@@ -65,7 +66,7 @@ class AddedRecords:
         with open(added.file.path, "rb") as file:
             members = BlockMembers(has_header=added.begins == 0)
             source = PartSource(file, added.begins, added.ends)
-            blocks = self._counted(blocks_of(source, added.name, problems, False, members))
+            blocks = self._counted(blocks_of(source, added.name, problems, Ending.FILE, members))
             yield from records_of_lines(blocks, added.name, added.sample, self._window)
         before = added.line - 1
         yield set_aside(

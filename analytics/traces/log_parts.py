@@ -60,6 +60,11 @@ class PartSource(Source):
         self._ends = ends
         file.seek(begins)
 
+    @property
+    def is_last(self) -> bool:
+        """It ends with the file."""
+        return self._ends is None
+
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes; none at the end."""
         left = size if self._ends is None else min(size, self._ends - self._file.tell())

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.clock import Clock
-from leveret.analytics.traces.log_blocks import MEMBER, Block, Problem, Source, blocks_of
+from leveret.analytics.traces.log_blocks import MEMBER, Block, Ending, Problem, Source, blocks_of
 from leveret.analytics.traces.log_parts import LogPart, part_source
 from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
+from leveret.analytics.traces.schema import SAMPLES, in_words
 from leveret.analytics.traces.trace_files import Window
 from leveret.broker.tracing import record
 
@@ -57,7 +58,7 @@ def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.Record
     """Read the records of a window from a whole log. Raises OSError."""
     problems: list[Problem] = []
     members = _members(window)
-    blocks = blocks_of(source, path, problems, path.endswith(record.OPEN_SUFFIXES), members)
+    blocks = blocks_of(source, path, problems, _ending_of(path), members)
     first = next(blocks, None)
     beginning = first.data if first else b"".join(one.text.encode() for one in problems)
     kind = _kind_of(beginning)
@@ -76,7 +77,7 @@ def sample_of(path: str) -> int | None:
     None if the file is no such log, or none that can be read. Raises OSError.
     """
     with open(path, "rb") as file:
-        first = next(blocks_of(file, path, [], True, BlockMembers()), None)
+        first = next(blocks_of(file, path, [], Ending.WRITTEN, BlockMembers()), None)
     kind = _kind_of(first.data if first else b"")
     return kind.sample if kind.name == _LEVERET and not kind.reason else None
 
@@ -93,7 +94,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
 
     Lines are counted from the beginning of the part, which is named with the file.
     """
-    first = next(blocks_of(file, part.path, [], True, _members(window)), None)
+    first = next(blocks_of(file, part.path, [], Ending.WRITTEN, _members(window)), None)
     file.seek(0)
     kind = _kind_of(first.data if first else b"")
     if kind.name != _LEVERET or kind.reason or file.read(len(MEMBER)) != MEMBER:
@@ -106,11 +107,15 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
         return
     name = f"{part.path} from byte {source.tell()}" if part.begins else part.path
     problems: list[Problem] = []
-    is_being_written = part.path.endswith(record.OPEN_SUFFIXES)
+    ending = _ending_of(part.path) if source.is_last else Ending.MEMBER
     members = _members(window, has_header=part.begins == 0)
-    blocks = blocks_of(source, name, problems, is_being_written, members)
+    blocks = blocks_of(source, name, problems, ending, members)
     yield from _parsed(blocks, name, kind, window)
     yield set_aside(problems)
+
+
+def _ending_of(path: str) -> Ending:
+    return Ending.WRITTEN if path.endswith(record.OPEN_SUFFIXES) else Ending.FILE
 
 
 def _members(window: Window, has_header: bool = True) -> BlockMembers:
@@ -170,6 +175,11 @@ def _by_header(first: dict[str, Any]) -> _Kind:
     version, sample = first.get("version"), first.get("sample")
     if not isinstance(version, int) or version > record.VERSION:
         reason = f"is of version {version}; the latest supported is {record.VERSION}"
+        return _Kind(_LEVERET, reason=reason)
+    if isinstance(sample, int) and sample not in SAMPLES:
+        reason = (
+            f"has one message in {sample}, as its header says; this must be {in_words(SAMPLES)}"
+        )
         return _Kind(_LEVERET, reason=reason)
     return _Kind(_LEVERET, sample if isinstance(sample, int) else 1)
 

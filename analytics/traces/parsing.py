@@ -19,6 +19,7 @@ from leveret.analytics.traces.schema import (
     FIELDS,
     IDS,
     NEEDED,
+    RANGES,
     TEXT_MAX,
     Entry,
     Record,
@@ -135,7 +136,15 @@ def _is_sound(table: pa.Table) -> bool:
         return False
     if any(pc.list_flatten(table[name]).null_count for name in _LISTS):
         return False
+    if any(_is_outside(table[name], numbers) for name, numbers in RANGES.items()):
+        return False
     return not any(_is_missing(table, name, needing) for name, needing in NEEDED.items())
+
+
+def _is_outside(column: pa.ChunkedArray, numbers: range) -> bool:
+    """Tell whether a number is none of these."""
+    least, most = pc.min_max(column).values()
+    return least.is_valid and not (least.as_py() in numbers and most.as_py() in numbers)
 
 
 def _is_missing(table: pa.Table, name: str, needing: frozenset[str]) -> bool:

@@ -1,13 +1,14 @@
 """The columns of records, and the checks that make a record valid.
 
 The fields are those of leveret.broker.tracing.record; unknown fields are ignored. A record is
-rejected, with a reason, if it is not a JSON object, a field has the wrong type, a field that its
-event requires is missing, or its event is unknown.
+rejected, with a reason, if it is not a JSON object, a field has the wrong type or a number that
+cannot be, a field that its event requires is missing, or its event is unknown.
 """
 
 from typing import Any, NamedTuple
 
 from leveret.broker.tracing import record
+from leveret.broker.tracing.record import SAMPLE_MAX
 
 Record = dict[str, Any]
 
@@ -62,6 +63,17 @@ SQL_COLUMNS = ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in COLUMNS
 TEXT_MAX = 1_000
 """Characters that are kept of a rejected line."""
 
+_TIMES = range(253_402_300_800_000_000)
+"""Microseconds from the year 1970 to 9999, which are those of which engines make dates."""
+_MANY = range(1 << 40)
+RANGES: dict[str, range] = {
+    "time_us": _TIMES, "until_us": _TIMES, "channel": range(1 << 16), "message": range(1 << 63),
+    "new_message": range(1 << 63), "body_size": range(1 << 32), "count": _MANY, "lost": _MANY,
+}  # fmt: skip
+"""The numbers that a field can have: more would overflow the sums of tables, which ends a job."""
+SAMPLES = range(1, SAMPLE_MAX + 1)
+"""The messages that one in a log can stand for, as its header says."""
+
 _DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel"}
 """Fields that the tables can do without: a record is valid without them."""
 
@@ -84,8 +96,12 @@ def what_is_wrong(found: object) -> str:
         return "is not one JSON object"
     for name, kind in FIELDS.items():
         value = found.get(name)
-        if value is not None and not _is_of_type(value, kind):
+        if value is None:
+            continue
+        if not _is_of_type(value, kind):
             return f"has a field {name} that is not of the type {kind}"
+        if name in RANGES and value not in RANGES[name]:
+            return f"has a field {name} that is not {in_words(RANGES[name])}"
     event = found.get("event")
     if event is None:
         return "has no event"
@@ -95,6 +111,11 @@ def what_is_wrong(found: object) -> str:
         return "is of an unknown version"
     missing = [name for name in FIELDS if event in NEEDED.get(name, ()) and found.get(name) is None]
     return f"has no {missing[0]}" if missing else ""
+
+
+def in_words(numbers: range) -> str:
+    """Return which numbers are allowed."""
+    return f"from {numbers.start} to {numbers.stop - 1}"
 
 
 def _is_of_type(value: object, kind: str) -> bool:

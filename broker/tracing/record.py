@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 VERSION = 1
 
+SAMPLE_MAX = 1_000_000
+"""The most messages of which one is in a log."""
+
 HEADER = "header"
 PUBLISH, DELIVER, ACK, REJECT, REQUEUE = "publish", "deliver", "ack", "reject", "requeue"
 EXPIRE, DROP, DEAD_LETTER, RETURN = "expire", "drop", "dead_letter", "return"

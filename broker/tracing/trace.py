@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leveret.broker.tracing.plugin_sink import JSON, TEXT
+from leveret.broker.tracing.record import SAMPLE_MAX
 
 LOG = "log"
 FORMATS = (JSON, TEXT, LOG)
@@ -69,8 +70,8 @@ def of_json(vhost: str, name: str, body: dict[str, Any]) -> Trace:
         raise TraceError("tracer_connection_username must be a string")
     _check_name(name)
     sample, payload = body.get("sample", 1), body.get("payload", NO_BODIES)
-    if not _is_number(sample) or sample < 1:
-        raise TraceError(f"sample must be an integer, 1 or more, and is {sample!r}")
+    if not _is_number(sample) or not 1 <= sample <= SAMPLE_MAX:
+        raise TraceError(f"sample must be an integer from 1 to {SAMPLE_MAX}, and is {sample!r}")
     if payload not in (BODIES, NO_BODIES):
         raise TraceError(f"payload must be {NO_BODIES} or {BODIES}, and is {payload!r}")
     if body["format"] != LOG and (sample != 1 or payload != NO_BODIES):

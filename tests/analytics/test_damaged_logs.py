@@ -67,6 +67,15 @@ def members(*groups):
     return [gzip.compress(lines(group).encode()) for group in groups]
 
 
+ABSURD = [
+    publish(16, body_size=(1 << 63) - 1), publish(17, body_size=-1),
+    event("ack", (1 << 63) - 1, message=16), event("deliver", -1, message=16),
+    event("drop", START_US, count=1 << 62), event("gap", START_US, lost=-5),
+    event("gap", START_US, until_us=1 << 62),
+]  # fmt: skip
+"""Numbers that would overflow the sums and dates of tables."""
+
+
 def write_damaged_logs(trace):
     folder = partition(trace)
     (folder / "cut-off.jsonl.gz").write_bytes(b"".join(members([header()], [publish(1)]))[:-12])
@@ -86,6 +95,8 @@ def write_damaged_logs(trace):
         {"event": "ack", **{k: v for k, v in publish(11).items() if k != "event"}},
         publish(12), "not an object",
     ]  # fmt: skip
+    write_log(trace, ABSURD, name="absurd")
+    write_log(trace, [publish(15)], name="sampled", head=header(sample=0))
     path = write_log(trace, bad, name="lines")
     text = gzip.decompress(path.read_bytes()).decode()
     doubled = lines([publish(13)]).strip() + lines([publish(14)])
@@ -119,6 +130,7 @@ def result(tmp_path_factory):
         ("not-a-log.jsonl.gz", "is not a trace log"),
         ("noise.jsonl.gz", "is not a trace log"),
         ("leveret@test-1767600000000000-newer.jsonl.gz", "is of version 2"),
+        ("leveret@test-1767600000000000-sampled.jsonl.gz", "has one message in 0"),
     ],
 )
 def test_a_file_that_is_damaged_is_named(result, name, reason):
@@ -139,6 +151,16 @@ def test_lines_are_set_aside_with_their_numbers(result):
     ]
     assert '"colour"' not in rows[0].text
     assert "sneeze" in rows[0].text
+
+
+def test_numbers_that_cannot_be_are_set_aside_with_their_lines(result):
+    rows = result[1]["leveret@test-1767600000000000-absurd.jsonl.gz"]
+    assert [(row.line, row.reason.split(" that ")[0]) for row in rows] == [
+        (2, "has a field body_size"), (3, "has a field body_size"), (4, "has a field time_us"),
+        (5, "has a field time_us"), (6, "has a field count"), (7, "has a field lost"),
+        (8, "has a field until_us"),
+    ]  # fmt: skip
+    assert rows[0].reason.endswith("that is not from 0 to 4294967295")
 
 
 def test_what_is_sound_beside_it_is_in_the_tables(result):

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.analytics.job.follow import follow
 from leveret.analytics.job.job import Options
+from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.traces.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_with_spark
@@ -38,6 +39,11 @@ def test_a_window_and_following_are_the_same_there(spark, far):
     assert sorted((row.vhost, row.event, row.events) for row in rows) == [
         ("/", "ack", 2), ("/", "deliver", 2), ("/", "publish", 2),
     ]  # fmt: skip
+
+
+def test_nothing_is_staged_without_a_work_directory(spark):
+    with SparkEngine(spark) as engine, pytest.raises(ValueError, match="levels needs a work dir"):
+        engine.stage("levels", "select 1")
 
 
 def test_a_directory_that_is_not_there_is_refused(spark, far):

@@ -72,6 +72,18 @@ def test_damaged_members_are_named_once_and_the_others_are_read(tmp_path, part_b
     assert {row["file"].partition(" from byte ")[0] for row in rejected} == {str(path)}
 
 
+@pytest.mark.parametrize("part_bytes", [200, 1_000])
+def test_only_the_last_member_is_truncated(tmp_path, part_bytes):
+    path, written = tmp_path / "log.jsonl.gz", members()
+    # The lines are whole, but the end of the member does not come.
+    written[30], written[59] = written[30][:-4], written[59][:-4]
+    path.write_bytes(b"".join(written))
+    reasons = [row["wrong"] for row in read(path, part_bytes)[1]]
+    begins = sum(map(len, written[:30]))
+    damage = f"damaged near byte {begins}: the member that begins there has no end"
+    assert reasons == [damage, "the file is truncated"]
+
+
 def test_what_looks_like_a_member_is_not_a_border(tmp_path):
     path = tmp_path / "log.jsonl.gz"
     first, *others = members()

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from leveret.analytics.traces import parsing
 from leveret.analytics.traces.log_blocks import Block
 from leveret.analytics.traces.parsing import parse_block
-from leveret.analytics.traces.schema import FIELDS
+from leveret.analytics.traces.schema import FIELDS, RANGES
 from leveret.broker.tracing import record
 from tests.analytics.logs import START_US, event, header
 
-ODD = [None, 0, -1, 1.5, 1e300, 1 << 63, True, "", "text", "\u00e9\u4e16", [], ["a", None], [["a"]],
-       {}, {"message_id": 5}, {"message_id": "m", "headers": {"a": [1, {"b": None}]}}]  # fmt: skip
+ODD = [None, 0, -1, 1.5, 1e300, 1 << 63, (1 << 63) - 1, 70_000, True, "", "text", "\u00e9\u4e16",
+       [], ["a", None], [["a"]], {}, {"message_id": 5},
+       {"message_id": "m", "headers": {"a": [1, {"b": None}]}}]  # fmt: skip
 EVENTS = [name for name in record.EVENTS if name != record.HEADER]
 fields = st.sampled_from([*FIELDS, "body", "colour"])
 
@@ -92,3 +93,14 @@ def test_only_publishes_have_ids():
         ("m", "c"),
         (None, None),
     ]
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_number_that_cannot_be_is_set_aside_with_its_line(name):
+    numbers = RANGES[name]
+    kind = next(one for one in EVENTS if name in (*record.EVENTS[one], "count"))
+    whole, outside = (numbers.start, numbers[-1]), (-1, numbers.stop)
+    found = [event(kind, START_US) | {name: number} for number in (*whole, *outside)]
+    rows = parsed("".join(json.dumps(one) + "\n" for one in found).encode())
+    wrong = [row["line"] for row in rows if row["wrong"] and name in row["wrong"]]
+    assert ([row[name] for row in rows if not row["wrong"]], wrong) == ([*whole], [3, 4])

@@ -14,7 +14,7 @@ from tests.analytics.tables import everything, read_rows, without_directories
 
 pytestmark = pytest.mark.timeout(300)
 
-YEAR_294000 = 9_223_372_036_854_000_000
+YEAR_9000 = 221_845_392_000_000_000
 
 
 def publishes(count, begin=1, time_us=START_US):
@@ -130,12 +130,12 @@ def test_a_text_trace_beside_the_log_of_the_broker(tmp_path):
     assert published(tmp_path) == 40
 
 
-def test_a_record_of_the_year_294000_stretches_nothing(tmp_path):
-    far = event("publish", YEAR_294000, message=1_000)
+def test_a_record_of_the_year_9000_stretches_nothing(tmp_path):
+    far = event("publish", YEAR_9000, message=1_000)
     write_log(tmp_path / "logs", [*publishes(5), far])
     found = faults(tmp_path)["implausible times"]
     assert (found.times, found.lost_records) == (1, 1)
-    assert "1 record, of the year 294," in found.sentence
+    assert "1 record, of 9000-01-01 00:00" in found.sentence
     assert {row.date for row in read_rows(tmp_path / "out", "traffic")} == {"2026-01-05"}
     assert "Trace report, 2026-01-05 08:00:00 to 2026-01-05" in report(tmp_path)
 
@@ -189,7 +189,7 @@ def test_spark_says_the_same(spark, tmp_path):
         write_numbered(logs, number, [
             *publishes(9, 10 * number),
             *publishes(5, 100 + 10 * number, START_US - 60 * SECOND_US),
-            event("publish", YEAR_294000, message=1_000 + number),
+            event("publish", YEAR_9000, message=1_000 + number),
         ])  # fmt: skip
     shutil.copy(write_numbered(logs, 3, publishes(3, 300)), logs / f"copy{record.LINES_SUFFIX}")
     plugin_log(logs, "json", TIMES[:30])

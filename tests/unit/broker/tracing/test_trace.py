@@ -30,8 +30,8 @@ def test_a_log_has_a_sample_and_says_whether_it_has_bodies():
         ({"tracer_connection_username": 5}, "must be a string"),
         ({"sample": 2}, "for traces of the format log"),
         ({"payload": "base64"}, "for traces of the format log"),
-        ({"format": "log", "sample": 0}, "1 or more"),
-        ({"format": "log", "sample": "2"}, "1 or more"),
+        ({"format": "log", "sample": 0}, "from 1 to 1000000"),
+        ({"format": "log", "sample": "2"}, "from 1 to 1000000"),
         ({"format": "log", "payload": "all"}, "none or base64"),
     ],
 )
