@@ -320,38 +320,29 @@ class Incoming(FrameSink):
             return
         tracer = target_channel.vhost.tracer
         if tracer is not None and tracer.hears_acks:
-            self._ack_traced(target_channel, tracer, delivery_tags)
-            return
+            self._trace_acks(target_channel, tracer, delivery_tags)
         take = target_channel.unacked.take
         for delivery_tag in delivery_tags:
             record = take(delivery_tag)
             if record is None:
                 raise unknown_delivery_tag(delivery_tag)
-            self._collect_ack(record)
+            if record.queue is not self._acked_queue:
+                self._settle_acked()
+                self._acked_queue = record.queue
+            self._acked.append(record.entry)
+            if record.consumer is not None:
+                record.consumer.settled()
 
-    def _ack_traced(self, channel: Channel, tracer: Taps, delivery_tags: list[int]) -> None:
-        """Acks that the tracer hears of, before they have any effect."""
-        taken: list[tuple[int, Unacked]] = []
+    def _trace_acks(self, channel: Channel, tracer: Taps, delivery_tags: list[int]) -> None:
+        """Tell the tracer of acks before they have any effect, up to the first that fails."""
+        records = channel.unacked.records
+        traced: dict[int, Unacked] = {}
         for delivery_tag in delivery_tags:
-            record = channel.unacked.take(delivery_tag)
-            if record is None:
+            if delivery_tag in traced or delivery_tag not in records:
                 break
-            taken.append((delivery_tag, record))
-        if taken:
-            tracer.acked(channel, taken)
-        for _, record in taken:
-            self._collect_ack(record)
-        if len(taken) < len(delivery_tags):
-            raise unknown_delivery_tag(delivery_tags[len(taken)])
-
-    def _collect_ack(self, record: Unacked) -> None:
-        """Add an ack to those that are passed to their queue."""
-        if record.queue is not self._acked_queue:
-            self._settle_acked()
-            self._acked_queue = record.queue
-        self._acked.append(record.entry)
-        if record.consumer is not None:
-            record.consumer.settled()
+            traced[delivery_tag] = records[delivery_tag]
+        if traced:
+            tracer.acked(channel, list(traced.items()))
 
     def _ack_one_by_one(self, channel: Channel, delivery_tags: list[int], multiple: int) -> None:
         """Acks that do more than to settle one message each."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from urllib.parse import quote
 
 import aio_pika
+import pika
 import pytest
 
 from leveret.broker.tracing import record
@@ -155,6 +156,21 @@ async def test_a_sample_has_all_events_of_its_messages(node, vhost):
         numbers = [one["message"] for one in named(found, event)]
         assert len(numbers) == 10
         assert all(number % 10 == 0 for number in numbers)
+
+
+def test_an_ack_that_is_refused_is_not_in_the_log(node, vhost, channel):
+    add(node, vhost, "acks", LOG)
+    channel.queue_declare("q")
+    for _ in range(3):
+        channel.basic_publish("", "q", b"")
+        assert channel.basic_get("q")[0] is not None
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="unknown delivery tag 2"):
+        for delivery_tag in (2, 1, 2, 3):
+            channel.basic_ack(delivery_tag)
+        channel.queue_declare("q", passive=True)
+    node.delete(f"traces/{vhost}/acks")
+    acks = named(records(node, vhost), "ack")
+    assert [one["delivery_tag"] for one in acks] == [2, 1]
 
 
 async def test_a_log_survives_a_crash_and_goes_on(tmp_path):
