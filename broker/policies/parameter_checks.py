@@ -3,18 +3,29 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.federation_parameters import check_upstream, check_upstream_set
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
+    FEDERATION,
     FEDERATION_UPSTREAM,
     FEDERATION_UPSTREAM_SET,
+    LINK_COMPONENTS,
     SHOVEL,
 )
 from leveret.broker.policies.shovel_parameter import NodeVhost, check_shovel
 
+CHECKED_COMPONENTS: Final = (*LINK_COMPONENTS, FEDERATION)
+
+
+def _refuse_name(name: str, _value: Any) -> None:
+    raise ParameterError(f"name not recognised: {format_term(name)}")
+
+
 _CHECKS: Final[dict[str, Callable[[str, Any], None]]] = {
     FEDERATION_UPSTREAM: check_upstream,
     FEDERATION_UPSTREAM_SET: check_upstream_set,
+    FEDERATION: _refuse_name,
 }
 
 

@@ -21,6 +21,8 @@ INTERNAL_CLUSTER_ID = "internal_cluster_id"
 """The global parameter that tells the cluster from all others; it has RabbitMQ's name and form."""
 
 FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET = "federation-upstream", "federation-upstream-set"
+FEDERATION = "federation"
+"""A component of which no name is known, as in RabbitMQ since 3.0."""
 SHOVEL = "shovel"
 LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
 """What `PUT /api/parameters` takes; policies and limits have routes of their own. The values are

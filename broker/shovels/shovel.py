@@ -27,6 +27,7 @@ from leveret.broker.clock import Clock
 from leveret.broker.events.events import Events
 from leveret.broker.policies.ack_modes import ON_CONFIRM
 from leveret.broker.policies.shovel_parameter import QueueBounds, ShovelDefinition
+from leveret.broker.shovels.confirm_watch import ConfirmWatch
 from leveret.broker.shovels.ends import (
     CANCELLED,
     consume,
@@ -159,6 +160,13 @@ class Shovel:
     def _failed(self, reason: str) -> None:
         self._report(TERMINATED, reason)
 
+    def _confirms_are_late(self, problem: str) -> None:
+        self._report(RUNNING, problem)
+        if problem:
+            logger.warning("%s: %s", self, problem)
+        else:
+            logger.info("%s: the destination confirms messages again", self)
+
     def _came_round(self) -> None:
         # One with a threshold may be one of two that take a backlog away and bring it back.
         if not self._has_warned and self.definition.threshold is None:
@@ -273,6 +281,7 @@ class Shovel:
         self._report(RUNNING)
         self._attempts.succeeded()
         logger.info("%s moves messages from %s to %s", self, *uris)
+        watch = ConfirmWatch(transfer, self._clock, self._confirms_are_late)
         stopping = loop.create_task(self._wait_to_stop())
         try:
             problem = await first_end(
@@ -281,6 +290,7 @@ class Shovel:
                 {SOURCE: (source, consuming), DESTINATION: (destination, publishing)},
             )
         finally:
+            watch.stop()
             stopping.cancel()
             await settle(consuming, tag, publishing, transfer)
             self._left = transfer.remaining

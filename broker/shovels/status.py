@@ -27,9 +27,10 @@ class Progress(msgspec.Struct, frozen=True):
 class ShovelStatus(msgspec.Struct, frozen=True):
     """See the module.
 
-    vhost: None of a static shovel. reason: why it is terminated. since_s: seconds since the epoch,
-    of the last change. source, destination: the URIs in use, without user and password; empty
-    unless it runs. ends: queues, exchanges and keys, by RabbitMQ's names for them.
+    vhost: None of a static shovel. reason: why it is terminated, or what keeps one that runs from
+    moving messages. since_s: seconds since the epoch, of the last change. source, destination: the
+    URIs in use, without user and password; empty unless it runs. ends: queues, exchanges and keys,
+    by RabbitMQ's names for them.
     """
 
     name: str

@@ -186,6 +186,16 @@ class Transfer:
         """Messages that wait for the destination to take more."""
         return len(self._waiting)
 
+    @property
+    def unconfirmed(self) -> int:
+        """Messages that the destination has neither confirmed nor refused."""
+        return len(self._unconfirmed)
+
+    @property
+    def oldest_unconfirmed(self) -> int | None:
+        """The number of the first of these; None if there is none."""
+        return next(iter(self._unconfirmed), None)
+
     def take(self, deliveries: Sequence[Delivery]) -> None:
         """A run of deliveries has come from the source."""
         if not self._is_publishing:

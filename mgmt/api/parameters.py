@@ -16,7 +16,11 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.limits import OF_VHOSTS, LimitError, check_limits
-from leveret.broker.policies.parameter_checks import check_parameter, vhosts_of_node
+from leveret.broker.policies.parameter_checks import (
+    CHECKED_COMPONENTS,
+    check_parameter,
+    vhosts_of_node,
+)
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
     GLOBAL,
@@ -257,7 +261,7 @@ async def set_parameter(call: Call) -> Any:
     if component == VHOST_LIMITS:
         limits = _vhost_limits(call, value)
         await call.declare(PutVhostLimits(vhost, limits, acting_user=call.identity.name))
-    elif component in LINK_COMPONENTS:
+    elif component in CHECKED_COMPONENTS:
         await _check_link(call, component, name, value)
         await call.declare(
             PutParameter(component, vhost, name, value, acting_user=call.identity.name)

@@ -39,6 +39,7 @@ def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
         return view
     return {
         **view,
+        **({"reason": status.reason} if status.reason else {}),
         **{name: text(value) for name, value in way_of(status).items()},
         "blocked_status": status.state,
         "forwarded": progress.forwarded,

@@ -23,10 +23,9 @@ from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
-from leveret.broker.policies.parameter_checks import check_parameter
+from leveret.broker.policies.parameter_checks import CHECKED_COMPONENTS, check_parameter
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
-    LINK_COMPONENTS,
     OPERATOR_POLICY,
     POLICY,
     VHOST_LIMITS,
@@ -148,7 +147,7 @@ class Checker:
             is_operator = component == OPERATOR_POLICY
             for path, reason in _bad_policy_value(item, value, is_operator=is_operator):
                 yield Problem(f".value{path}", reason)
-        elif component not in LINK_COMPONENTS:
+        elif component not in CHECKED_COMPONENTS:
             yield Problem(".component", _refused(f"component {component} not found", item))
         else:
             try:

@@ -151,6 +151,8 @@ POLICIES = (
     ("DELETE", "policies/{v}/p", None, 404, OBJECT_NOT_FOUND),
     ("PUT", "parameters/bogus/{v}/x", {"value": 1}, 400,
      bad("Validation failed\n\ncomponent bogus not found\n")),
+    ("PUT", "parameters/federation/{v}/x", {"value": 1}, 400,
+     bad("Validation failed\n\nname not recognised: &lt;&lt;\"x\"&gt;&gt;\n")),
     ("PUT", "parameters/federation-upstream/{v}/x", {"value": {"uri": "amqp://"}}, 201, None),
     ("GET", "parameters/federation-upstream/{v}/x", None, 200,
      {"value": {"uri": "amqp://"}, "vhost": "{v}", "component": "federation-upstream",

@@ -98,6 +98,16 @@ def test_a_message_is_acknowledged_when_it_is_confirmed():
     assert it.transfer.forwarded == 3
 
 
+def test_the_oldest_message_that_is_not_confirmed_is_known():
+    it = Shoveling()
+    assert (it.transfer.oldest_unconfirmed, it.transfer.unconfirmed) == (None, 0)
+    it.deliver(1, 2, 3)
+    it.transfer.confirmed(2, False, True)
+    assert (it.transfer.oldest_unconfirmed, it.transfer.unconfirmed) == (1, 2)
+    it.transfer.confirmed(1, False, False)
+    assert (it.transfer.oldest_unconfirmed, it.transfer.unconfirmed) == (3, 1)
+
+
 def test_nothing_is_changed_unless_it_is_asked_for():
     it = Shoveling()
     it.deliver(1)

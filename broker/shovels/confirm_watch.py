@@ -1,0 +1,48 @@
+"""Finds out that a shovel's destination confirms nothing, though its connection lives.
+
+Such a shovel moves nothing any more: what it has published stays unacknowledged at the source. The
+oldest message that is not confirmed is looked at now and then; if it is the same one as before, the
+destination has not confirmed it for at least so long. RabbitMQ does not look.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.transfers.transfer import Transfer
+
+LOOK_MS: Final = 60_000
+
+
+class ConfirmWatch:
+    """See the module. It looks until `stop`.
+
+    tell: called with what is wrong when that begins, and with an empty text when it is over.
+    """
+
+    def __init__(self, transfer: Transfer, clock: Clock, tell: Callable[[str], object]) -> None:
+        self._transfer = transfer
+        self._clock = clock
+        self._tell = tell
+        self._oldest: int | None = None
+        self._has_told = False
+        self._timer: Timer = clock.call_later_ms(LOOK_MS, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        oldest = self._transfer.oldest_unconfirmed
+        is_late = oldest is not None and oldest == self._oldest
+        self._oldest = oldest
+        if is_late != self._has_told:
+            self._has_told = is_late
+            self._tell(self._described() if is_late else "")
+        self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
+
+    def _described(self) -> str:
+        return (
+            f"the destination has not confirmed a message for {LOOK_MS // 1000} s or more:"
+            f" {self._transfer.unconfirmed} wait for it"
+        )
