@@ -25,6 +25,7 @@ from leveret.analytics.traces.local_files import is_local, local_path
 from leveret.analytics.traces.log_blocks import Source
 from leveret.analytics.traces.log_parts import LogPart, parts_of
 from leveret.analytics.traces.log_records import read_log, read_stream
+from leveret.analytics.traces.parsing import PLAIN_COLUMNS
 from leveret.analytics.traces.schema import SQL_COLUMNS
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile, Window
 
@@ -58,7 +59,7 @@ class LogFiles(NamedTuple):
     @property
     def records(self) -> DataFrame:
         """The records, with the columns of schema.COLUMNS. Evaluated lazily."""
-        found = [self.by_task(lambda _, records: records, SQL_COLUMNS)]
+        found = [self.by_task(lambda _, records: _plain(records), SQL_COLUMNS)]
         for suffix in sorted({PurePosixPath(file.path).suffix for file in self.distant}):
             found.append(self._of_suffix(suffix))
         return reduce(DataFrame.unionAll, found)
@@ -127,7 +128,13 @@ def _records_of(rows: Iterable[pa.RecordBatch], sizes: dict[str, int], window: W
     pairs = (pair for batch in rows for pair in zip(*batch.to_pydict().values(), strict=True))
     for url, of_file in groupby(pairs, itemgetter(0)):
         path = unquote(url)
-        yield from read_stream(_Pieces(map(itemgetter(1), of_file), sizes[path]), path, window)
+        pieces = _Pieces(map(itemgetter(1), of_file), sizes[path])
+        yield from _plain(read_stream(pieces, path, window))
+
+
+def _plain(records: Batches) -> Batches:
+    """Return records as Spark takes them from Python."""
+    return (batch.cast(PLAIN_COLUMNS) for batch in records)
 
 
 def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> LogFiles:

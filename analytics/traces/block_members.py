@@ -1,11 +1,11 @@
-"""Makes lines of the blocks of records that the gzip members of a log have.
+"""Makes lines, or what a reader asks for, of the blocks of records that the members of a log have.
 
 A block can be read when its member has ended and its checksum is right. Members of other logs have
 lines; those are not touched.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from leveret.broker.tracing.block_format import MAGIC
 from leveret.broker.tracing.block_lines import BlockError, RecordBlock
@@ -17,6 +17,18 @@ IsWanted = Callable[[RecordBlock], bool]
 """Tells whether a block may have records that the reader looks for."""
 
 
+class Columns(Protocol):
+    """The records of a block as something else than lines."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many records they are."""
+
+
+Making = Callable[[RecordBlock], bytes | Columns]
+"""Makes the lines of a block, or columns. Raises BlockError."""
+
+
 class Skipped(NamedTuple):
     """So many lines that are not wanted."""
 
@@ -26,11 +38,17 @@ class Skipped(NamedTuple):
 class BlockMembers:
     """The members of one log. is_wanted: chooses blocks; None for all.
 
-    has_header: whether the lines begin with that of the header.
+    has_header: whether the lines begin with that of the header. make: what to make of a block.
     """
 
-    def __init__(self, is_wanted: IsWanted | None = None, has_header: bool = True) -> None:
+    def __init__(
+        self,
+        is_wanted: IsWanted | None = None,
+        has_header: bool = True,
+        make: Making = RecordBlock.lines,
+    ) -> None:
         self._is_wanted = is_wanted
+        self._make = make
         self._needs_header = has_header
         self._pieces: list[bytes] = []
         self._bytes = 0
@@ -55,22 +73,22 @@ class BlockMembers:
         self._bytes = 0
         self._is_begun = False
 
-    def end(self) -> Iterator[bytes | Skipped]:
-        """The member has ended: return the lines of its block. Raises BlockError."""
+    def end(self) -> Iterator[bytes | Columns | Skipped]:
+        """The member has ended: return what is made of its block. Raises BlockError."""
         data, size = b"".join(self._pieces), self._bytes
         self.forget()
         if size > MEMBER_BYTES_MAX:
             raise BlockError(f"has a block of {size} bytes; at most {MEMBER_BYTES_MAX} are read")
         if data:
-            yield from self._lines_of(RecordBlock(data))
+            yield from self._made_of(RecordBlock(data))
 
-    def _lines_of(self, block: RecordBlock) -> Iterator[bytes | Skipped]:
+    def _made_of(self, block: RecordBlock) -> Iterator[bytes | Columns | Skipped]:
         is_wanted = self._is_wanted is None or self._is_wanted(block)
-        lines = block.lines() if is_wanted else b""
+        made = self._make(block) if is_wanted else b""
         if self._needs_header:
             self._needs_header = False
-            lines = block.header_line() + lines
-        if lines:
-            yield lines
+            yield block.header_line()
+        if made:
+            yield made
         if not is_wanted:
             yield Skipped(block.records)

@@ -6,7 +6,7 @@ is read up to its last whole line; after a damaged member, reading continues wit
 fault is reported as a `Problem`. An incomplete end of a file that is being written is not a fault.
 
 Who looks for a few records only can say which blocks of records may have them: no lines are made of
-the others.
+the others. Who needs no lines has columns made of blocks of records.
 """
 
 import zlib
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, cast
 
 from isal import isal_zlib
 
-from leveret.analytics.traces.block_members import BlockMembers, IsWanted, Skipped
+from leveret.analytics.traces.block_members import BlockMembers, Columns, IsWanted, Skipped
 from leveret.analytics.traces.trace_files import TraceFile
 from leveret.broker.tracing.block_lines import BlockError, NewerBlockError
 
@@ -64,11 +64,15 @@ class Problem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole lines. line: the number of the first, from 1. lines: their number."""
+    """Whole lines. line: the number of the first, from 1. lines: their number.
+
+    columns: what was made of the lines instead of `data`, which is empty then.
+    """
 
     data: bytes
     line: int
     lines: int
+    columns: Columns | None = None
 
 
 class Ending(Enum):
@@ -121,6 +125,10 @@ def blocks_of(
                 problems.append(Problem(path, line, data.reason, _text(begun), data.lost_bytes))
             begun = b""
             continue
+        if not isinstance(data, bytes):
+            yield Block(b"", line, data.num_rows, data)
+            line += data.num_rows
+            continue
         end = data.rfind(b"\n") + 1
         if end:
             block = begun + data[:end]
@@ -150,7 +158,7 @@ class _MemberEnd:
 
 def _unpacked(
     source: Source, members: BlockMembers, ending: Ending
-) -> Iterator[bytes | _Damage | Skipped]:
+) -> Iterator[bytes | Columns | _Damage | Skipped]:
     """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
     if not data.startswith(MEMBER):

@@ -1,8 +1,9 @@
 """Detects the kind of a log and reads its records. Runs in Spark's workers.
 
 File names are not reliable: a log may have been copied, renamed or decompressed. So the first lines
-decide. Logs of the broker are parsed block by block (parsing.py), logs of RabbitMQ's tracing plugin
-entry by entry (rabbitmq_logs.py). What cannot be read becomes a rejected row.
+decide. Logs of the broker are parsed block by block (block_columns.py, or parsing.py if it has
+lines), logs of RabbitMQ's tracing plugin entry by entry (rabbitmq_logs.py). What cannot be read
+becomes a rejected row.
 """
 
 import io
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.clock import Clock
 from leveret.analytics.traces.log_blocks import MEMBER, Block, Ending, Problem, Source, blocks_of
@@ -23,6 +25,7 @@ from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_t
 from leveret.analytics.traces.schema import SAMPLES, in_words
 from leveret.analytics.traces.trace_files import Window
 from leveret.broker.tracing import record
+from leveret.broker.tracing.block_lines import RecordBlock
 
 _LEVERET, _RABBITMQ_JSON, _RABBITMQ_TEXT, _UNKNOWN = "leveret", "json", "text", ""
 _RABBITMQ_TYPES = ("published", "received")
@@ -119,7 +122,10 @@ def _ending_of(path: str) -> Ending:
 
 
 def _members(window: Window, has_header: bool = True) -> BlockMembers:
-    return BlockMembers(lambda block: window.overlaps(block.from_us, block.to_us), has_header)
+    def is_wanted(block: RecordBlock) -> bool:
+        return window.overlaps(block.from_us, block.to_us)
+
+    return BlockMembers(is_wanted, has_header, columns_of)
 
 
 def _parsed(

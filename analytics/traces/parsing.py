@@ -1,4 +1,4 @@
-"""Parses JSON lines into Arrow columns: a valid block at once, other blocks line by line.
+"""Makes Arrow columns of JSON lines: of a valid block at once, of other blocks line by line.
 
 Arrow is about ten times as fast as a parser that looks at each line. If Arrow refuses a block, or
 anything in it is unusual, Python parses its lines one by one. Both use the same definition of a
@@ -18,8 +18,10 @@ from leveret.analytics.traces.schema import (
     COLUMNS,
     FIELDS,
     IDS,
+    KEPT,
     NEEDED,
     RANGES,
+    REPEATED,
     TEXT_MAX,
     Entry,
     Record,
@@ -36,7 +38,16 @@ _ARROW_TYPES = {
     record.JSON: pa.struct([(name, pa.string()) for name in IDS]),
 }  # fmt: skip
 _FIELDS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
-ARROW_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in COLUMNS.items()])
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+"""A column that repeats few texts: it has a number for each record, and the texts once."""
+PLAIN_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in COLUMNS.items()])
+"""The columns of schema.COLUMNS, each text by itself."""
+ARROW_COLUMNS = pa.schema(
+    [(each.name, _TEXTS if each.name in REPEATED else each.type) for each in PLAIN_COLUMNS]
+)
+"""The columns of records as they are read."""
+KEPT_COLUMNS = pa.schema([ARROW_COLUMNS.field(name) for name in (*KEPT, *IDS)])
+"""Those of them that come from a record."""
 _ONLY_OF_SOME = ("format", "wrong", "text", "file", "line")
 _EVENTS = pa.array(list(record.EVENTS))
 _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
@@ -56,7 +67,9 @@ def parse_block(
 
     wanted: selects records; None keeps all.
     """
-    found = _sound_records(block)
+    found = block.columns
+    if found is None and (sound := sound_records(block)) is not None:
+        found = _kept(sound)
     if found is not None:
         yield from _staged(found, weight, wanted)
         return
@@ -108,24 +121,30 @@ def _of_records(
     sound: list[Record], weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     if sound:
-        yield from _staged(pa.Table.from_pylist(sound, schema=_FIELDS), weight, wanted)
+        yield from _staged(_kept(pa.Table.from_pylist(sound, schema=_FIELDS)), weight, wanted)
 
 
-def _sound_records(block: Block) -> pa.Table | None:
-    """Parse a block with Arrow. None if Arrow finds an invalid record."""
+def sound_records(block: Block) -> pa.Table | None:
+    """Parse a block of lines with Arrow: schema.FIELDS. None if Arrow finds an invalid record."""
     data = block.data
     start = data[:_START_BYTES]
     if not start.startswith(b"{") or data.count(b"\n" + start) != block.lines - 1:
         return None
+    table = read_json(data)
+    # Each line begins like an object, so more rows than lines means that a line holds two objects.
+    is_sound = table is not None and table.num_rows == block.lines and _is_sound(table)
+    return table if is_sound else None
+
+
+def read_json(data: bytes) -> pa.Table | None:
+    """Parse JSON objects, of which there is one: schema.FIELDS. None if one is invalid."""
     try:
         if not data.isascii():
             data.decode()
         options = pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1)
-        table = pa.json.read_json(pa.BufferReader(data), options, _PARSE)
+        return pa.json.read_json(pa.BufferReader(data), options, _PARSE)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    # Each line begins like an object, so more rows than lines means that a line holds two objects.
-    return table if table.num_rows == block.lines and _is_sound(table) else None
 
 
 def _is_sound(table: pa.Table) -> bool:
@@ -136,12 +155,12 @@ def _is_sound(table: pa.Table) -> bool:
         return False
     if any(pc.list_flatten(table[name]).null_count for name in _LISTS):
         return False
-    if any(_is_outside(table[name], numbers) for name, numbers in RANGES.items()):
+    if any(is_outside(table[name], numbers) for name, numbers in RANGES.items()):
         return False
     return not any(_is_missing(table, name, needing) for name, needing in NEEDED.items())
 
 
-def _is_outside(column: pa.ChunkedArray, numbers: range) -> bool:
+def is_outside(column: pa.ChunkedArray, numbers: range) -> bool:
     """Tell whether a number is none of these."""
     least, most = pc.min_max(column).values()
     return least.is_valid and not (least.as_py() in numbers and most.as_py() in numbers)
@@ -159,20 +178,25 @@ def _all(values: pa.ChunkedArray) -> bool:
     return bool(pc.all(values).as_py())
 
 
-def _staged(table: pa.Table, weight: int, wanted: Wanted | None) -> Iterator[pa.RecordBatch]:
+def _kept(table: pa.Table) -> pa.Table:
+    """Return the columns of valid records that come from them, KEPT_COLUMNS."""
+    is_publish = pc.equal(table["event"], record.PUBLISH)
+    ids = [pc.if_else(is_publish, pc.struct_field(table["properties"], name), None) for name in IDS]
+    columns = [encoded(table[name], name) for name in KEPT]
+    return pa.Table.from_arrays([*columns, *ids], schema=KEPT_COLUMNS)
+
+
+def encoded(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Return a column of texts that are repeated as numbers of texts; others as they are."""
+    return column.dictionary_encode() if name in REPEATED else column
+
+
+def _staged(kept: pa.Table, weight: int, wanted: Wanted | None) -> Iterator[pa.RecordBatch]:
     """Return valid records with the columns of schema.COLUMNS."""
     if wanted is not None:
-        table = table.filter(wanted(table))
-    is_publish = pc.equal(table["event"], record.PUBLISH)
-    rows = len(table)
-    made = {
-        name: pc.if_else(is_publish, pc.struct_field(table["properties"], name), None)
-        for name in IDS
-    }
-    made["weight"] = pa.repeat(weight, rows)
+        kept = kept.filter(wanted(kept))
+    rows = len(kept)
     blank = {name: pa.nulls(rows, ARROW_COLUMNS.field(name).type) for name in _ONLY_OF_SOME}
-    columns = [
-        made[name] if name in made else blank[name] if name in blank else table[name]
-        for name in COLUMNS
-    ]
+    made = {"weight": pa.repeat(weight, rows), **blank}
+    columns = [made[name] if name in made else kept[name] for name in ARROW_COLUMNS.names]
     yield from pa.Table.from_arrays(columns, schema=ARROW_COLUMNS).to_batches()

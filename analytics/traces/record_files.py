@@ -16,11 +16,18 @@ import pyarrow.parquet as pq
 from leveret.analytics.traces.log_parts import LogPart
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.parsing import ARROW_COLUMNS
+from leveret.analytics.traces.schema import REPEATED
 from leveret.analytics.traces.trace_files import Window
 
 COMPRESSION = "snappy"
 """Chosen for speed, since the files are short-lived. Not LZ4: Parquet for Java cannot read all of
 PyArrow's LZ4 files (parquet-java issue 3478)."""
+FEW_VALUES = [
+    *REPEATED, "channel", "new_message", "weight", "routing_keys.list.element",
+    "queues.list.element",
+]  # fmt: skip
+"""Columns whose values are written once, and then as numbers. Others differ in most records."""
+ENCODINGS = dict.fromkeys(("time_us", "message", "body_size"), "DELTA_BINARY_PACKED")
 THREADS_MAX = 4
 """Each needs up to half a gigabyte of memory."""
 GROUP_ROWS = 200_000
@@ -83,12 +90,16 @@ class RecordFiles:
 
 def write_batches(batches: Iterable[pa.RecordBatch], path: str) -> Counts:
     """Write one Parquet file and return the counts of its rows."""
-    with pq.ParquetWriter(path, ARROW_COLUMNS, compression=COMPRESSION) as file:
+    with pq.ParquetWriter(
+        path, ARROW_COLUMNS, compression=COMPRESSION, use_dictionary=FEW_VALUES,
+        column_encoding=ENCODINGS,
+    ) as file:  # fmt: skip
         return _summed(_write_group(file, group) for group in _groups(batches))
 
 
 def _write_group(file: pq.ParquetWriter, group: pa.Table) -> Counts:
-    file.write_table(group)
+    # Parquet takes the numbers of texts as they are if all batches have the same texts.
+    file.write_table(group.unify_dictionaries())
     return Counts(len(group), len(group) - group["wrong"].null_count)
 
 

@@ -31,14 +31,20 @@ FIELDS: dict[str, str] = {
 IDS = ("message_id", "correlation_id")
 """The only message properties that are kept, taken from publishes."""
 
-_KEPT = (
+KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
     "exchange", "routing_keys", "queues", "queue", "consumer_tag", "redelivered", "no_ack",
     "requeue", "reason", "body_size", "count", "until_us", "lost",
 )  # fmt: skip
+"""The fields that are kept of records."""
+
+REPEATED = (
+    "event", "node", "vhost", "connection", "user", "exchange", "queue", "consumer_tag", "reason",
+)  # fmt: skip
+"""Those of them that have few different texts in many records."""
 
 COLUMNS: dict[str, str] = {
-    **{name: FIELDS[name] for name in _KEPT},
+    **{name: FIELDS[name] for name in KEPT},
     **dict.fromkeys(IDS, record.STRING),
     "weight": record.LONG,
     "format": record.STRING,

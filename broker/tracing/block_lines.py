@@ -6,6 +6,7 @@ For readers of logs, which know no other part of a broker.
 import base64
 import json
 import struct
+from typing import Final
 
 from leveret.broker.amqp.field_table import FieldTableError
 from leveret.broker.amqp.properties import PropertiesError, decode_properties
@@ -29,6 +30,10 @@ from leveret.broker.tracing.shown import json_of, properties_shown
 
 PLAIN = len(MAGIC) + LENGTH.size
 """Bytes of a block before its header."""
+_PUBLISH_BYTES: Final = 1 + PUBLISH_FIELDS.size
+_DELIVER_BYTES: Final = 1 + DELIVER_FIELDS.size
+_ACK_BYTES: Final = 1 + ACK_FIELDS.size
+_LENGTH_BYTES: Final = 1 + LENGTH.size
 
 
 class BlockError(ValueError):
@@ -76,6 +81,26 @@ class RecordBlock:
             "version": record.VERSION, "sample": self._sample, "time_us": self.from_us,
         }  # fmt: skip
         return f"{json_of(header)}\n".encode()
+
+    def entries(self) -> list[int]:
+        """Where each entry begins, for a reader that makes no lines. Raises BlockError."""
+        data, at, end = self.data, self._entries_at, len(self.data)
+        found: list[int] = []
+        while at + _LENGTH_BYTES <= end:
+            found.append(at)
+            kind = data[at]
+            if kind == PUBLISH:
+                at += _PUBLISH_BYTES
+            elif kind == DELIVER:
+                at += _DELIVER_BYTES
+            elif kind == ACK:
+                at += _ACK_BYTES
+            else:
+                size = data[at + 1] | data[at + 2] << 8 | data[at + 3] << 16 | data[at + 4] << 24
+                at += _LENGTH_BYTES + size
+        if at != end:
+            raise BlockError("has a block with an invalid entry")
+        return found
 
     def lines(self) -> bytes:
         """A line for each record."""

@@ -1,6 +1,5 @@
 """Finding Java, the words of Spark, and the contents of generated logs."""
 
-import gzip
 import json
 import subprocess
 import sys
@@ -12,7 +11,8 @@ from leveret.analytics.analyze import main
 from leveret.analytics.generate import Load, generate
 from leveret.analytics.job import java
 from leveret.analytics.job.java import JavaMissingError, find_java
-from leveret.analytics.traces.trace_files import read_moment
+from leveret.analytics.traces.log_blocks import read_blocks
+from leveret.analytics.traces.trace_files import described, read_moment
 from leveret.broker.tracing import record
 
 
@@ -43,12 +43,13 @@ def test_without_any_java_it_says_what_to_do(no_java, monkeypatch):
 def test_generated_logs_hold_what_is_said_of_them(tmp_path):
     facts = generate(tmp_path / "one", Load(3_000, queues=3))
     found = Counter()
-    for path in (tmp_path / "one").rglob(f"*{record.LINES_SUFFIX}"):
-        with gzip.open(path, "rt") as file:
-            for line in file:
-                one = json.loads(line)
+    for path in (tmp_path / "one").rglob(f"*{record.SUFFIX}"):
+        problems = []
+        for block in read_blocks(described(str(path), path.stat().st_size), problems):
+            for one in map(json.loads, block.data.splitlines()):
                 assert set(record.EVENTS[one["event"]]) <= set(one)
                 found[one["event"]] += 1
+        assert problems == []
     assert facts["events"] == sum(found.values()) - found["header"] >= 3_000
     assert found["dead_letter"] == facts["dead_lettered"]
     assert found["requeue"] == facts["redelivered"]

@@ -37,7 +37,7 @@ def parsed(data, *, slowly=False):
     """The rows of a block, with their line where they have one."""
     with pytest.MonkeyPatch.context() as patch:
         if slowly:
-            patch.setattr(parsing, "_sound_records", lambda block: None)
+            patch.setattr(parsing, "sound_records", lambda block: None)
         batches = list(parse_block(Block(data, 1, data.count(b"\n")), "file", 1, None))
     return pa.Table.from_batches(batches, parsing.ARROW_COLUMNS).to_pylist()
 

@@ -1,0 +1,222 @@
+"""Makes columns of a block of records (broker/tracing/block_format.py), without a line for each.
+
+The fixed parts of records are gathered as arrays. A text is parsed once for the block, and so is
+the line of a record of a rare event: both are rows of one small table, in which a record has one
+row for what begins its line, and one for the address of its message. So most columns of the block
+are columns of that table, with a number for each record.
+
+A block that has anything unusual is left to those who make lines, which say what is wrong with it.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.analytics.traces.log_blocks import Block
+from leveret.analytics.traces.parsing import (
+    KEPT_COLUMNS,
+    encoded,
+    is_outside,
+    read_json,
+    sound_records,
+)
+from leveret.analytics.traces.property_ids import InvalidPropertiesError, Numbers, Octets, ids_of
+from leveret.analytics.traces.schema import FIELDS, IDS, NEEDED, RANGES
+from leveret.broker.tracing import record
+from leveret.broker.tracing.block_format import (
+    ACK,
+    BODY,
+    DELIVER,
+    LENGTH,
+    PROPERTIES,
+    PUBLISH,
+    RECORD,
+    TEXT,
+)
+from leveret.broker.tracing.block_lines import BlockError, RecordBlock
+
+_HEAD = [("kind", "u1"), ("start", "<u4")]
+_TIMES = [("time_us", "<i8"), ("message", "<i8")]
+_PUBLISHED = [*_HEAD, ("about", "<u4"), ("properties", "<u4"), *_TIMES, ("body_size", "<u4")]
+_FIXED = {
+    PUBLISH: np.dtype(_PUBLISHED),
+    DELIVER: np.dtype([*_PUBLISHED, ("delivery_tag", "<i8"), ("redelivered", "?")]),
+    ACK: np.dtype([*_HEAD, *_TIMES, ("delivery_tag", "<i8")]),
+}
+_EVENTS = {PUBLISH: record.PUBLISH, DELIVER: record.DELIVER, ACK: record.ACK}
+_OF_RECORDS = ("time_us", "message", "body_size", "redelivered")
+"""Fields that are fixed parts, and not in a text."""
+_OF_ADDRESS = ("exchange", "routing_keys")
+_RECORDS = (PUBLISH, DELIVER, ACK, RECORD)
+_KINDS = (*_RECORDS, TEXT, PROPERTIES, BODY)
+_NOWHERE = 0xFFFF_FFFF
+"""The row of a record that has none."""
+
+
+class _UnusualError(ValueError):
+    """The block is left to those who make lines."""
+
+
+def columns_of(block: RecordBlock) -> pa.Table | bytes:
+    """Return the records of a block with KEPT_COLUMNS, or its lines. Raises BlockError."""
+    try:
+        return _Columns(block).table()
+    except (BlockError, _UnusualError, InvalidPropertiesError, IndexError, pa.ArrowException):
+        return block.lines()
+
+
+class _Columns:
+    """The columns of a block. Raises what `columns_of` catches."""
+
+    def __init__(self, block: RecordBlock) -> None:
+        self._data = block.data
+        self._octets: Octets = np.frombuffer(block.data, np.uint8)
+        entries: Numbers = np.array(block.entries(), np.int64)
+        kinds = self._octets[entries]
+        if np.any(~np.isin(kinds, _KINDS)):
+            raise _UnusualError
+        is_record = np.isin(kinds, _RECORDS)
+        self._places, self._kinds = entries[is_record], kinds[is_record]
+        if len(self._places) != block.records:
+            raise _UnusualError
+        self._properties_at = entries[kinds == PROPERTIES]
+        self._texts = _parsed_texts(self._pieces(entries[kinds == TEXT]))
+        self._lines = _parsed_lines(self._pieces(self._places[self._kinds == RECORD]))
+        self._shared = pa.concat_tables([self._texts, self._lines])
+        self._row: Numbers = np.arange(len(self._places))
+        self._start: Numbers = np.full(len(self._places), _NOWHERE)
+        self._about, self._properties = self._start.copy(), self._start.copy()
+        self._fixed = {name: np.zeros(len(self._places), np.int64) for name in _OF_RECORDS}
+
+    def table(self) -> pa.Table:
+        """The columns, which are KEPT_COLUMNS."""
+        for kind in _FIXED:
+            self._take_fixed(kind)
+        of_line = self._kinds == RECORD
+        numbers = np.arange(len(self._lines))
+        self._start[of_line] = self._about[of_line] = len(self._texts) + numbers
+        self._row[of_line] = len(self._places) + numbers
+        start, about = _rows(self._start), _rows(self._about)
+        made = {name: self._of_records(name) for name in _OF_RECORDS} | self._ids()
+        if any(is_outside(made[name], RANGES[name]) for name in ("time_us", "message")):
+            raise _UnusualError
+        columns = [
+            made[name] if name in made
+            else self._of_texts(name, about if name in _OF_ADDRESS else start)
+            for name in KEPT_COLUMNS.names
+        ]  # fmt: skip
+        return pa.Table.from_arrays(columns, schema=KEPT_COLUMNS)
+
+    def _pieces(self, places: Numbers) -> list[bytes]:
+        """What entries with a length have."""
+        begins = places + 1 + LENGTH.size
+        ends = begins + self._lengths(places)
+        pairs = zip(begins.tolist(), ends.tolist(), strict=True)
+        return [self._data[begin:end] for begin, end in pairs]
+
+    def _lengths(self, places: Numbers) -> Numbers:
+        """The lengths that entries have."""
+        lengths: Numbers = np.zeros(len(places), np.int64)
+        for place in range(LENGTH.size, 0, -1):
+            lengths = lengths << 8 | self._octets[places + place]
+        return lengths
+
+    def _take_fixed(self, kind: int) -> None:
+        """Take the fixed parts of the records of a kind, and check their texts."""
+        where = np.flatnonzero(self._kinds == kind)
+        if not len(where):
+            return
+        dtype = _FIXED[kind]
+        # Each place of the block may begin such a part: the array has all of them, overlapping.
+        anywhere = np.ndarray(
+            (len(self._data) - dtype.itemsize + 1,), dtype, self._data, strides=(1,)
+        )
+        parts = anywhere[self._places[where]]
+        self._start[where] = parts["start"]
+        for name in _OF_RECORDS:
+            if name in (dtype.names or ()):
+                self._fixed[name][where] = parts[name]
+        starts = _used(parts["start"], self._texts)
+        _require(starts, _needed(_EVENTS[kind], starts), (*_OF_RECORDS[1:], *_OF_ADDRESS))
+        if pc.any(pc.not_equal(starts["event"], _EVENTS[kind])).as_py():
+            raise _UnusualError
+        if kind != ACK:
+            self._about[where] = parts["about"]
+            self._properties[where] = parts["properties"]
+            others = [name for name in FIELDS if name not in _OF_ADDRESS]
+            _require(_used(parts["about"], self._texts), _OF_ADDRESS, others)
+
+    def _of_records(self, name: str) -> pa.Array:
+        """A column of fixed parts, and of the lines of others."""
+        has_none = self._kinds == RECORD
+        if name == "body_size":
+            has_none |= self._kinds == ACK
+        elif name == "redelivered":
+            has_none = self._kinds != DELIVER
+        kind = KEPT_COLUMNS.field(name).type
+        fixed = pa.array(self._fixed[name], mask=has_none).cast(kind)
+        if not len(self._lines):
+            return fixed
+        return pa.concat_arrays([fixed, self._lines[name].combine_chunks()]).take(
+            pa.array(self._row)
+        )
+
+    def _of_texts(self, name: str, rows: pa.Array) -> pa.Array:
+        """A column of what the texts of records have."""
+        return encoded(self._shared[name].combine_chunks(), name).take(rows)
+
+    def _ids(self) -> dict[str, pa.Array]:
+        """The ids of publishes."""
+        begins = self._properties_at + 1 + LENGTH.size
+        found = ids_of(self._octets, begins, begins + self._lengths(self._properties_at))
+        used = self._properties[self._properties != _NOWHERE]
+        if len(used) and used.max() >= len(begins):
+            raise _UnusualError
+        wanted = np.where(self._kinds == PUBLISH, self._properties, _NOWHERE)
+        return {name: found[name].take(_rows(wanted)) for name in IDS}
+
+
+def _parsed_texts(texts: list[bytes]) -> pa.Table:
+    """A row for each text, completed: the time and the properties follow it in a line."""
+    lines = [b"%s0}\n" % text if text[:1] == b"{" else b"{%snull}\n" % text[1:] for text in texts]
+    table = read_json(b"".join(lines))
+    if table is None or len(table) != len(texts) or table["version"].null_count != len(texts):
+        raise _UnusualError
+    if any(is_outside(table[name], numbers) for name, numbers in RANGES.items()):
+        raise _UnusualError
+    return table
+
+
+def _parsed_lines(lines: list[bytes]) -> pa.Table:
+    """A row for each line of another record."""
+    table = sound_records(Block(b"".join(lines), 1, len(lines))) if lines else read_json(b"")
+    # The ids of a publish are columns of its own.
+    if table is None or pc.any(pc.equal(table["event"], record.PUBLISH)).as_py():
+        raise _UnusualError
+    return table
+
+
+def _used(numbers: Numbers, texts: pa.Table) -> pa.Table:
+    """The texts that have these numbers, each once."""
+    if numbers.max() >= len(texts):
+        raise _UnusualError
+    return texts.filter(pa.array(np.bincount(numbers, minlength=len(texts)) > 0))
+
+
+def _needed(event: str, starts: pa.Table) -> list[str]:
+    """The fields of an event that are in its first text."""
+    elsewhere = (*_OF_RECORDS, *_OF_ADDRESS)
+    return [name for name, events in NEEDED.items() if event in events and name not in elsewhere]
+
+
+def _require(texts: pa.Table, present: Iterable[str], absent: Iterable[str]) -> None:
+    """Check that all texts have some fields, and none has others."""
+    has_all = all(not texts[name].null_count for name in present)
+    if not has_all or any(texts[name].null_count != len(texts) for name in absent):
+        raise _UnusualError
+
+
+def _rows(numbers: Numbers) -> pa.Array:
+    return pa.array(numbers, pa.int64(), mask=numbers == _NOWHERE)
