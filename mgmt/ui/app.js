@@ -30,6 +30,7 @@ import "./pages/audit.js";
 import "./pages/shovels.js";
 import "./pages/standby.js";
 import "./pages/federation.js";
+import "./pages/federation_upstream_sets.js";
 import "./pages/federation_upstreams.js";
 import "./pages/traces.js";
 

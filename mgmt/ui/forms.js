@@ -32,7 +32,7 @@ export function input(name, attributes = {}) {
   return h("input", {name, autocomplete: "off", spellcheck: "false", ...attributes});
 }
 
-function textarea(name, attributes = {}, text = "") {
+export function textarea(name, attributes = {}, text = "") {
   return h("textarea", {name, rows: 3, spellcheck: "false", ...attributes}, text);
 }
 

@@ -1,4 +1,4 @@
-"""The pages of federation: adding and deleting an upstream; what links do, and restarting one."""
+"""The pages of federation: adding and deleting upstreams and sets; what links do, and restarts."""
 
 import pytest
 
@@ -57,6 +57,45 @@ def test_an_upstream_that_is_refused_is_told_why(browser, node, vhost):
     browser.press("Add upstream", panel)
     browser.see('"http://127.0.0.1" not a valid URI')
     assert node.get(f"parameters/federation-upstream/{vhost}") == []
+
+
+def test_a_set_of_upstreams_is_added_seen_and_deleted(browser, node, vhost):
+    browser.go("admin", "federation-upstream-sets")
+    browser.see_title("Federation upstream sets")
+    panel = browser.panel("Add a new upstream set")
+    browser.choose("Virtual host", vhost, panel)
+    browser.type("Name", "cities", panel)
+    browser.type("Upstreams", 'rome\nnew york {"exchange": "there", "max-hops": 2}\n', panel)
+    browser.press("Add upstream set", panel)
+    browser.see("Upstream set cities added")
+    assert node.get(f"parameters/federation-upstream-set/{vhost}/cities")["value"] == [
+        {"upstream": "rome"}, {"upstream": "new york", "exchange": "there", "max-hops": 2},
+    ]  # fmt: skip
+    sets = browser.panel("All upstream sets")
+    for text in ("cities", "rome", 'new york {"exchange":"there","max-hops":2}'):
+        browser.see_in(sets, text)
+    browser.press("Delete upstream set cities")
+    browser.confirm("Delete")
+    browser.see("Upstream set deleted")
+    assert node.get(f"parameters/federation-upstream-set/{vhost}") == []
+
+
+@pytest.mark.parametrize(
+    ("upstreams", "why"),
+    [
+        ('rome {"max-hops": "far"}', "max-hops"),
+        ("rome {near}", "The settings of rome are not JSON"),
+    ],
+)
+def test_a_set_that_is_refused_is_told_why(browser, node, vhost, upstreams, why):
+    browser.go("admin", "federation-upstream-sets")
+    panel = browser.panel("Add a new upstream set")
+    browser.choose("Virtual host", vhost, panel)
+    browser.type("Name", "wrong", panel)
+    browser.type("Upstreams", upstreams, panel)
+    browser.press("Add upstream set", panel)
+    browser.see(why)
+    assert node.get(f"parameters/federation-upstream-set/{vhost}") == []
 
 
 def test_a_link_is_seen_and_restarted(browser, node, vhost, upstream):

@@ -16,6 +16,7 @@ PAGES = (
     ("Feature flags", "admin", "features"), ("Shovels", "admin", "shovels"),
     ("Federation status", "admin", "federation"),
     ("Federation upstreams", "admin", "federation-upstreams"),
+    ("Federation upstream sets", "admin", "federation-upstream-sets"),
     ("Standby", "admin", "standby"),
     ("Audit", "admin", "audit"),
 )  # fmt: skip

@@ -20,6 +20,7 @@ const TABS = [
   {name: "shovels", title: "Shovels", isFor: mayMonitor},
   {name: "federation", title: "Federation status", isFor: mayMonitor},
   {name: "federation-upstreams", title: "Federation upstreams", isFor: mayMakePolicies},
+  {name: "federation-upstream-sets", title: "Federation upstream sets", isFor: mayMakePolicies},
   {name: "standby", title: "Standby", isFor: mayMonitor},
   {name: "traces", title: "Tracing", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
