@@ -28,7 +28,15 @@ from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
 from leveret.analytics.tables.dead_letters import stage_hops
 from leveret.analytics.tables.engine import Engine, Kept, Reading
 from leveret.analytics.tables.plausible import implausible
-from leveret.analytics.tables.queue_histories import stage_histories
+from leveret.analytics.tables.queue_histories import (
+    CONSUMER_KEYS,
+    FATES_VIEWS,
+    HISTORIES,
+    HOLDS_VIEWS,
+    PURGES,
+    QUEUE_KEYS,
+    STEPS,
+)
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.trust import TRUST, LeftOut, put_faults
 from leveret.analytics.traces.local_files import is_local, local_path, replace_file
@@ -40,6 +48,17 @@ _REJECTED = """
     from records where wrong is not null
 """
 _VALID = "select * from records where wrong is null"
+
+QUERIES = {
+    **flow_tables.QUERIES,
+    **queue_levels.QUERIES,
+    **key_tables.QUERIES,
+    **event_tables.QUERIES,
+    **DEAD_LETTERS,
+    **history_tables.QUERIES,
+    **consumer_activity.QUERIES,
+}
+"""The tables that are made from records, by name."""
 
 
 class Options(NamedTuple):
@@ -84,6 +103,61 @@ def write_tables(
 
     beside: contents of files, by name, that are published together with the tables.
     """
+    engine.expect(progress.events)
+    left_out = _stage(engine, options, progress)
+    write_staged(engine, options, progress, reading, left_out, beside)
+
+
+def _stage(engine: Engine, options: Options, progress: Progress) -> LeftOut:
+    """Make all views that the queries of the tables read."""
+    engine.view("valid", _VALID)
+    with progress.step("trust"):
+        left_out = LeftOut(implausible(engine), count_once(engine))
+    with progress.step("flows"):
+        engine.stage("flows_by_key", flow_tables.FLOWS_BY_KEY)
+        stage_flows(engine)
+    with progress.step("queue histories"):
+        engine.view("steps", STEPS)
+        engine.view("purges", PURGES)
+        engine.stage("histories", HISTORIES)
+        view_histories(engine, options)
+    with progress.step("queue levels"):
+        engine.view("seconds", queue_levels.SECONDS)
+        queue_levels.stage_levels(engine)
+    with progress.step("consumer steps"):
+        consumer_activity.stage_activity(engine)
+    with progress.step("dead letters"):
+        stage_hops(engine)
+    engine.view("identified", event_tables.IDENTIFIED)
+    return left_out
+
+
+def stage_flows(engine: Engine) -> None:
+    """Make the view `flows` of the view `flows_by_key`, and those of names."""
+    for name, query in key_tables.VIEWS.items():
+        engine.view(name, query)
+    engine.stage("flows", flow_tables.FLOWS)
+    engine.view("queue_keys", QUEUE_KEYS)
+    engine.view("consumer_keys", CONSUMER_KEYS)
+
+
+def view_histories(engine: Engine, options: Options) -> None:
+    """Make the views that depend on the views `histories`, `steps` and `purges`."""
+    for name, query in (FATES_VIEWS | HOLDS_VIEWS | history_tables.VIEWS).items():
+        engine.view(name, query)
+    engine.view("waits", queue_levels.WAITS)
+    engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
+
+
+def write_staged(
+    engine: Engine,
+    options: Options,
+    progress: Progress,
+    reading: Reading,
+    left_out: LeftOut,
+    beside: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write all tables from the views that their queries read, and publish them."""
     where = engine.begin(options.out)
     kept = Kept(engine.published(options.out), options.since) if options.since else None
 
@@ -92,38 +166,10 @@ def write_tables(
             engine.write_table(query, BY_NAME[name], where, kept)
 
     write("rejected", _REJECTED)
-    engine.expect(progress.events)
-    engine.view("valid", _VALID)
-    with progress.step("trust"):
-        left_out = LeftOut(implausible(engine), count_once(engine))
-        put_faults(engine, reading, left_out)
-        engine.write_table(TRUST, BY_NAME["trust"], where)
-    with progress.step("flows"):
-        engine.stage("flows_by_key", flow_tables.FLOWS_BY_KEY)
-        for name, query in key_tables.VIEWS.items():
-            engine.view(name, query)
-        engine.stage("flows", flow_tables.FLOWS)
-    with progress.step("queue histories"):
-        stage_histories(engine)
-        engine.view("dated_holds", history_tables.DATED_HOLDS)
-        engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
-    with progress.step("queue levels"):
-        queue_levels.stage_levels(engine)
-    with progress.step("consumer steps"):
-        consumer_activity.stage_activity(engine)
-    with progress.step("dead letters"):
-        stage_hops(engine)
-    queries = {
-        **flow_tables.QUERIES,
-        **queue_levels.QUERIES,
-        **key_tables.QUERIES,
-        **event_tables.QUERIES,
-        **DEAD_LETTERS,
-        **history_tables.QUERIES,
-        **consumer_activity.QUERIES,
-    }
-    for name, query in queries.items():
-        if name in (options.only or queries):
+    put_faults(engine, reading, left_out)
+    engine.write_table(TRUST, BY_NAME["trust"], where)
+    for name, query in QUERIES.items():
+        if name in (options.only or QUERIES):
             write(name, query)
     if not options.only:
         open_series(engine, where)

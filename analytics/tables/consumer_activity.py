@@ -15,7 +15,7 @@ from leveret.analytics.tables.engine import Engine
 _MINUTE_US, _ACTIVITY_US = 60_000_000, 10_000_000
 _ACCURACY = 10_000
 
-_EVENTS = f"""
+HOLD_EVENTS = f"""
     select *, time_us - time_us % {_MINUTE_US} as minute_us from (
         select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
             cast(null as bigint) as took
@@ -25,16 +25,21 @@ _EVENTS = f"""
         from holds where ended is not null
     ) as events
 """
+"""The view `hold_events`: what consumers get and settle."""
+
 _MINUTE = "queue_key, consumer_key, minute_us"
 
-_MARKED = f"""
-    with minutes as (
-        select {_MINUTE}, sum(held) as held, max(time_us) as last_us
-        from hold_events group by {_MINUTE}
-    ), carried as (
+HOLD_MINUTES = f"""
+    select {_MINUTE}, sum(held) as held, max(time_us) as last_us
+    from hold_events group by {_MINUTE}
+"""
+"""The view `hold_minutes`."""
+
+MARKED_EVENTS = f"""
+    with carried as (
         select {_MINUTE}, (sum(held) over so_far) - held as held_before,
             lag(last_us) over so_far as before_us
-        from minutes
+        from hold_minutes
         window so_far as (partition by queue_key, consumer_key order by minute_us)
     ), ordered as (
         select *, held_before + (sum(held) over so_far) as held_after,
@@ -49,13 +54,14 @@ _MARKED = f"""
     from ordered
 """
 
-CONSUMER_ACTIVITY = f"""
-    with marks as (
-        select {_MINUTE}, max(mark_us) as mark_us from marked_events group by {_MINUTE}
-    ), earlier as (
+MARK_MINUTES = f"select {_MINUTE}, max(mark_us) as mark_us from marked_events group by {_MINUTE}"
+"""The view `mark_minutes`."""
+
+CONSUMER_STEPS = f"""
+    with earlier as (
         select {_MINUTE}, max(mark_us) over (partition by queue_key, consumer_key
             order by minute_us rows between unbounded preceding and 1 preceding) as earlier_us
-        from marks
+        from mark_minutes
     ), paused as (
         select *, if(settled > 0, time_us - greatest(coalesce(max(mark_us) over
                 (partition by {_MINUTE} order by time_us, held
@@ -66,31 +72,43 @@ CONSUMER_ACTIVITY = f"""
     ), ranked as (
         select *, max(pause) over (partition by queue_key, consumer_key, at_us) as longest
         from paused
-    ), steps as (
-        select queue_key, consumer_key, at_us, sum(if(held > 0, held, 0)) as delivered,
-            sum(settled) as settled, sum(held) as held,
-            max(greatest(held_after, held_then)) as held_max,
-            sum(if(held_then > 0, time_us - last_us, 0)) as busy_us,
-            percentile_approx(took, array(0.5), {_ACCURACY}) as took, max(took) as hold_max_us,
-            max(pause) as pause_us, max(if(pause = longest, time_us, null)) as pause_end_us,
-            max(mark_us) as mark_us
-        from ranked group by 1, 2, 3
     )
+    select queue_key, consumer_key, at_us, sum(if(held > 0, held, 0)) as delivered,
+        sum(settled) as settled, sum(held) as held,
+        max(greatest(held_after, held_then)) as held_max,
+        sum(if(held_then > 0, time_us - last_us, 0)) as busy_us,
+        percentile_approx(took, array(0.5), {_ACCURACY}) as took, max(took) as hold_max_us,
+        max(pause) as pause_us, max(if(pause = longest, time_us, null)) as pause_end_us,
+        max(mark_us) as mark_us
+    from ranked group by 1, 2, 3
+"""
+"""The view `consumer_steps`."""
+
+CONSUMER_ACTIVITY = """
     select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, connection, channel,
         consumer_tag, delivered, settled,
         sum(held) over (partition by queue_key, consumer_key order by at_us) as held, held_max,
         busy_us, get(took, 0) as hold_p50_us, hold_max_us, pause_us, pause_end_us, mark_us
-    from steps join (select queue_key, queue, vhost from queue_keys) as queues using (queue_key)
+    from consumer_steps
+        join (select queue_key, queue, vhost from queue_keys) as queues using (queue_key)
         join (
             select consumer_key, connection, channel, consumer_tag from consumer_keys
         ) as clients using (consumer_key)
 """
 
 QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
-"""The table, made from the views `marked_events` and those of queue_histories.py."""
+"""The table, made from the views `consumer_steps` and those of queue_histories.py."""
 
 
 def stage_activity(engine: Engine) -> None:
     """Keep what consumers get and settle, in order, as the view `marked_events`."""
-    engine.stage("hold_events", _EVENTS)
-    engine.stage("marked_events", _MARKED)
+    engine.stage("hold_events", HOLD_EVENTS)
+    engine.view("hold_minutes", HOLD_MINUTES)
+    stage_marks(engine)
+    engine.view("consumer_steps", CONSUMER_STEPS)
+
+
+def stage_marks(engine: Engine) -> None:
+    """Put the events of the views `hold_events` and `hold_minutes` in order."""
+    engine.stage("marked_events", MARKED_EVENTS)
+    engine.view("mark_minutes", MARK_MINUTES)

@@ -22,19 +22,23 @@ PUBLISHERS = f"""
     from published group by vhost, queue, user, at_us
 """
 
+IDENTIFIED = """
+    select vhost, message_id, xxhash64(vhost, message_id) as id, time_us, exchange, connection,
+        get(queues, 0) as first_queue
+    from events where event = 'publish' and message_id is not null
+"""
+"""The view `identified`: publishes of messages with an id."""
+
 DUPLICATES = """
     with doubtful as (
-        select xxhash64(vhost, message_id) as id from events
-        where event = 'publish' and message_id is not null
-        group by 1 having count(*) > 1
+        select id from identified group by 1 having count(*) > 1
     )
     select to_date(timestamp_micros(min(time_us))) as date, vhost, message_id,
         count(*) as messages, min(time_us) as first_us, max(time_us) as last_us,
         sort_array(collect_set(exchange)) as exchanges,
         slice(sort_array(collect_set(connection)), 1, 10) as connections,
-        slice(sort_array(collect_set(get(queues, 0))), 1, 10) as queues
-    from events semi join doubtful on xxhash64(vhost, message_id) = id
-    where event = 'publish' and message_id is not null
+        slice(sort_array(collect_set(first_queue)), 1, 10) as queues
+    from identified semi join doubtful using (id)
     group by vhost, message_id having count(*) > 1
 """
 
@@ -46,4 +50,4 @@ GAPS = """
 QUERIES = {
     "sizes": SIZES, "publishers": PUBLISHERS, "duplicates": DUPLICATES, "gaps": GAPS,
 }  # fmt: skip
-"""The tables, made from the view `events`."""
+"""The tables, made from the views `events` and `identified`."""

@@ -8,15 +8,19 @@ ACCURACY = 1_000_000
 _PERCENTILES = f"percentile_approx({{}}, array(0.5, 0.9, 0.95, 0.99), {ACCURACY})"
 _NAMES = ("p50", "p90", "p95", "p99")
 
-_MEASURED = """
-    select vhost, queue, weight, 'wait' as measure, first_delivered as end_us,
+MEASURED = """
+    select queue_key, message, weight, 'wait' as measure, first_delivered as end_us,
         greatest(0, first_delivered - came) as took
-    from histories join queue_keys using (queue_key)
-    where came is not null and first_delivered is not null
+    from histories where came is not null and first_delivered is not null
     union all
-    select vhost, queue, weight, 'ack', acked, acked - delivered
-    from histories join queue_keys using (queue_key)
-    where acked is not null and delivered is not null
+    select queue_key, message, weight, 'ack', acked, acked - delivered
+    from histories where acked is not null and delivered is not null
+"""
+"""The view `measured`: how long messages waited, and how long they took to acknowledge."""
+
+_MEASURED = """
+    select vhost, queue, weight, measure, end_us, took
+    from measured join queue_keys using (queue_key)
 """
 
 
@@ -55,17 +59,21 @@ _REASON = "case {{}} {} end".format(
     " ".join(f"when {code} then '{reason}'" for code, reason in enumerate(REASONS, 1))
 )
 
-OUTCOMES = f"""
-    select date, vhost, queue, fate, messages from (
-        select to_date(timestamp_micros({_SEEN})) as date, queue_key, fate, sum(weight) as messages
-        from fates_by_key group by 1, 2, 3
-    ) as counted join queue_keys using (queue_key)
+FATE_COUNTS = f"""
+    select to_date(timestamp_micros({_SEEN})) as date, queue_key, fate, sum(weight) as messages
+    from fates_by_key group by 1, 2, 3
+"""
+"""The view `fate_counts`."""
+
+OUTCOMES = """
+    select date, vhost, queue, fate, messages from fate_counts join queue_keys using (queue_key)
 """
 
 DETAILS = """
     select vhost, node, message, exchange, routing_keys, connection, message_id, correlation_id
     from events where event = 'publish' and message > 0
 """
+"""The view `details`: what is known of the publishes of messages."""
 
 _NOTED = """
     select noted.*, coalesce(letter_node, details.node) as node,
@@ -81,7 +89,7 @@ _NOTED = """
                 exchange as letter_exchange, routing_keys as letter_keys, first_message
             from hops
         ) as letters on in_vhost = vhost and new_message = noted.message
-    ) as noted left join ({}) as details
+    ) as noted left join details
         on details.vhost = noted.vhost and details.message = published_message
 """
 
@@ -99,7 +107,7 @@ FATES = f"""
         delivered as delivered_us,
         coalesce(dead, expired, dropped, rejected, purged) as ended_us,
         deliveries
-    from ({_NOTED.format(_FATES, DETAILS)}) as fates
+    from ({_NOTED.format(_FATES)}) as fates
 """
 
 _POISON = """
@@ -111,28 +119,32 @@ POISON = f"""
     select to_date(timestamp_micros(first_delivered)) as date, vhost, node, message, queue,
         deliveries, first_delivered as first_us, delivered as last_us, fate, exchange,
         routing_keys, message_id, correlation_id
-    from ({_NOTED.format(_POISON, DETAILS)}) as poison
+    from ({_NOTED.format(_POISON)}) as poison
 """
 
 _CONSUMER = "connection, channel, consumer_tag"
 
+HELD = f"""
+    with ends as (select max(last_us) as last_us from flows)
+    select queue_key, consumer_key, to_date(timestamp_micros(delivered)) as date,
+        sum(if(is_acked, weight, 0)) as acknowledged,
+        sum(if(ended is null, weight, 0)) as unacknowledged,
+        percentile_approx(if(is_acked, ended - delivered, null), array(0.5, 0.99), {ACCURACY})
+            as took,
+        sum(weight * (coalesce(ended, last_us) - delivered)) as unacked_us,
+        max(if(is_acked, ended, null)) as last_ack_us,
+        min(if(ended is null, delivered, null)) as oldest_us
+    from holds cross join ends group by 1, 2, 3
+"""
+"""The view `held`: what each consumer got on a date, and how long it held that."""
+
 CONSUMERS = f"""
-    with ends as (select max(last_us) as last_us from flows), delivered as (
+    with delivered as (
         select {QUEUE_KEY.format("queue")} as queue_key, {CONSUMER_KEY} as consumer_key,
             to_date(minute) as date,
             sum(messages) as delivered, sum(if(no_ack, messages, 0)) as no_ack,
             min(first_us) as first_us, max(last_us) as last_delivery_us
         from flows where event = 'deliver' group by 1, 2, 3
-    ), held as (
-        select queue_key, consumer_key, date,
-            sum(if(is_acked, weight, 0)) as acknowledged,
-            sum(if(ended is null, weight, 0)) as unacknowledged,
-            percentile_approx(if(is_acked, ended - delivered, null), array(0.5, 0.99), {ACCURACY})
-                as took,
-            sum(weight * (coalesce(ended, last_us) - delivered)) as unacked_us,
-            max(if(is_acked, ended, null)) as last_ack_us,
-            min(if(ended is null, delivered, null)) as oldest_us
-        from dated_holds cross join ends group by 1, 2, 3
     )
     select date, vhost, queue, connection, channel, consumer_tag, user, delivered, no_ack,
         coalesce(acknowledged, 0) as acknowledged, coalesce(unacknowledged, 0) as unacknowledged,
@@ -152,12 +164,13 @@ CONSUMERS = f"""
         ) as clients using (consumer_key)
 """
 
-DATED_HOLDS = "select *, to_date(timestamp_micros(delivered)) as date from holds"
-"""The view `dated_holds`."""
-
+VIEWS = {
+    "measured": MEASURED, "fate_counts": FATE_COUNTS, "details": DETAILS, "held": HELD,
+}  # fmt: skip
+"""Made from the views of queue_histories.py, `events` and `flows`."""
 
 QUERIES = {
     "latency": _latency(), "latency_histogram": LATENCY_HISTOGRAM, "outcomes": OUTCOMES,
     "fates": FATES, "poison": POISON, "consumers": CONSUMERS,
 }  # fmt: skip
-"""The tables, made from the views of queue_histories.py, `hops`, `dated_holds` and `limits`."""
+"""The tables, made from these, the views of queue_histories.py, `flows`, `hops` and `limits`."""

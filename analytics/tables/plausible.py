@@ -15,12 +15,15 @@ FIRST_US, LAST_US = 1_167_609_600_000_000, 4_102_444_800_000_000
 """From the year in which RabbitMQ appeared to the end of this century."""
 SPANS_MAX = 1_000
 
+DAYS = f"""
+    select time_us - time_us % {DAY_US} as day_us, count(*) as records,
+        min(time_us) as first_us, max(time_us) as last_us
+    from valid where time_us is not null group by 1
+"""
+"""The view `days`."""
+
 _SPANS = f"""
-    with days as (
-        select time_us - time_us % {DAY_US} as day_us, count(*) as records,
-            min(time_us) as first_us, max(time_us) as last_us
-        from valid where time_us is not null group by 1
-    ), begun as (
+    with begun as (
         select *, if(day_us - lag(day_us) over (order by day_us) < {DAYS_APART * DAY_US}, 0, 1)
             as begins
         from days
@@ -42,13 +45,24 @@ class Span(NamedTuple):
 
 def implausible(engine: Engine) -> list[Span]:
     """Create the view `plausible` of the view `valid`, and return what it leaves out."""
-    used, set_aside = chosen([Span(*row) for row in engine.rows(_SPANS)])
+    engine.view("days", DAYS)
+    used, set_aside = spans(engine)
+    view_plausible(engine, used if set_aside else None)
+    return set_aside
+
+
+def view_plausible(engine: Engine, used: list[Span] | None) -> None:
+    """Create the view `plausible` of the records in some spans; None for all."""
     query = "select * from valid"
-    if set_aside:
+    if used is not None:
         ranges = " or ".join(f"time_us between {one.first_us} and {one.last_us}" for one in used)
         query = f"{query} where {ranges}"
     engine.view("plausible", query)
-    return set_aside
+
+
+def spans(engine: Engine) -> tuple[list[Span], list[Span]]:
+    """Return the spans to use, and those to set aside, of the view `days`."""
+    return chosen([Span(*row) for row in engine.rows(_SPANS)])
 
 
 def chosen(spans: list[Span]) -> tuple[list[Span], list[Span]]:

@@ -12,8 +12,6 @@ few, and their events are read in order of time: the view `holds` has a row for 
 a consumer held a message.
 """
 
-from leveret.analytics.tables.engine import Engine
-
 QUEUE_KEY = "xxhash64(vhost, {})"
 CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
 REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
@@ -22,12 +20,12 @@ _REASON = "case reason {} else 0 end".format(
     " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))
 )
 
-_QUEUE_KEYS = f"""
+QUEUE_KEYS = f"""
     select distinct {QUEUE_KEY.format("queue")} as queue_key, vhost, queue from (
         select vhost, queue from flows where queue is not null
         union all select vhost, explode(queues) from flows) as named
 """
-_CONSUMER_KEYS = f"""
+CONSUMER_KEYS = f"""
     select {CONSUMER_KEY} as consumer_key, max(vhost) as vhost, max(connection) as connection,
         max(channel) as channel, max(consumer_tag) as consumer_tag, max(user) as user
     from flows where event = 'deliver' group by 1
@@ -43,7 +41,7 @@ _CODE = "case event {} end".format(
     " ".join(f"when '{event}' then {code}" for code, event in enumerate(CODES))
 )
 
-_STEPS = f"""
+STEPS = f"""
     select {QUEUE_KEY.format("queue")} as queue_key, message, code, time_us, consumer_key,
         weight, more
     from (
@@ -64,7 +62,7 @@ _STEPS = f"""
     )
 """
 
-_HISTORIES = f"""
+HISTORIES = f"""
     select queue_key, message, max(weight) as weight,
         min(if(code = {_COME}, time_us, null)) as came,
         min(if(code = {_DELIVER}, time_us, null)) as first_delivered,
@@ -83,7 +81,7 @@ _HISTORIES = f"""
     from steps group by queue_key, message
 """
 
-_PURGES = f"""
+PURGES = f"""
     select {QUEUE_KEY.format("queue")} as queue_key, time_us, reason
     from events where event = 'drop' and count is not null
 """
@@ -114,14 +112,14 @@ _FATES = """
 
 _HOLDS = f"""
     with single as (
-        select queue_key, consumer_key, weight, delivered,
+        select queue_key, message, consumer_key, weight, delivered,
             coalesce(acked, rejected, requeued) as ended,
             acked is not null as is_acked
         from histories where deliveries = 1 and no_ack = 0
     ), several as (
         select queue_key, message from histories where deliveries > 1
     ), ordered as (
-        select queue_key, consumer_key, weight, code, time_us as delivered,
+        select queue_key, message, consumer_key, weight, code, time_us as delivered,
             lead(time_us) over history as ended, lead(code) over history as ended_by, more
         from steps semi join several using (queue_key, message)
         where code in ({_DELIVER}, {_ACK}, {_REJECT}, {_REQUEUE})
@@ -130,19 +128,13 @@ _HOLDS = f"""
     )
     select * from single
     union all
-    select queue_key, consumer_key, weight, delivered, if(ended_by = {_DELIVER}, null, ended),
-        coalesce(ended_by = {_ACK}, false)
+    select queue_key, message, consumer_key, weight, delivered,
+        if(ended_by = {_DELIVER}, null, ended), coalesce(ended_by = {_ACK}, false)
     from ordered where code = {_DELIVER} and more = 0
 """
 
 
-def stage_histories(engine: Engine) -> None:
-    """Group events into the view `histories`, and create the views that depend on it."""
-    engine.view("queue_keys", _QUEUE_KEYS)
-    engine.view("consumer_keys", _CONSUMER_KEYS)
-    engine.view("steps", _STEPS)
-    engine.stage("histories", _HISTORIES)
-    engine.view("purges", _PURGES)
-    engine.view("purged", _PURGED)
-    engine.view("fates_by_key", _FATES)
-    engine.view("holds", _HOLDS)
+FATES_VIEWS = {"purged": _PURGED, "fates_by_key": _FATES}
+"""Made from the views `histories` and `purges`."""
+HOLDS_VIEWS = {"holds": _HOLDS}
+"""Made from the views `histories` and `steps`."""

@@ -28,26 +28,30 @@ _CHANGES = f"""
     from events where event in ('publish', 'dead_letter')
 """
 
-_LEVELS = f"""
-    with changes as ({_CHANGES}), seconds as (
-        select vhost, queue, second_us, second_us - second_us % {_MINUTE_US} as minute_us,
-            sum(case when event in ('come', 'requeue') then messages
-                when event in ('deliver', 'expire', 'drop') then -messages else 0 end) as ready,
-            sum(case when event = 'deliver' and not no_ack then messages
-                when event in ('ack', 'reject', 'requeue') then -messages else 0 end) as unacked,
-            sum(if(event = 'come', messages, 0)) as came,
-            sum(case when event in ('ack', 'reject', 'expire', 'drop') then messages
-                when event = 'deliver' and no_ack then messages else 0 end) as gone,
-            sum(if(event = 'deliver', messages, 0)) as delivered,
-            sum(if(event = 'deliver' and redelivered, messages, 0)) as redelivered,
-            sum(if(event = 'ack', messages, 0)) as acknowledged,
-            sum(if(event = 'reject', messages, 0)) as rejected,
-            sum(if(event = 'requeue', messages, 0)) as requeued,
-            sum(if(event = 'requeue' and is_reject, messages, 0)) as sent_back,
-            sum(if(event = 'expire', messages, 0)) as expired,
-            sum(if(event = 'drop', messages, 0)) as dropped
-        from changes group by vhost, queue, second_us
-    ), running as (
+SECONDS = f"""
+    with changes as ({_CHANGES})
+    select vhost, queue, second_us, second_us - second_us % {_MINUTE_US} as minute_us,
+        sum(case when event in ('come', 'requeue') then messages
+            when event in ('deliver', 'expire', 'drop') then -messages else 0 end) as ready,
+        sum(case when event = 'deliver' and not no_ack then messages
+            when event in ('ack', 'reject', 'requeue') then -messages else 0 end) as unacked,
+        sum(if(event = 'come', messages, 0)) as came,
+        sum(case when event in ('ack', 'reject', 'expire', 'drop') then messages
+            when event = 'deliver' and no_ack then messages else 0 end) as gone,
+        sum(if(event = 'deliver', messages, 0)) as delivered,
+        sum(if(event = 'deliver' and redelivered, messages, 0)) as redelivered,
+        sum(if(event = 'ack', messages, 0)) as acknowledged,
+        sum(if(event = 'reject', messages, 0)) as rejected,
+        sum(if(event = 'requeue', messages, 0)) as requeued,
+        sum(if(event = 'requeue' and is_reject, messages, 0)) as sent_back,
+        sum(if(event = 'expire', messages, 0)) as expired,
+        sum(if(event = 'drop', messages, 0)) as dropped
+    from changes group by vhost, queue, second_us
+"""
+"""The view `seconds`: what happened to the messages of each queue, by second."""
+
+_LEVELS = """
+    with running as (
         select *, sum(ready) over so_far as ready_so_far, sum(unacked) over so_far as unacked_so_far
         from seconds
         window so_far as (partition by vhost, queue, minute_us order by second_us)
@@ -82,12 +86,11 @@ DEPTH = f"""
     group by vhost, queue, minute_us
 """
 
-_WAITS = f"""
-    select vhost, queue, first_delivered - first_delivered % {_ACTIVITY_US} as at_us,
-        max(greatest(0, first_delivered - came)) as wait_max_us
-    from histories join queue_keys using (queue_key)
-    where came is not null and first_delivered is not null group by 1, 2, 3
+WAITS = f"""
+    select vhost, queue, end_us - end_us % {_ACTIVITY_US} as at_us, max(took) as wait_max_us
+    from measured join queue_keys using (queue_key) where measure = 'wait' group by 1, 2, 3
 """
+"""The view `waits`: the longest wait of a message first delivered in ten seconds."""
 
 QUEUE_ACTIVITY = f"""
     with activity as (
@@ -101,7 +104,7 @@ QUEUE_ACTIVITY = f"""
         from levels group by 1, 2, 3
     )
     select to_date(timestamp_micros(at_us)) as date, activity.*, wait_max_us
-    from activity left join ({_WAITS}) as waits using (vhost, queue, at_us)
+    from activity left join waits using (vhost, queue, at_us)
 """
 
 UNATTENDED = f"""
@@ -132,9 +135,9 @@ UNATTENDED = f"""
 """
 
 QUERIES = {"depth": DEPTH, "queue_activity": QUEUE_ACTIVITY, "unattended": UNATTENDED}
-"""The tables, made from the views `levels` and those of queue_histories.py."""
+"""The tables, made from the views `levels` and `waits`."""
 
 
 def stage_levels(engine: Engine) -> None:
-    """Keep the depth after each second as the view `levels`."""
+    """Keep the depth after each second of the view `seconds` as the view `levels`."""
     engine.stage("levels", _LEVELS)
