@@ -5,7 +5,7 @@ tables of a database in memory. DuckDB holds at most `MEMORY` and spills the res
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -70,9 +70,22 @@ class DuckDBEngine:
         missing = tuple(missing_files(listed))
         return Reading(counts.rows, counts.rejected, len(files), size, tuple(copies), missing)
 
-    def open_records(self, files: list[Path]) -> None:
-        """Make the view `records` of files with records."""
-        self._view_of_files("records", files)
+    def attach(self, file: Path, name: str) -> None:
+        """Open a database in a file, which is created if there is none. Raises duckdb.Error."""
+        path = str(file).replace("'", "''")
+        self._connection.execute(f"attach '{path}' as {name}")
+
+    def has_table(self, name: str) -> bool:
+        """Tell whether an attached database has a table."""
+        names = self.rows("select 1 from duckdb_tables() where table_name = :name", {"name": name})
+        return bool(names)
+
+    def change(self, statements: Iterable[tuple[str, Values]]) -> None:
+        """Run statements in one transaction. They may change one database only. Raises OSError."""
+        self._execute("begin")
+        for statement, values in statements:
+            self._execute(translated(statement), values or None)
+        self._execute("commit")
 
     def view(self, name: str, query: str) -> None:
         """Create a view."""

@@ -1,40 +1,34 @@
 """`--follow` with DuckDB: tables of logs that are being written, on this machine.
 
-Each trigger reads what the broker has added to its logs, up to the last whole gzip member, and
-keeps the records (follow_state.py). The tables are made of all kept records by the queries of the
-batch job, so they are the same as those of a batch. Positions and tables are published at once: a
-trigger that is killed is repeated.
-
-What is read and parsed of the logs, which takes most of a batch, is only what is new. Making the
-tables takes time in proportion to all records that are kept.
+Each trigger reads some of what the broker has added to its logs, up to the last whole gzip member,
+and changes the state by it (follow_changes.py). So its cost is in proportion to what is new, and a
+trigger that is killed loses no more than that. While it is behind, the next one follows at once.
+From time to time the tables are made of the state (follow_tables.py).
 """
 
+import math
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pyarrow as pa
+
+from leveret.analytics.job import follow_tables
 from leveret.analytics.job.costs import COSTS
-from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.engines import DUCKDB
-from leveret.analytics.job.follow_state import NAME, KeptRecords, Position, State, identity_of
-from leveret.analytics.job.job import Options, write_tables
+from leveret.analytics.job.follow_changes import Changes, ForgottenError
+from leveret.analytics.job.follow_reading import Found, added_to, find_positions, listed, read_added
+from leveret.analytics.job.follow_spans import ChosenAnewError, set_aside, view_events
+from leveret.analytics.job.follow_state import NAME, KeptState, State
+from leveret.analytics.job.job import Made, Options, write_staged
 from leveret.analytics.job.progress import Progress
 from leveret.analytics.tables.engine import Reading
-from leveret.analytics.traces.copies import Copy, without_copies
+from leveret.analytics.tables.trust import LeftOut
+from leveret.analytics.traces.copies import Copy
 from leveret.analytics.traces.file_numbers import missing_files
-from leveret.analytics.traces.local_files import list_local_files
-from leveret.analytics.traces.log_members import Added, AddedRecords, end_of_whole_members
-from leveret.analytics.traces.log_records import sample_of
-from leveret.analytics.traces.record_files import THREADS_MAX, Counts, write_batches
-from leveret.analytics.traces.trace_files import TraceFile, Window
-from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
-
-Found = dict[str, TraceFile]
-"""Files by identity."""
 
 
 def follow_quickly(options: Options, every_seconds: float) -> None:
@@ -42,12 +36,12 @@ def follow_quickly(options: Options, every_seconds: float) -> None:
 
     Raises KeyboardInterrupt, OSError, and FileNotFoundError if the directory does not exist.
     """
-    following = Following(options)
+    following = Following(options, every_seconds)
     with _interrupted() as interrupted:
         while not interrupted.is_set():
             began = time.monotonic()
-            following.trigger()
-            interrupted.wait(max(0.0, every_seconds - (time.monotonic() - began)))
+            if following.update():
+                interrupted.wait(max(0.0, every_seconds - (time.monotonic() - began)))
     raise KeyboardInterrupt
 
 
@@ -69,108 +63,105 @@ def _interrupted() -> Iterator[threading.Event]:
 
 
 class Following:
-    """Follows the logs below a directory."""
+    """Follows the logs below a directory. update_seconds: when it is behind, tables are made after
+    so much time.
+    """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, update_seconds: float = math.inf) -> None:
         """Continue where an earlier follow into the same tables has ended. Raises OSError."""
         self._options = options
-        self._kept = KeptRecords(options.out)
+        self._update_seconds = update_seconds
+        self._kept = KeptState(options)
+
+    @property
+    def state(self) -> State:
+        """What was read so far."""
+        return self._kept.state
+
+    def update(self) -> bool:
+        """Read what is new, and publish the tables; False if more is left to read. Raises OSError.
+
+        While all is read again, the tables of before stay.
+        """
+        began, is_at_end = time.monotonic(), False
+        while not is_at_end and time.monotonic() - began < self._update_seconds:
+            is_at_end = not self.trigger()
+        is_again = self.state.events < self.state.events_before
+        if (is_at_end or not is_again) and not self._kept.is_published():
+            self._publish()
+        return is_at_end
 
     def trigger(self) -> bool:
-        """Read what is new and write the tables; False if nothing is new. Raises OSError."""
-        files = _listed(self._options)
-        state = self._positions(files)
-        added = [one for one in (_added(state.logs[key], file) for key, file in files.items())
-                 if one is not None]  # fmt: skip
+        """Read some of what is new; False if nothing is new. Raises OSError."""
+        files = listed(self._options.directory, self._options.window)
+        known = self.state
+        state = replace(
+            known, rows=dict(known.rows),
+            logs={key: replace(one) for key, one in known.logs.items()},
+        )  # fmt: skip
+        if not find_positions(state, files):
+            self._begin_again()
+            return True
+        added = added_to(state, files)
         if not added:
             return False
-        counts = self._read(added, state, files)
-        state.last += 1
-        state.events += counts.rows
-        state.rejected += counts.rejected
-        self._write(state, list(files.values()))
-        self._kept.published(state)
+        read = read_added(added, state, files, self._options.window)
+        state.trigger += 1
+        state.events += len(read.valid) + len(read.rejected)
+        state.rejected += len(read.rejected)
+        try:
+            self._change(state, read.valid, read.rejected)
+        except ChosenAnewError as error:
+            self._begin_again(expected_days=[(*day,) for day in error.days])
+        except ForgottenError:
+            self._begin_again(keeps_details=True)
+        else:
+            self._kept.state = state
         return True
 
-    def _positions(self, files: Found) -> State:
-        """Return the state with a position for each file: the known ones, and those of new files.
+    def _change(self, state: State, valid: pa.Table, rejected: pa.Table) -> None:
+        with self._kept.engine() as engine:
+            engine.put("valid", valid)
+            engine.put("rejected", rejected)
+            engine.put("limits", pa.table({"poison_above": [self._options.poison_above]}))
+            view_events(engine, state)
+            engine.change(Changes(engine, state).statements())
 
-        If more of the same records appears in a new file, everything is read again.
-        """
-        known = self._kept.state
-        state = replace(known, logs={key: replace(one) for key, one in known.logs.items()})
-        logs = state.logs
-        if any(key not in logs for key in files):
-            copies = {one.file: one for one in without_copies(list(files.values()))[1]}
-            if any(files[key].path in copies and logs[key].size for key in files if key in logs):
-                logs = {}
-                state = State(known.last + 1, known.last, logs=logs)
-            for key, file in files.items():
-                if key not in logs:
-                    same_as = copies[file.path].same_as if file.path in copies else ""
-                    logs[key] = Position(file.path, same_as=same_as)
-        for key, file in files.items():
-            logs[key].path = file.path
-        return state
-
-    def _read(self, added: list[Added], state: State, files: Found) -> Counts:
-        """Keep the records of the added bytes, and move the positions."""
-        directory, window = self._kept.begin(), self._options.window
-        write_batches((), str(directory / "empty.parquet"))
-        keys = {file.path: key for key, file in files.items()}
-
-        def read(number: int) -> Counts:
-            one = added[number]
-            records = AddedRecords(one, window)
-            counts = write_batches(records.batches(), str(directory / f"part-{number:05}.parquet"))
-            position = state.logs[keys[one.file.path]]
-            position.size, position.sample = one.ends, one.sample or 1
-            position.lines += records.lines
-            return counts
-
-        with ThreadPoolExecutor(THREADS_MAX) as threads:
-            found = list(threads.map(read, range(len(added))))
-        return Counts(sum(one.rows for one in found), sum(one.rejected for one in found))
-
-    def _write(self, state: State, files: list[TraceFile]) -> None:
-        logs = state.logs.values()
-        copies = tuple(Copy(one.path, one.same_as) for one in logs if one.same_as)
-        reading = Reading(
-            state.events, state.rejected, sum(1 for one in logs if one.size),
-            sum(one.size for one in logs), copies, tuple(missing_files(files)),
+    def _begin_again(
+        self,
+        expected_days: list[tuple[float, int, int, int]] | None = None,
+        keeps_details: bool = False,
+    ) -> None:
+        """Forget what was read."""
+        known = self.state
+        self._kept.begin_again(
+            State(
+                known.options, trigger=known.trigger + 1,
+                events_before=max(known.events, known.events_before),
+                keeps_details=keeps_details or known.keeps_details,
+                expected_days=expected_days or known.expected_days,
+            )
         )  # fmt: skip
-        with DuckDBEngine(self._options.work) as engine:
+
+    def _publish(self) -> None:
+        """Make the tables of the state, and publish them."""
+        state = self.state
+        files = listed(self._options.directory, self._options.window)
+        with self._kept.engine() as engine:
             progress = Progress(engine.parts, COSTS[DUCKDB], state.events)
-            engine.open_records(self._kept.files_of(state))
-            beside = {NAME: state.content()}
-            write_tables(engine, self._options, progress, reading, beside)
+            with progress.step("changes"):
+                left_out = LeftOut(set_aside(engine, state), {})
+                follow_tables.stage(engine, self._options)
+            beside = {NAME: self._kept.number().encode()}
+            made = Made(_reading(state, files), left_out, follow_tables.TABLES, beside)
+            write_staged(engine, self._options, progress, made)
 
 
-def _listed(options: Options) -> Found:
-    """Return the logs of the broker; a file that is just being renamed is left for later."""
-    found = {}
-    for file in list_local_files(options.directory, Window(vhost=options.window.vhost)):
-        if file.path.endswith((*SUFFIXES, *OPEN_SUFFIXES)):
-            try:
-                with open(file.path, "rb") as opened:
-                    found[identity_of(opened)] = file
-            except FileNotFoundError:
-                continue
-    return found
-
-
-def _added(position: Position, file: TraceFile) -> Added | None:
-    """Return what is to be read of a file; None if nothing is new."""
-    if position.same_as or position.size >= file.size:
-        return None
-    try:
-        ends = file.size
-        if file.is_open:
-            with open(file.path, "rb") as opened:
-                ends = end_of_whole_members(opened, position.size)
-        sample = position.sample if position.size else sample_of(file.path)
-    except FileNotFoundError:
-        return None
-    if ends <= position.size or (sample is None and file.is_open):
-        return None
-    return Added(file, position.size, ends, position.lines + 1, sample)
+def _reading(state: State, files: Found) -> Reading:
+    logs = state.logs.values()
+    return Reading(
+        state.events, state.rejected, sum(1 for one in logs if one.size),
+        sum(one.size for one in logs),
+        tuple(Copy(one.path, one.same_as) for one in logs if one.same_as),
+        tuple(missing_files(files.values())),
+    )  # fmt: skip

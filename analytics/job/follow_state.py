@@ -1,9 +1,8 @@
-"""What a follow has read so far: a position in each log, and the records up to there.
+"""What a follow keeps: a DuckDB database, in which positions in the logs are, and what was read.
 
-Records are Parquet files in a directory for each trigger. The file `follow.json` says which of
-these count and where in each log the next one begins. It is beside the tables, and published
-together with them by one rename. So a trigger that is killed has no effect: the next one reads the
-same again.
+A trigger changes the database in one transaction, together with the positions. So one that is
+killed has no effect: the next one reads the same again. The tables are made from the database; the
+file beside them says of which trigger they are.
 
 A file is identified by its inode and its first bytes: it is the same when the broker gives it the
 name of a complete file, and another one if it was replaced.
@@ -12,16 +11,23 @@ name of a complete file, and another one if it was replaced.
 import hashlib
 import json
 import os
-import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+import duckdb
+
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
+from leveret.analytics.job.job import Options
+from leveret.analytics.tables.engine import Values
 from leveret.analytics.tables.versions import MissingTablesError, published
 from leveret.analytics.traces.local_files import local_path
 
-DIRECTORY, NAME = "_follow", "follow.json"
-VERSION = 1
+DIRECTORY, NAME, DATABASE = "_follow", "follow.json", "state.duckdb"
+VERSION = 2
 HEAD_BYTES = 256
 
 
@@ -29,7 +35,8 @@ HEAD_BYTES = 256
 class Position:
     """How far a log was read. size: bytes to which it was read. same_as: the file it is a copy of.
 
-    sample: the log has one message in so many.
+    sample: the log has one message in so many. beginning: identifies its first records; empty if it
+    has none yet. last_us: the time of the last record.
     """
 
     path: str
@@ -37,73 +44,106 @@ class Position:
     lines: int = 0
     sample: int = 1
     same_as: str = ""
+    beginning: str = ""
+    last_us: int | None = None
 
 
 @dataclass
 class State:
-    """Positions by identity. first, last: the numbers of the triggers whose records count.
+    """Positions by identity, and what was read up to them. trigger: the number of the last one.
 
-    events, rejected: the number of their records.
+    began_ns: when it was begun. events, rejected: the number of records; events_before: what it was
+    when all began to be read again. keeps_details: those of publishes are kept also if their
+    messages are acknowledged. expected_days: rows of the view `days`, as they were when all began
+    to be read again. rows: of tables of sums, after they were last summed up.
     """
 
-    first: int = 1
-    last: int = 0
+    options: str
+    began_ns: int = field(default_factory=time.time_ns)
+    trigger: int = 0
     events: int = 0
     rejected: int = 0
+    events_before: int = 0
+    keeps_details: bool = False
+    expected_days: list[tuple[float, int, int, int]] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
     logs: dict[str, Position] = field(default_factory=dict)
 
-    def content(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+    def content(self) -> str:
+        """Return the state as text."""
+        return json.dumps({"version": VERSION, **asdict(self)})
 
 
-class KeptRecords:
-    """The records of triggers. state: as the published tables have it."""
+class KeptState:
+    """The database of a follow. state: as it is in the database."""
 
-    def __init__(self, out: str) -> None:
-        """Continue where the tables in a directory end. Raises OSError."""
-        self._directory = Path(local_path(out)) / DIRECTORY
+    def __init__(self, options: Options) -> None:
+        """Continue where an earlier follow with these options has ended. Raises OSError."""
+        self._options = options
+        self._directory = Path(local_path(options.out)) / DIRECTORY
         self._directory.mkdir(parents=True, exist_ok=True)
-        self.state = _read(out)
-        self._delete_others()
+        self._named = repr((options.window, options.poison_above))
+        self.state = State(self._named)
+        with self.engine() as engine:
+            found = _read(engine)
+        if found is None or found.options != self._named:
+            self.begin_again(self.state)
+        else:
+            self.state = found
 
-    def begin(self) -> Path:
-        """Return an empty directory for the records of the next trigger. Raises OSError."""
-        self._delete_others()
-        directory = self._records_of(self.state.last + 1)
-        directory.mkdir()
-        return directory
+    @contextmanager
+    def engine(self) -> Iterator[DuckDBEngine]:
+        """Open an engine in which the database is attached as `state`. Raises OSError."""
+        with DuckDBEngine(self._options.work) as engine:
+            try:
+                engine.attach(self._directory / DATABASE, "state")
+            except duckdb.Error as error:
+                raise OSError(
+                    f"what --follow has kept in {self._directory} cannot be read ({error}):"
+                    " delete this directory, and all logs are read again"
+                ) from error
+            yield engine
 
-    def files_of(self, state: State) -> list[Path]:
-        """Return the files with all records of a state."""
-        numbers = range(state.first, state.last + 1)
-        return [file for one in numbers for file in sorted(self._records_of(one).glob("*.parquet"))]
-
-    def published(self, state: State) -> None:
-        """A state was published with the tables."""
+    def begin_again(self, state: State) -> None:
+        """Delete what was read; everything is read again. Raises OSError."""
+        for path in self._directory.glob(f"{DATABASE}*"):
+            path.unlink()
+        with self.engine() as engine:
+            engine.change([positions(state)])
         self.state = state
-        self._delete_others()
 
-    def _records_of(self, trigger: int) -> Path:
-        return self._directory / f"records-{trigger}"
+    def is_published(self) -> bool:
+        """Tell whether the published tables are those of the state."""
+        try:
+            content = (Path(published(self._options.out)) / NAME).read_text("utf-8")
+        except (FileNotFoundError, MissingTablesError):
+            return self.state.trigger == 0
+        return content == self.number()
 
-    def _delete_others(self) -> None:
-        """Delete records that do not count: of a killed trigger, or from before a new start."""
-        for path in self._directory.glob("records-*"):
-            number = int(path.name.removeprefix("records-"))
-            if not self.state.first <= number <= self.state.last:
-                shutil.rmtree(path)
+    def number(self) -> str:
+        """Return what identifies the state in the file beside the tables."""
+        return json.dumps({"began_ns": self.state.began_ns, "trigger": self.state.trigger})
 
 
-def _read(out: str) -> State:
-    try:
-        found = json.loads((Path(published(out)) / NAME).read_text("utf-8"))
-    except (FileNotFoundError, MissingTablesError):
-        return State()
+def positions(state: State) -> tuple[str, Values]:
+    """Return the statement that keeps a state."""
+    return (
+        "create or replace table state.positions as select $content as content",
+        {"content": state.content()},
+    )
+
+
+def _read(engine: DuckDBEngine) -> State | None:
+    """Return what the database has; None if it has nothing that this version can read."""
+    if not engine.has_table("positions"):
+        return None
+    [(content,)] = engine.rows("select content from state.positions")
+    found = json.loads(content)
     if found.pop("version") != VERSION:
-        return State()
+        return None
     logs = {identity: Position(**one) for identity, one in found.pop("logs").items()}
-    return State(**found, logs=logs)
+    days = [(*row,) for row in found.pop("expected_days")]
+    return State(**found, logs=logs, expected_days=days)
 
 
 def identity_of(file: BinaryIO) -> str:

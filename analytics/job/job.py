@@ -82,6 +82,18 @@ class Options(NamedTuple):
         return f"{self.out}/_work"
 
 
+class Made(NamedTuple):
+    """What tables are made from, beside views. queries: by table.
+
+    beside: contents of files, by name, that are published together with the tables.
+    """
+
+    reading: Reading
+    left_out: LeftOut
+    queries: Mapping[str, str] = QUERIES
+    beside: Mapping[str, bytes] = {}
+
+
 def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
     """Read the logs and write all tables. Raises FileNotFoundError if there is no directory."""
     engine.expect(progress.events)
@@ -92,20 +104,11 @@ def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
     return reading
 
 
-def write_tables(
-    engine: Engine,
-    options: Options,
-    progress: Progress,
-    reading: Reading,
-    beside: Mapping[str, bytes] | None = None,
-) -> None:
-    """Write all tables from the view `records`, and publish them.
-
-    beside: contents of files, by name, that are published together with the tables.
-    """
+def write_tables(engine: Engine, options: Options, progress: Progress, reading: Reading) -> None:
+    """Write all tables from the view `records`, and publish them."""
     engine.expect(progress.events)
     left_out = _stage(engine, options, progress)
-    write_staged(engine, options, progress, reading, left_out, beside)
+    write_staged(engine, options, progress, Made(reading, left_out))
 
 
 def _stage(engine: Engine, options: Options, progress: Progress) -> LeftOut:
@@ -149,14 +152,7 @@ def view_histories(engine: Engine, options: Options) -> None:
     engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
 
 
-def write_staged(
-    engine: Engine,
-    options: Options,
-    progress: Progress,
-    reading: Reading,
-    left_out: LeftOut,
-    beside: Mapping[str, bytes] | None = None,
-) -> None:
+def write_staged(engine: Engine, options: Options, progress: Progress, made: Made) -> None:
     """Write all tables from the views that their queries read, and publish them."""
     where = engine.begin(options.out)
     kept = Kept(engine.published(options.out), options.since) if options.since else None
@@ -166,10 +162,10 @@ def write_staged(
             engine.write_table(query, BY_NAME[name], where, kept)
 
     write("rejected", _REJECTED)
-    put_faults(engine, reading, left_out)
+    put_faults(engine, made.reading, made.left_out)
     engine.write_table(TRUST, BY_NAME["trust"], where)
-    for name, query in QUERIES.items():
-        if name in (options.only or QUERIES):
+    for name, query in made.queries.items():
+        if name in (options.only or made.queries):
             write(name, query)
     if not options.only:
         open_series(engine, where)
@@ -178,6 +174,6 @@ def write_staged(
             with progress.step("report"):
                 engine.expect(0)
                 write_report(engine, where, report_path(where))
-    for name, content in (beside or {}).items():
+    for name, content in made.beside.items():
         replace_file(Path(local_path(where)) / name, content)
     engine.publish(options.out, where)

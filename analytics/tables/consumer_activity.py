@@ -15,17 +15,23 @@ from leveret.analytics.tables.engine import Engine
 _MINUTE_US, _ACTIVITY_US = 60_000_000, 10_000_000
 _ACCURACY = 10_000
 
-HOLD_EVENTS = f"""
-    select *, time_us - time_us % {_MINUTE_US} as minute_us from (
-        select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
-            cast(null as bigint) as took
-        from holds
-        union all
-        select queue_key, consumer_key, ended, -weight, weight, ended - delivered
-        from holds where ended is not null
-    ) as events
-"""
-"""The view `hold_events`: what consumers get and settle."""
+
+def hold_events(more: str = "") -> str:
+    """Return the query of the view `hold_events`: what consumers get and settle.
+
+    more: other columns of the view `holds` that it has, each after a comma.
+    """
+    return f"""
+        select *, time_us - time_us % {_MINUTE_US} as minute_us from (
+            select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
+                cast(null as bigint) as took{more}
+            from holds
+            union all
+            select queue_key, consumer_key, ended, -weight, weight, ended - delivered{more}
+            from holds where ended is not null
+        ) as events
+    """
+
 
 _MINUTE = "queue_key, consumer_key, minute_us"
 
@@ -102,7 +108,7 @@ QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
 
 def stage_activity(engine: Engine) -> None:
     """Keep what consumers get and settle, in order, as the view `marked_events`."""
-    engine.stage("hold_events", HOLD_EVENTS)
+    engine.stage("hold_events", hold_events())
     engine.view("hold_minutes", HOLD_MINUTES)
     stage_marks(engine)
     engine.view("consumer_steps", CONSUMER_STEPS)

@@ -54,13 +54,13 @@ LATENCY_HISTOGRAM = f"""
     from measured group by 1, 2, 3, 4, 5, 6
 """
 
-_SEEN = "coalesce(came, first_delivered, acked, rejected, requeued, dead, expired, dropped)"
+SEEN = "coalesce(came, first_delivered, acked, rejected, requeued, dead, expired, dropped)"
 _REASON = "case {{}} {} end".format(
     " ".join(f"when {code} then '{reason}'" for code, reason in enumerate(REASONS, 1))
 )
 
 FATE_COUNTS = f"""
-    select to_date(timestamp_micros({_SEEN})) as date, queue_key, fate, sum(weight) as messages
+    select to_date(timestamp_micros({SEEN})) as date, queue_key, fate, sum(weight) as messages
     from fates_by_key group by 1, 2, 3
 """
 """The view `fate_counts`."""
@@ -99,7 +99,7 @@ _FATES = """
 """
 
 FATES = f"""
-    select to_date(timestamp_micros({_SEEN})) as date, vhost, node, message, queue, fate,
+    select to_date(timestamp_micros({SEEN})) as date, vhost, node, message, queue, fate,
         case fate when 'dead_lettered' then {_REASON.format("dead_reason")}
             when 'dropped' then coalesce({_REASON.format("drop_reason")}, purge_reason)
             end as reason,

@@ -34,7 +34,7 @@ CONSUMER_KEYS = f"""
 CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_letter")
 """Events of a message in a queue. Queries use the index, since numbers compare faster."""
 
-_COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
+COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
     f"{code}" for code in range(len(CODES))
 )
 _CODE = "case event {} end".format(
@@ -45,11 +45,11 @@ STEPS = f"""
     select {QUEUE_KEY.format("queue")} as queue_key, message, code, time_us, consumer_key,
         weight, more
     from (
-        select vhost, node, explode(queues) as queue, message, {_COME} as code, time_us,
+        select vhost, node, explode(queues) as queue, message, {COME} as code, time_us,
             cast(null as bigint) as consumer_key, weight, 0 as more
         from events where event = 'publish' and message > 0
         union all
-        select vhost, node, explode(queues), new_message, {_COME}, time_us, null, weight, 0
+        select vhost, node, explode(queues), new_message, {COME}, time_us, null, weight, 0
         from events where event = 'dead_letter' and new_message > 0
         union all
         select vhost, node, queue, message,
@@ -64,7 +64,7 @@ STEPS = f"""
 
 HISTORIES = f"""
     select queue_key, message, max(weight) as weight,
-        min(if(code = {_COME}, time_us, null)) as came,
+        min(if(code = {COME}, time_us, null)) as came,
         min(if(code = {_DELIVER}, time_us, null)) as first_delivered,
         max(if(code = {_DELIVER}, time_us, null)) as delivered,
         count_if(code = {_DELIVER}) as deliveries,

@@ -5,6 +5,7 @@ the same lines, the one with most data is read. Only of such files more than the
 here.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -41,6 +42,14 @@ def without_copies(files: Sequence[TraceFile]) -> tuple[list[TraceFile], list[Co
             copies |= {copy.file: copy for copy in _copies_among(found)}
     kept = [file for file in files if file.path not in copies]
     return kept, [copies[path] for path in sorted(copies)]
+
+
+def beginning_of(file: TraceFile) -> str:
+    """Return what only files with the same first lines share; empty if a file has too few."""
+    lines = _beginning(file).lines[:LINES_MIN]
+    if len(lines) < LINES_MIN:
+        return ""
+    return hashlib.blake2b(b"\n".join(lines), digest_size=8).hexdigest()
 
 
 def _copies_among(candidates: list[_Beginning]) -> Iterator[Copy]:

@@ -1,0 +1,75 @@
+"""Tables of sums that a follow keeps: each trigger adds rows, which are summed up now and then.
+
+A table is summed up when it has twice as many rows as after the last time. So all of that takes
+time in proportion to the rows that are added, and reading a table, in proportion to its sums.
+"""
+
+from typing import NamedTuple
+
+from leveret.analytics.tables import event_tables, flow_tables, plausible, queue_levels
+
+ROWS_MIN = 50_000
+"""A table with fewer rows is not summed up."""
+
+
+class Summed(NamedTuple):
+    """A table of sums. query: makes rows of new records. Other columns than these are its key.
+
+    sums, least, most: columns that are added up, or of which the least or most counts. counted: the
+    column of sums that is 0 in rows that do not count.
+    """
+
+    query: str
+    sums: tuple[str, ...]
+    least: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()
+    counted: str = ""
+
+    def summed(self, table: str) -> str:
+        """Return a query for the rows of a table, one for each key."""
+        parts = [
+            f"{function}({name}) as {name}"
+            for function, names in (("sum", self.sums), ("min", self.least), ("max", self.most))
+            for name in names
+        ]
+        excluded = ", ".join((*self.sums, *self.least, *self.most))
+        having = f" having sum({self.counted}) != 0" if self.counted else ""
+        return (
+            f"select * exclude ({excluded}), {', '.join(parts)} from {table} group by all{having}"
+        )
+
+
+_ACKNOWLEDGED = """
+    select to_date(timestamp_micros(seen_us)) as date, queue_key, sum(weight * n) as messages
+    from changed_fates where is_quiet group by 1, 2
+"""
+_HELD = """
+    select to_date(timestamp_micros(delivered)) as date, queue_key, consumer_key,
+        sum(if(is_acked, weight * n, 0)) as acknowledged,
+        sum(weight * n * (ended - delivered)) as unacked_us
+    from changed_holds where ended is not null group by 1, 2, 3
+"""
+_TOOK = """
+    select to_date(timestamp_micros(delivered)) as date, queue_key, consumer_key,
+        ended - delivered as took, sum(n) as messages
+    from changed_holds where is_acked group by 1, 2, 3, 4
+"""
+_OF_SECOND = (
+    "ready", "unacked", "came", "gone", "delivered", "redelivered", "acknowledged", "rejected",
+    "requeued", "sent_back", "expired", "dropped",
+)  # fmt: skip
+
+SUMMED = {
+    "flows_by_key": Summed(
+        flow_tables.FLOWS_BY_KEY, ("records", "messages", "bytes"), ("first_us",),
+        ("last_us", "sample"),
+    ),
+    "seconds": Summed(queue_levels.SECONDS, _OF_SECOND),
+    "sizes": Summed(event_tables.SIZES, ("messages", "bytes")),
+    "publishers": Summed(event_tables.PUBLISHERS, ("messages",)),
+    "days": Summed(plausible.DAYS, ("records",), ("first_us",), ("last_us",)),
+    "acknowledged": Summed(_ACKNOWLEDGED, ("messages",), counted="messages"),
+    "held_sums": Summed(_HELD, ("acknowledged", "unacked_us")),
+    "took": Summed(_TOOK, ("messages",), counted="messages"),
+}  # fmt: skip
+"""By the name of the table in the state."""
