@@ -71,6 +71,8 @@ class Following:
         """Continue where an earlier follow into the same tables has ended. Raises OSError."""
         self._options = options
         self._update_seconds = update_seconds
+        # What was added while nobody followed is shown as soon as possible.
+        self._seconds = 0.0 if update_seconds < math.inf else math.inf
         self._kept = KeptState(options)
 
     @property
@@ -83,9 +85,11 @@ class Following:
 
         While all is read again, the tables of before stay.
         """
-        began, is_at_end = time.monotonic(), False
-        while not is_at_end and time.monotonic() - began < self._update_seconds:
+        began = time.monotonic()
+        is_at_end = not self.trigger()
+        while not is_at_end and time.monotonic() - began < self._seconds:
             is_at_end = not self.trigger()
+        self._seconds = self._update_seconds
         is_again = self.state.events < self.state.events_before
         if (is_at_end or not is_again) and not self._kept.is_published():
             self._publish()

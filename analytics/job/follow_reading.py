@@ -29,8 +29,8 @@ from leveret.analytics.traces.record_files import THREADS_MAX
 from leveret.analytics.traces.trace_files import TraceFile, Window
 from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
 
-TRIGGER_BYTES = 16 * 1024 * 1024
-"""About 700,000 records: 200 MB of memory."""
+TRIGGER_BYTES = 8 * 1024 * 1024
+"""About 500,000 records: 150 MB of memory."""
 PIECE_BYTES = 2 * 1024 * 1024
 
 Found = dict[str, TraceFile]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from isal import isal_zlib
 
+from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.log_blocks import (
     BLOCK_BYTES_MAX,
@@ -80,9 +81,11 @@ class AddedRecords:
             yield from read_log(LogPart(added.file.path, 0, added.ends, added.ends), self._window)
             return
         with _opened(added) as file:
-            members = BlockMembers(has_header=added.begins == 0)
+            members = BlockMembers(None, added.begins == 0, columns_of)
             source = PartSource(file, added.begins, added.ends)
-            blocks = self._counted(blocks_of(source, added.name, problems, Ending.FILE, members))
+            is_end = added.ends >= added.file.size and not added.file.is_open
+            ending = Ending.FILE if is_end else Ending.MEMBER
+            blocks = self._counted(blocks_of(source, added.name, problems, ending, members))
             yield from records_of_lines(blocks, added.name, added.sample, self._window)
         yield set_aside(problems)
 
