@@ -11,6 +11,7 @@ import pytest
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import Options
 from leveret.analytics.tables.versions import SLOTS
+from leveret.analytics.traces.trace_files import Window
 from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import NODE, SECOND_US, START_US, event, header, lines, partition
@@ -157,6 +158,46 @@ def test_all_tables_are_those_of_a_batch(trace, following, tmp_path):
     log.finish()
     following.update()
     same_as_a_batch(trace, tmp_path)
+
+
+def test_records_that_are_no_longer_plausible_are_taken_back(trace, following, tmp_path):
+    log = RunningLog(trace)
+    log.write(publishes([1, 2]))
+    following.update()
+    assert published(tmp_path) == 2
+    # After 60 days come so many records that these two are less than 1% of all.
+    log.write(publishes(range(60 * 86_400, 60 * 86_400 + 300)))
+    following.update()
+    assert published(tmp_path) == 300
+    log.finish()
+    following.update()
+    same_as_a_batch(trace, tmp_path)
+
+
+def test_details_of_a_message_that_was_acknowledged_are_read_again(trace, following, tmp_path):
+    def happens(name, second, **fields):
+        return event(name, START_US + second * SECOND_US, message=1, queue="q", **fields)
+
+    log = RunningLog(trace)
+    log.write([*publishes([1]), happens("deliver", 2), happens("ack", 3)])
+    following.update()
+    assert not read_rows(tmp_path / "out", "poison")
+    log.write([happens("deliver", second) for second in range(4, 10)])
+    following.update()
+    [poison] = read_rows(tmp_path / "out", "poison")
+    assert poison.routing_keys == ["key"]
+    log.finish()
+    following.update()
+    same_as_a_batch(trace, tmp_path)
+
+
+def test_other_options_have_everything_read_again(trace, following, tmp_path):
+    log = RunningLog(trace)
+    log.write(publishes([1, 2, 3]))
+    following.update()
+    window = Window(from_us=START_US + 2 * SECOND_US)
+    Following(Options(str(trace), str(tmp_path / "out"), window)).update()
+    assert published(tmp_path) == 2
 
 
 def run_and_kill(trace, out, is_time):
