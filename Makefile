@@ -17,26 +17,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
-ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queues.py \
-    tests/cluster/test_federated_exchanges.py tests/cluster/test_federated_queues.py \
-    tests/cluster/test_federation_links.py \
-    tests/cluster/test_federation_over_bad_networks.py \
-    tests/cluster/test_handing_over.py tests/cluster/test_local_cluster.py \
-    tests/cluster/test_membership.py tests/cluster/test_membership_of_stopped_nodes.py \
-    tests/cluster/test_mirrors_shown_and_moved.py tests/cluster/test_moving_to_other_nodes.py \
-    tests/cluster/test_node_clean_up.py tests/cluster/test_nodes_that_differ.py \
-    tests/cluster/test_partitions.py tests/cluster/test_renaming.py \
-    tests/cluster/test_restart_in_start.py tests/cluster/test_sharded_exchanges.py \
-    tests/cluster/test_shovels.py tests/cluster/test_shovels_over_bad_networks.py \
-    tests/cluster/test_stop_app_while_starting.py \
-    tests/cluster/test_stopped_mirrors.py tests/cluster/test_users_of_backends.py \
-    tests/crash/test_kill.py tests/feature/test_start_errors.py tests/jepsen \
-    tests/mgmt/test_federated_exchange_options.py tests/mgmt/test_federated_queue_options.py \
-    tests/mgmt/test_federated_exchanges_and_rabbitmq.py \
-    tests/mgmt/test_federated_queues_and_rabbitmq.py \
-    tests/mgmt/test_openapi.py tests/mgmt/test_perf.py tests/packaging tests/sim \
-    tests/test_tidy.py tests/unit/bench tests/unit/cluster/discovery tests/unit/cluster/links \
-    tests/unit/mgmt/ctl tests/unit/test_analytics_docs.py
+ONCE := tests/analytics tests/browser tests/clients tests/cluster tests/crash \
+    tests/feature/test_start_errors.py tests/jepsen tests/mgmt tests/packaging tests/sim \
+    tests/storage/test_check.py tests/storage/test_damage.py tests/test_tidy.py tests/unit/bench \
+    tests/unit/cluster/discovery tests/unit/cluster/links tests/unit/mgmt \
+    tests/unit/test_analytics_docs.py
 # Many tests wait for processes and disks: four at a time keep two cores busy. A worker without
 # tests takes those of another one: the slow tests of a directory do not all wait for one worker.
 JOBS ?= 4
@@ -88,8 +73,8 @@ cluster: compile
 test: $(BIN)/.test-ready compile test-pure
 	$(PYTEST) $(TESTS)
 
-# Those left out run none of the compiled modules, or look at what is beside them (processes that are
-# killed, the disk, other nodes): once is enough.
+# Those left out run none of the compiled modules, or look at what is beside them (the HTTP API,
+# processes that are killed, the disk, other nodes): once is enough, with the compiled ones.
 test-pure: $(BIN)/.test-ready
 	LEVERET_PURE=1 $(PYTEST) $(addprefix --ignore=,$(ONCE)) $(TESTS)
 

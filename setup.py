@@ -11,9 +11,12 @@ import shutil
 import sys
 import sysconfig
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 BUILD_VARIABLE = "LEVERET_BUILD"
 GROUP = "leveret.message_path"
@@ -61,8 +64,28 @@ def extensions() -> list[Extension]:
     for extension in made:
         # mypyc writes the headers of a group whose name has a dot to a folder of their own.
         extension.include_dirs.append(f"{TARGET}/leveret")
-        extension.extra_compile_args += LINKED_TOGETHER
+        # Its extensions share one list of arguments, so it is replaced and not added to.
+        extension.extra_compile_args = [*extension.extra_compile_args, *LINKED_TOGETHER]
     return made
 
 
-setup(ext_modules=extensions())
+class ParallelBuild(build_ext):
+    """Compiles sources on all processors; setuptools compiles one after another."""
+
+    def build_extension(self, extension: Extension) -> None:
+        """Build one library."""
+        compile_all = self.compiler.compile
+
+        def compile_each(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                made = threads.map(lambda source: compile_all([source], **options), sources)
+                return [path for paths in made for path in paths]
+
+        self.compiler.compile = compile_each
+        try:
+            super().build_extension(extension)
+        finally:
+            self.compiler.compile = compile_all
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": ParallelBuild})
