@@ -107,7 +107,7 @@ _ADDED = {
     "measured": "select * exclude (message) from changed_measured",
     "touched_minutes": "select distinct minute_us from changed_measured",
     "hold_events": "select * exclude (message) from changed_hold_events",
-    "touched_holds": "select distinct queue_key, consumer_key, minute_us from changed_hold_events",
+    "touched_holds": "select distinct queue_key, consumer_key, step_us from changed_hold_events",
     "ids": "select id, time_us, exchange, connection, first_queue from new_ids",
     "identified": _IDENTIFIED,
     "details": "select * from new_details",

@@ -1,9 +1,9 @@
 """Makes the tables of the state of a follow, by the queries of the batch job.
 
-Tables whose rows are of a minute are kept in the state, and remade for the minutes in which
-something has changed: latency of times that were measured, and what consumers do of their events.
-In that, a minute depends on those before it, so the later ones are remade, too. All other tables
-are made of sums, and of the messages that are not just acknowledged.
+Tables whose rows are of a minute, or of ten seconds, are kept in the state, and remade for those in
+which something has changed: latency of times that were measured, and what consumers do of their
+events. In that, ten seconds depend on those before, so the later ones are remade, too. All other
+tables are made of sums, and of the messages that are not just acknowledged.
 """
 
 from collections.abc import Iterator
@@ -46,12 +46,12 @@ _OF_MINUTES = {
 """Tables that are made of the view `measured`, and which of their rows are of the view `minutes`"""
 
 _LAST_ACKS = """
-    select to_date(timestamp_micros(time_us - took)) as date, queue_key, consumer_key, minute_us,
+    select to_date(timestamp_micros(time_us - took)) as date, queue_key, consumer_key, step_us,
         max(time_us) as last_ack_us
     from hold_events where is_acked and settled > 0 group by 1, 2, 3, 4
 """
 _OF_CONSUMERS = {
-    "hold_minutes": "minute_us", "mark_minutes": "minute_us", "last_acks": "minute_us",
+    "hold_steps": "step_us", "mark_steps": "step_us", "last_acks": "step_us",
     "consumer_steps": "at_us",
 }  # fmt: skip
 """Tables that are made of the view `hold_events`, and the column with the time of a row."""
@@ -151,27 +151,27 @@ def _stage_latency(engine: DuckDBEngine) -> None:
 
 
 def _stage_consumers(engine: DuckDBEngine) -> None:
-    """Make the rows of consumers, from the first minute on in which their events have changed."""
+    """Make the rows of consumers, from the first ten seconds on in which events have changed."""
     engine.stage(
         "first_holds",
-        "select queue_key, consumer_key, min(minute_us) as since_us from state.touched_holds"
+        "select queue_key, consumer_key, min(step_us) as since_us from state.touched_holds"
         " group by 1, 2",
     )
     [(since_us,)] = engine.rows("select coalesce(min(since_us), 0) from first_holds")
     rows = (
         "(select hold_events.* from state.hold_events as hold_events join first_holds"
         " using (queue_key, consumer_key)"
-        f" where minute_us >= {since_us} and minute_us >= since_us) as touched"
+        f" where step_us >= {since_us} and step_us >= since_us) as touched"
     )
-    columns = "queue_key, consumer_key, time_us, held, settled, took, is_acked, minute_us"
+    columns = "queue_key, consumer_key, time_us, held, settled, took, is_acked, step_us"
     key = "queue_key, consumer_key, time_us"
     engine.stage("hold_events", _NET.format(columns=columns, key=key, rows=rows))
     _stage_remade(engine, "last_acks", _LAST_ACKS)
-    _stage_remade(engine, "hold_minutes", consumer_activity.HOLD_MINUTES)
-    engine.view("hold_minutes", _with_earlier("hold_minutes"))
+    _stage_remade(engine, "hold_steps", consumer_activity.HOLD_STEPS)
+    engine.view("hold_steps", _with_earlier("hold_steps"))
     engine.stage("marked_events", consumer_activity.MARKED_EVENTS)
-    _stage_remade(engine, "mark_minutes", consumer_activity.MARK_MINUTES)
-    engine.view("mark_minutes", _with_earlier("mark_minutes"))
+    _stage_remade(engine, "mark_steps", consumer_activity.MARK_STEPS)
+    engine.view("mark_steps", _with_earlier("mark_steps"))
     _stage_remade(engine, "consumer_steps", consumer_activity.CONSUMER_STEPS)
 
 

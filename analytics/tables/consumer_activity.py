@@ -5,14 +5,14 @@ nothing: it begins when it settles a message, or when it gets one and holds no o
 it settles the next. The time that it is busy, divided by the messages that it settles, is what a
 message takes; a longer prefetch does not make that longer.
 
-Events of a consumer are put in order within a minute, so that a busy one is spread over all
-workers; minutes pass on what the consumer holds, and the time of its last event and last mark. A
-mark is where a pause can begin.
+Events of a consumer are put in order within a step, so that a busy one is spread over all workers;
+steps pass on what the consumer holds, and the time of its last event and last mark. A mark is where
+a pause can begin.
 """
 
 from leveret.analytics.tables.engine import Engine
 
-_MINUTE_US, _ACTIVITY_US = 60_000_000, 10_000_000
+_STEP_US = 10_000_000
 _ACCURACY = 10_000
 
 
@@ -22,7 +22,7 @@ def hold_events(more: str = "") -> str:
     more: other columns of the view `holds` that it has, each after a comma.
     """
     return f"""
-        select *, time_us - time_us % {_MINUTE_US} as minute_us from (
+        select *, time_us - time_us % {_STEP_US} as step_us from (
             select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
                 cast(null as bigint) as took{more}
             from holds
@@ -33,26 +33,26 @@ def hold_events(more: str = "") -> str:
     """
 
 
-_MINUTE = "queue_key, consumer_key, minute_us"
+_STEP = "queue_key, consumer_key, step_us"
 
-HOLD_MINUTES = f"""
-    select {_MINUTE}, sum(held) as held, max(time_us) as last_us
-    from hold_events group by {_MINUTE}
+HOLD_STEPS = f"""
+    select {_STEP}, sum(held) as held, max(time_us) as last_us
+    from hold_events group by {_STEP}
 """
-"""The view `hold_minutes`."""
+"""The view `hold_steps`."""
 
 MARKED_EVENTS = f"""
     with carried as (
-        select {_MINUTE}, (sum(held) over so_far) - held as held_before,
+        select {_STEP}, (sum(held) over so_far) - held as held_before,
             lag(last_us) over so_far as before_us
-        from hold_minutes
-        window so_far as (partition by queue_key, consumer_key order by minute_us)
+        from hold_steps
+        window so_far as (partition by queue_key, consumer_key order by step_us)
     ), ordered as (
         select *, held_before + (sum(held) over so_far) as held_after,
             coalesce(lag(time_us) over in_order, before_us, time_us) as last_us
-        from hold_events join carried using ({_MINUTE})
-        window in_order as (partition by {_MINUTE} order by time_us, held),
-            so_far as (partition by {_MINUTE} order by time_us, held
+        from hold_events join carried using ({_STEP})
+        window in_order as (partition by {_STEP} order by time_us, held),
+            so_far as (partition by {_STEP} order by time_us, held
                 rows between unbounded preceding and current row)
     )
     select *, held_after - held as held_then,
@@ -60,21 +60,21 @@ MARKED_EVENTS = f"""
     from ordered
 """
 
-MARK_MINUTES = f"select {_MINUTE}, max(mark_us) as mark_us from marked_events group by {_MINUTE}"
-"""The view `mark_minutes`."""
+MARK_STEPS = f"select {_STEP}, max(mark_us) as mark_us from marked_events group by {_STEP}"
+"""The view `mark_steps`."""
 
 CONSUMER_STEPS = f"""
     with earlier as (
-        select {_MINUTE}, max(mark_us) over (partition by queue_key, consumer_key
-            order by minute_us rows between unbounded preceding and 1 preceding) as earlier_us
-        from mark_minutes
+        select {_STEP}, max(mark_us) over (partition by queue_key, consumer_key
+            order by step_us rows between unbounded preceding and 1 preceding) as earlier_us
+        from mark_steps
     ), paused as (
         select *, if(settled > 0, time_us - greatest(coalesce(max(mark_us) over
-                (partition by {_MINUTE} order by time_us, held
+                (partition by {_STEP} order by time_us, held
                 rows between unbounded preceding and 1 preceding), 0),
                 coalesce(earlier_us, 0)), null) as pause,
-            time_us - time_us % {_ACTIVITY_US} as at_us
-        from marked_events join earlier using ({_MINUTE})
+            time_us - time_us % {_STEP_US} as at_us
+        from marked_events join earlier using ({_STEP})
     ), ranked as (
         select *, max(pause) over (partition by queue_key, consumer_key, at_us) as longest
         from paused
@@ -109,12 +109,12 @@ QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
 def stage_activity(engine: Engine) -> None:
     """Keep what consumers get and settle, in order, as the view `marked_events`."""
     engine.stage("hold_events", hold_events())
-    engine.view("hold_minutes", HOLD_MINUTES)
+    engine.view("hold_steps", HOLD_STEPS)
     stage_marks(engine)
     engine.view("consumer_steps", CONSUMER_STEPS)
 
 
 def stage_marks(engine: Engine) -> None:
-    """Put the events of the views `hold_events` and `hold_minutes` in order."""
+    """Put the events of the views `hold_events` and `hold_steps` in order."""
     engine.stage("marked_events", MARKED_EVENTS)
-    engine.view("mark_minutes", MARK_MINUTES)
+    engine.view("mark_steps", MARK_STEPS)
