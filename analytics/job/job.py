@@ -33,6 +33,7 @@ from leveret.analytics.tables.queue_histories import (
     FATES_VIEWS,
     HISTORIES,
     HOLDS_VIEWS,
+    KEPT_VIEWS,
     PURGES,
     QUEUE_KEYS,
     STEPS,
@@ -121,7 +122,7 @@ def _stage(engine: Engine, options: Options, progress: Progress) -> LeftOut:
         stage_flows(engine)
     with progress.step("queue histories"):
         engine.view("steps", STEPS)
-        engine.view("purges", PURGES)
+        engine.stage("purges", PURGES)
         engine.stage("histories", HISTORIES)
         view_histories(engine, options)
     with progress.step("queue levels"):
@@ -147,7 +148,8 @@ def stage_flows(engine: Engine) -> None:
 def view_histories(engine: Engine, options: Options) -> None:
     """Make the views that depend on the views `histories`, `steps` and `purges`."""
     for name, query in (FATES_VIEWS | HOLDS_VIEWS | history_tables.VIEWS).items():
-        engine.view(name, query)
+        make = engine.stage if name in KEPT_VIEWS else engine.view
+        make(name, query)
     engine.view("waits", queue_levels.WAITS)
     engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
 

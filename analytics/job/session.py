@@ -12,11 +12,11 @@ from leveret.analytics.job.packed_code import packed_code
 LOGGING = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
 """Only errors are logged; without it Spark prints warnings and its own settings at each start."""
 
-DRIVER_MEMORY = "4g"
-"""Heap of a local run; spark-submit has its own option."""
+HEAP_MB_MAX = 4096
+"""Heap of a local run, or half of the machine's memory if that is less: the workers of Python and
+what Java has beside its heap need the rest. spark-submit has its own option."""
 
 _OF_LOCAL_RUN = {
-    "spark.driver.memory": DRIVER_MEMORY,
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -54,7 +54,8 @@ def start_session(
         # Workers must use the Python that runs this, not the first one on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master)
-        settings = {**_OF_LOCAL_RUN, **(settings or {})}
+        heap = {"spark.driver.memory": f"{heap_mb(_memory_bytes())}m"}
+        settings = {**_OF_LOCAL_RUN, **heap, **(settings or {})}
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
@@ -67,3 +68,12 @@ def start_session(
             session.conf.set(name, value)
     session.addArtifacts(str(packed_code()), pyfile=True)
     return session
+
+
+def heap_mb(memory_bytes: int) -> int:
+    """Return the heap of a local run on a machine with so much memory, in MB."""
+    return min(HEAP_MB_MAX, memory_bytes // 2 >> 20)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

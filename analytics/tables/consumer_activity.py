@@ -108,7 +108,7 @@ QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
 
 def stage_activity(engine: Engine) -> None:
     """Keep what consumers get and settle, in order, as the view `marked_events`."""
-    engine.stage("hold_events", hold_events())
+    engine.view("hold_events", hold_events())
     engine.view("hold_steps", HOLD_STEPS)
     stage_marks(engine)
     engine.view("consumer_steps", CONSUMER_STEPS)

@@ -110,14 +110,14 @@ _FATES = """
     from histories left join purged using (queue_key, message)
 """
 
+_SEVERAL = "select queue_key, message from histories where deliveries > 1"
+
 _HOLDS = f"""
     with single as (
         select queue_key, message, consumer_key, weight, delivered,
             coalesce(acked, rejected, requeued) as ended,
             acked is not null as is_acked
         from histories where deliveries = 1 and no_ack = 0
-    ), several as (
-        select queue_key, message from histories where deliveries > 1
     ), ordered as (
         select queue_key, message, consumer_key, weight, code, time_us as delivered,
             lead(time_us) over history as ended, lead(code) over history as ended_by, more
@@ -136,5 +136,8 @@ _HOLDS = f"""
 
 FATES_VIEWS = {"purged": _PURGED, "fates_by_key": _FATES}
 """Made from the views `histories` and `purges`."""
-HOLDS_VIEWS = {"holds": _HOLDS}
+HOLDS_VIEWS = {"several": _SEVERAL, "holds": _HOLDS}
 """Made from the views `histories` and `steps`."""
+KEPT_VIEWS = ("purged", "several", "holds")
+"""Those whose rows a batch keeps. All but `holds` have few, and an engine that knows it joins them
+without sorting all histories or steps; of `holds` three tables are made."""

@@ -11,6 +11,7 @@ from leveret.analytics.analyze import main
 from leveret.analytics.generate import Load, generate
 from leveret.analytics.job import java
 from leveret.analytics.job.java import JavaMissingError, find_java
+from leveret.analytics.job.session import heap_mb
 from leveret.analytics.traces.log_blocks import read_blocks
 from leveret.analytics.traces.trace_files import described, read_moment
 from leveret.broker.tracing import record
@@ -55,6 +56,11 @@ def test_generated_logs_hold_what_is_said_of_them(tmp_path):
     assert found["requeue"] == facts["redelivered"]
     assert found["ack"] == facts["acknowledged"] + facts["redelivered"]
     assert generate(tmp_path / "two", Load(3_000, queues=3)) == facts
+
+
+@pytest.mark.parametrize(("memory_gb", "heap_gb"), [(4, 2), (8, 4), (64, 4)])
+def test_the_heap_of_spark_fits_the_machine(memory_gb, heap_gb):
+    assert heap_mb(memory_gb << 30) == heap_gb << 10
 
 
 def test_times_are_of_utc_unless_they_say_otherwise():
