@@ -1,44 +1,26 @@
 """Reads trace logs, in any state, into one data frame of valid and rejected records.
 
 Workers open local files themselves, and each task reads parts of them (log_parts.py). Files on
-other file systems are accessible to Spark only, whose text source streams them: a task reads a file
-of any size as rows, which are its bytes between line feeds, and nothing holds a whole file. Spark
-would decompress a file by its name's suffix, and could not read damaged ones, so a codec of Hadoop
-that changes nothing is named for the suffix.
+other file systems are accessible to Spark only (distant_logs.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from itertools import groupby
-from operator import itemgetter
-from pathlib import PurePosixPath
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from leveret.analytics.job.files import escaped, list_files
+from leveret.analytics.job.distant_logs import plain, read_distant
+from leveret.analytics.job.files import list_files
 from leveret.analytics.traces.copies import Copy, without_copies
 from leveret.analytics.traces.local_files import is_local, local_path
-from leveret.analytics.traces.log_blocks import Source
 from leveret.analytics.traces.log_parts import LogPart, parts_of
-from leveret.analytics.traces.log_records import read_log, read_stream
-from leveret.analytics.traces.parsing import PLAIN_COLUMNS
+from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.schema import SQL_COLUMNS
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile, Window
 
 TASKS_MAX = 1_000
-_UNCHANGED = {
-    "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
-    "lineSep": "\n",
-}
-_SUFFIX_OPTIONS = (
-    "io.compress.passthrough.extension",
-    # Hadoop's client library renames the option along with its packages.
-    "org.apache.hadoop.shaded.io.compress.passthrough.extension",
-)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -59,10 +41,9 @@ class LogFiles(NamedTuple):
     @property
     def records(self) -> DataFrame:
         """The records, with the columns of schema.COLUMNS. Evaluated lazily."""
-        found = [self.by_task(lambda _, records: _plain(records), SQL_COLUMNS)]
-        for suffix in sorted({PurePosixPath(file.path).suffix for file in self.distant}):
-            found.append(self._of_suffix(suffix))
-        return reduce(DataFrame.unionAll, found)
+        local = self.by_task(lambda _, records: plain(records), SQL_COLUMNS)
+        distant = read_distant(self.session, self.distant, self.window)
+        return reduce(DataFrame.unionAll, [local, *distant])
 
     def by_task(self, done: Callable[[int, Batches], Batches], columns: str) -> DataFrame:
         """Read the local files, and return what is done with the number and records of each task.
@@ -82,59 +63,6 @@ class LogFiles(NamedTuple):
                     yield from done(task, records(task))
 
         return self.session.range(0, tasks, 1, tasks).mapInArrow(run, columns)
-
-    def _of_suffix(self, suffix: str) -> DataFrame:
-        sizes = {
-            file.path: file.size
-            for file in self.distant
-            if PurePosixPath(file.path).suffix == suffix
-        }
-        window = self.window
-        reader = self.session.read.options(**_UNCHANGED, **dict.fromkeys(_SUFFIX_OPTIONS, suffix))
-        # There is no codec for a name without a suffix: Spark would read parts in any order.
-        rows = reader.text([escaped(path) for path in sizes], wholetext=not suffix)
-        pieces = rows.select(F.col("_metadata.file_path"), F.col("value").cast("binary"))
-        return pieces.mapInArrow(lambda found: _records_of(found, sizes, window), SQL_COLUMNS)
-
-
-class _Pieces(Source):
-    """The bytes of a file, whose line feeds Spark has left out. size: of the file."""
-
-    def __init__(self, pieces: Iterator[bytes], size: int) -> None:
-        self._pieces = pieces
-        self._size = size
-        self._position = 0
-        self._begun = b""
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes; none at the end."""
-        found, length = [self._begun], len(self._begun)
-        while length < size and (piece := next(self._pieces, None)) is not None:
-            found += (piece, b"\n")
-            length += len(piece) + 1
-        # The file need not end with a line feed.
-        data = b"".join(found)[: self._size - self._position]
-        self._begun = data[size:]
-        self._position += len(data[:size])
-        return data[:size]
-
-    def tell(self) -> int:
-        """Return the position in the file."""
-        return self._position
-
-
-def _records_of(rows: Iterable[pa.RecordBatch], sizes: dict[str, int], window: Window) -> Batches:
-    """Read the records of files: rows of (URL, piece), in the order of each file."""
-    pairs = (pair for batch in rows for pair in zip(*batch.to_pydict().values(), strict=True))
-    for url, of_file in groupby(pairs, itemgetter(0)):
-        path = unquote(url)
-        pieces = _Pieces(map(itemgetter(1), of_file), sizes[path])
-        yield from _plain(read_stream(pieces, path, window))
-
-
-def _plain(records: Batches) -> Batches:
-    """Return records as Spark takes them from Python."""
-    return (batch.cast(PLAIN_COLUMNS) for batch in records)
 
 
 def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> LogFiles:

@@ -48,7 +48,7 @@ class SparkEngine:
             clear_directory(self._session, self._work)
 
     def read(self, directory: str, window: Window) -> Reading:
-        """Read the logs, one task for each file."""
+        """Read the logs; a task reads a part of a large file."""
         files = read_trace(self._session, directory, window)
         records = stage_records(self._session, files, self._path("records"))
         return self.open_records(records, files.files, files.copies)

@@ -39,6 +39,7 @@ class BlockMembers:
     """The members of one log. is_wanted: chooses blocks; None for all.
 
     has_header: whether the lines begin with that of the header. make: what to make of a block.
+    header: the line of the header, after the first block.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class BlockMembers:
         self._is_wanted = is_wanted
         self._make = make
         self._needs_header = has_header
+        self.header = b""
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._is_begun = False
@@ -85,9 +87,10 @@ class BlockMembers:
     def _made_of(self, block: RecordBlock) -> Iterator[bytes | Columns | Skipped]:
         is_wanted = self._is_wanted is None or self._is_wanted(block)
         made = self._make(block) if is_wanted else b""
+        self.header = self.header or block.header_line()
         if self._needs_header:
             self._needs_header = False
-            yield block.header_line()
+            yield self.header
         if made:
             yield made
         if not is_wanted:

@@ -74,6 +74,25 @@ def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.Record
     yield set_aside(problems)
 
 
+def read_members(
+    source: Source, path: str, begins: int, ending: Ending, window: Window
+) -> Iterator[pa.RecordBatch]:
+    """Read the records of a window from members with blocks, the first from byte `begins` on.
+
+    Lines are counted from there; a later part is named with the file. Raises OSError.
+    """
+    name, problems = _part_name(path, begins), list[Problem]()
+    members = _members(window, has_header=begins == 0)
+    blocks = blocks_of(source, name, problems, ending, members)
+    first = next(blocks, None)
+    kind = _kind_of(members.header)
+    if first and not kind.reason:
+        yield from _parsed(chain([first], blocks), name, kind, window)
+    elif first:
+        problems = [Problem(name, None, kind.reason)]
+    yield set_aside(problems)
+
+
 def sample_of(path: str) -> int | None:
     """Return how many messages one in a log of the broker stands for.
 
@@ -108,13 +127,17 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
     source = part_source(file, part)
     if source is None:
         return
-    name = f"{part.path} from byte {source.tell()}" if part.begins else part.path
+    name = _part_name(part.path, source.tell())
     problems: list[Problem] = []
     ending = _ending_of(part.path) if source.is_last else Ending.MEMBER
     members = _members(window, has_header=part.begins == 0)
     blocks = blocks_of(source, name, problems, ending, members)
     yield from _parsed(blocks, name, kind, window)
     yield set_aside(problems)
+
+
+def _part_name(path: str, begins: int) -> str:
+    return f"{path} from byte {begins}" if begins else path
 
 
 def _ending_of(path: str) -> Ending:
