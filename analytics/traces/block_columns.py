@@ -8,7 +8,7 @@ are columns of that table, with a number for each record.
 A block that has anything unusual is left to those who make lines, which say what is wrong with it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from leveret.analytics.traces.log_blocks import Block
 from leveret.analytics.traces.parsing import (
     KEPT_COLUMNS,
+    PARSED_COLUMNS,
     encoded,
     is_outside,
     read_json,
@@ -82,8 +83,9 @@ class _Columns:
         if len(self._places) != block.records:
             raise _UnusualError
         self._properties_at = entries[kinds == PROPERTIES]
-        self._texts = _parsed_texts(self._pieces(entries[kinds == TEXT]))
-        self._lines = _parsed_lines(self._pieces(self._places[self._kinds == RECORD]))
+        self._texts = _parsed(_parsed_texts, self._pieces(entries[kinds == TEXT]))
+        lines = self._pieces(self._places[self._kinds == RECORD])
+        self._lines = _parsed(_parsed_lines, lines)
         self._shared = pa.concat_tables([self._texts, self._lines])
         self._row: Numbers = np.arange(len(self._places))
         self._start: Numbers = np.full(len(self._places), _NOWHERE)
@@ -178,6 +180,11 @@ class _Columns:
         return {name: found[name].take(_rows(wanted)) for name in IDS}
 
 
+def _parsed(parse: Callable[[list[bytes]], pa.Table], pieces: list[bytes]) -> pa.Table:
+    """Parse pieces of a block. Arrow parses no empty JSON, and most blocks have no lines."""
+    return parse(pieces) if pieces else PARSED_COLUMNS.empty_table()
+
+
 def _parsed_texts(texts: list[bytes]) -> pa.Table:
     """A row for each text, completed: the time and the properties follow it in a line."""
     lines = [b"%s0}\n" % text if text[:1] == b"{" else b"{%snull}\n" % text[1:] for text in texts]
@@ -191,7 +198,7 @@ def _parsed_texts(texts: list[bytes]) -> pa.Table:
 
 def _parsed_lines(lines: list[bytes]) -> pa.Table:
     """A row for each line of another record."""
-    table = sound_records(Block(b"".join(lines), 1, len(lines))) if lines else read_json(b"")
+    table = sound_records(Block(b"".join(lines), 1, len(lines)))
     # The ids of a publish are columns of its own.
     if table is None or pc.any(pc.equal(table["event"], record.PUBLISH)).as_py():
         raise _UnusualError

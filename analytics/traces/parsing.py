@@ -37,7 +37,8 @@ _ARROW_TYPES = {
     record.STRINGS: pa.list_(pa.string()),
     record.JSON: pa.struct([(name, pa.string()) for name in IDS]),
 }  # fmt: skip
-_FIELDS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
+PARSED_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
+"""The columns of records as they are parsed: schema.FIELDS."""
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 """A column that repeats few texts: it has a number for each record, and the texts once."""
 PLAIN_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in COLUMNS.items()])
@@ -51,7 +52,7 @@ KEPT_COLUMNS = pa.schema([ARROW_COLUMNS.field(name) for name in (*KEPT, *IDS)])
 _ONLY_OF_SOME = ("format", "wrong", "text", "file", "line")
 _EVENTS = pa.array(list(record.EVENTS))
 _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
-_PARSE = pa.json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
+_PARSE = pa.json.ParseOptions(explicit_schema=PARSED_COLUMNS, unexpected_field_behavior="ignore")
 
 _START_BYTES = len('{"event":')
 """Prefix length that is compared at the start of each line: a longer prefix is found faster."""
@@ -121,7 +122,8 @@ def _of_records(
     sound: list[Record], weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     if sound:
-        yield from _staged(_kept(pa.Table.from_pylist(sound, schema=_FIELDS)), weight, wanted)
+        table = pa.Table.from_pylist(sound, schema=PARSED_COLUMNS)
+        yield from _staged(_kept(table), weight, wanted)
 
 
 def sound_records(block: Block) -> pa.Table | None:

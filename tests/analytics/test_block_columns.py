@@ -97,6 +97,13 @@ def test_of_a_block_that_nobody_writes_columns_are_what_lines_say(several, data)
     assert rows_of(columns_of(block)) == lines
 
 
+@pytest.mark.parametrize("usual", [EVENTS, ("publish", "deliver", "ack"), ("expire",)])
+def test_usual_blocks_are_made_into_columns(usual):
+    """Also blocks without lines of other records, which are most of those that a node writes."""
+    block = RecordBlock(block_of([(event, message(7), "orders") for event in usual]))
+    assert isinstance(columns_of(block), pa.Table)
+
+
 def test_usual_records_are_made_into_columns():
     one = message(7, message_id="id", correlation_id="c", headers={"n": ("I", 1)})
     block = RecordBlock(block_of([(event, one, "orders") for event in EVENTS]))
