@@ -22,7 +22,7 @@ INTERNAL_CLUSTER_ID = "internal_cluster_id"
 
 FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET = "federation-upstream", "federation-upstream-set"
 FEDERATION = "federation"
-"""A component of which no name is known, as in RabbitMQ since 3.0."""
+"""A component that accepts no name, as in RabbitMQ since 3.0."""
 SHOVEL = "shovel"
 LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
 """What `PUT /api/parameters` takes; policies and limits have routes of their own. The values are

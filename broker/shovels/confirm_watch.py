@@ -1,8 +1,8 @@
-"""Finds out that a shovel's destination confirms nothing, though its connection lives.
+"""Detects that a shovel's destination confirms nothing although its connection is open.
 
 Such a shovel moves nothing any more: what it has published stays unacknowledged at the source. The
-oldest message that is not confirmed is looked at now and then; if it is the same one as before, the
-destination has not confirmed it for at least so long. RabbitMQ does not look.
+oldest unconfirmed message is checked each minute; if it is the same as a minute before, the
+destination has not confirmed it for at least that long. RabbitMQ has no such check.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LOOK_MS: Final = 60_000
 
 
 class ConfirmWatch:
-    """See the module. It looks until `stop`.
+    """See the module. It checks until `stop`.
 
     tell: called with what is wrong when that begins, and with an empty text when it is over.
     """
@@ -29,7 +29,7 @@ class ConfirmWatch:
         self._timer: Timer = clock.call_later_ms(LOOK_MS, self._look)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._timer.cancel()
 
     def _look(self) -> None:
