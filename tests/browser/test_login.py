@@ -80,7 +80,7 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
     [
         ("management", None),
         ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags",
-                         "Federation upstreams"]),
+                         "Federation upstreams", "Federation upstream sets"]),
         ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
                         "Feature flags", "Shovels", "Federation status", "Standby",
                         "Audit"]),
