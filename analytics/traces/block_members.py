@@ -54,26 +54,32 @@ class BlockMembers:
         self.header = b""
         self._pieces: list[bytes] = []
         self._bytes = 0
-        self._is_begun = False
+        self._has_lines = False
 
-    def take(self, piece: bytes) -> bool:
-        """Keep a decompressed piece of a member until its end. False if it has lines."""
-        if not self._is_begun:
-            self._is_begun = bool(piece)
-            if not piece.startswith(MAGIC):
-                return False
-        elif not self._pieces:
-            return False
+    def take(self, piece: bytes) -> bytes:
+        """Keep a decompressed piece of a member until its end; return what of it are lines.
+
+        What a member has is known by its first bytes, of which a piece may have only some: it ends
+        where the data ends that was read of the file.
+        """
+        if self._has_lines:
+            return piece
+        if 0 < self._bytes < len(MAGIC):
+            piece = self._pieces.pop() + piece
+            self._bytes = 0
+        if not self._bytes and not piece.startswith(MAGIC[: len(piece)]):
+            self._has_lines = True
+            return piece
         self._bytes += len(piece)
         if self._bytes <= MEMBER_BYTES_MAX:
             self._pieces.append(piece)
-        return True
+        return b""
 
     def forget(self) -> None:
         """The member is damaged."""
         self._pieces.clear()
         self._bytes = 0
-        self._is_begun = False
+        self._has_lines = False
 
     def end(self) -> Iterator[bytes | Columns | Skipped]:
         """The member has ended: return what is made of its block. Raises BlockError."""

@@ -171,8 +171,7 @@ def _unpacked(
             members.forget()
             yield piece
         elif isinstance(piece, bytes):
-            if not members.take(piece):
-                yield piece
+            yield members.take(piece)
         else:
             try:
                 yield from members.end()

@@ -1,12 +1,14 @@
 """Logs that the broker writes in blocks: damage at any byte costs the block that it is in."""
 
+import io
 import json
 
 import pytest
 
 from leveret.analytics.journey.search import Wanted, search
 from leveret.analytics.lines_command import main as trace_lines
-from leveret.analytics.traces.log_blocks import read_blocks
+from leveret.analytics.traces.block_members import BlockMembers
+from leveret.analytics.traces.log_blocks import MEMBER, Ending, blocks_of, read_blocks
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.log_size import estimated_events
@@ -69,6 +71,31 @@ def test_a_file_has_a_header_and_the_records_of_all_blocks(tmp_path, blocks):
     assert [one["message"] for one in records] == [each for each in numbers for _ in range(3)]
     properties = [one["properties"] for one in records if one["event"] == "deliver"]
     assert properties == [{"headers": {"n": n}, "message_id": f"id-{n}"} for n in numbers]
+
+
+class ReadInTwo(io.BytesIO):
+    """A file of which the first read returns the bytes up to `border`, and the second one others.
+
+    So does a file of any size: what is read at once ends anywhere in it.
+    """
+
+    def __init__(self, content, border):
+        super().__init__(content)
+        self.border = border
+
+    def read(self, size):
+        return super().read(self.border if self.tell() == 0 else size)
+
+
+def test_what_is_read_at_once_may_end_at_any_byte(tmp_path, blocks):
+    path, _ = written(tmp_path / "log", blocks)
+    content, (whole, _) = path.read_bytes(), read(path)
+    for border in range(len(MEMBER), len(content)):
+        problems = []
+        source = ReadInTwo(content, border)
+        found = blocks_of(source, str(path), problems, Ending.FILE, BlockMembers())
+        lines = [line for block in found for line in block.data.splitlines()]
+        assert (lines[1:], problems) == (whole, []), border
 
 
 def test_a_file_that_was_cut_anywhere_has_its_whole_blocks(tmp_path, blocks):
