@@ -12,6 +12,7 @@ import pytest
 from leveret.analytics.job import follow_reading
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import Options
+from leveret.analytics.traces.trace_files import HOUR_US
 from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
 from tests.analytics.logs import START_US, header, lines, partition
 from tests.analytics.running import analyze_quickly
@@ -19,6 +20,8 @@ from tests.analytics.tables import everything
 from tests.analytics.test_against_reference import QUEUES, RandomNode
 
 pytestmark = pytest.mark.timeout(300)
+
+FILES_OF_AN_HOUR = 2
 
 
 class BusyNode(RandomNode):
@@ -69,7 +72,9 @@ class NodeLog:
     def _begin(self):
         name = f"{self._name}-{START_US}-{self._files}{OPEN_LINES_SUFFIX}"
         self._files += 1
-        self.path = partition(self._directory) / name
+        # Now and then an hour has passed, so that the next file is in another directory.
+        hours = self._files // FILES_OF_AN_HOUR
+        self.path = partition(self._directory, time_us=START_US + hours * HOUR_US) / name
         self._append([header(sample=self._sample, node=f"{self._name} {self._files}")])
 
     def _append(self, records):
