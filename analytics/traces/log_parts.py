@@ -55,19 +55,14 @@ def parts_of(files: Iterable[TraceFile], part_bytes: int = PART_BYTES) -> list[L
 class PartSource(Source):
     """The bytes of an open file from `begins` to before `ends`, or to its end if `ends` is None."""
 
-    def __init__(self, file: BinaryIO, begins: int, ends: int | None) -> None:
+    def __init__(self, file: BinaryIO, begins: int, ends: int | None = None) -> None:
         self._file = file
-        self._ends = ends
+        self.ends = ends
         file.seek(begins)
-
-    @property
-    def is_last(self) -> bool:
-        """It ends with the file."""
-        return self._ends is None
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes; none at the end."""
-        left = size if self._ends is None else min(size, self._ends - self._file.tell())
+        left = size if self.ends is None else min(size, self.ends - self._file.tell())
         return self._file.read(left)
 
     def tell(self) -> int:

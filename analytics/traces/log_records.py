@@ -9,7 +9,7 @@ becomes a rejected row.
 import io
 import json
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.clock import Clock
 from leveret.analytics.traces.log_blocks import MEMBER, Block, Ending, Problem, Source, blocks_of
-from leveret.analytics.traces.log_parts import LogPart, part_source
-from leveret.analytics.traces.parsing import parse_block, parse_entries, set_aside
+from leveret.analytics.traces.log_parts import LogPart, PartSource, part_source
+from leveret.analytics.traces.parsing import Wanted, parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
 from leveret.analytics.traces.schema import SAMPLES, in_words
 from leveret.analytics.traces.trace_files import Window
@@ -129,11 +129,26 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
         return
     name = _part_name(part.path, source.tell())
     problems: list[Problem] = []
-    ending = _ending_of(part.path) if source.is_last else Ending.MEMBER
+    ending = _ending_of(part.path) if source.ends is None else Ending.MEMBER
     members = _members(window, has_header=part.begins == 0)
-    blocks = blocks_of(source, name, problems, ending, members)
-    yield from _parsed(blocks, name, kind, window)
+    blocks, clock = blocks_of(source, name, problems, ending, members), Clock(name)
+    yield from _parsed_blocks(blocks, name, kind, window, clock)
+    if source.ends is not None:
+        problems += _jumps_to(PartSource(file, source.ends), part.path, kind, window, clock)
     yield set_aside(problems)
+
+
+def _jumps_to(
+    later: PartSource, path: str, kind: _Kind, window: Window, clock: Clock
+) -> list[Problem]:
+    """Return a problem if the clock went back before the first record of the next part."""
+    members = BlockMembers(None, has_header=False, make=columns_of)
+    for block in islice(blocks_of(later, path, [], Ending.MEMBER, members), 1):
+        for batch in parse_block(block, path, kind.sample, _filter(window)):
+            times_us = batch["time_us"].drop_null()
+            if len(times_us):
+                return clock.jumps_of(times_us[:1])
+    return []
 
 
 def _part_name(path: str, begins: int) -> str:
@@ -154,19 +169,29 @@ def _members(window: Window, has_header: bool = True) -> BlockMembers:
 def _parsed(
     blocks: Iterator[Block], path: str, kind: _Kind, window: Window
 ) -> Iterator[pa.RecordBatch]:
-    wanted = None if window == Window() else lambda table: _is_in(table, window)
     if kind.name == _LEVERET:
-        clock = Clock(path)
-        for block in blocks:
-            for batch in parse_block(block, path, kind.sample, wanted):
-                yield batch
-                if problems := clock.jumps_of(batch["time_us"]):
-                    yield set_aside(problems)
+        yield from _parsed_blocks(blocks, path, kind, window, Clock(path))
         return
     entries = records_of_json if kind.name == _RABBITMQ_JSON else records_of_text
-    for batch in parse_entries(entries(_lines(blocks)), path, kind.sample, wanted):
+    for batch in parse_entries(entries(_lines(blocks)), path, kind.sample, _filter(window)):
         formats = pa.repeat(kind.name, batch.num_rows)
         yield batch.set_column(batch.column_names.index("format"), "format", formats)
+
+
+def _parsed_blocks(
+    blocks: Iterator[Block], path: str, kind: _Kind, window: Window, clock: Clock
+) -> Iterator[pa.RecordBatch]:
+    """Parse the blocks of a log of the broker."""
+    for block in blocks:
+        for batch in parse_block(block, path, kind.sample, _filter(window)):
+            yield batch
+            if problems := clock.jumps_of(batch["time_us"]):
+                yield set_aside(problems)
+
+
+def _filter(window: Window) -> Wanted | None:
+    """Return what chooses the records of a window; None for all."""
+    return None if window == Window() else lambda table: _is_in(table, window)
 
 
 def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes]]:

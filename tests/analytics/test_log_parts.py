@@ -55,6 +55,19 @@ def test_the_work_is_shared(tmp_path):
     assert all(len(part) > MEMBERS / 4 for part in found[:4])
 
 
+@pytest.mark.parametrize("part_bytes", [10, 350, 1_000, 1 << 30])
+def test_a_clock_that_goes_back_between_parts_is_told_once(tmp_path, part_bytes):
+    hour_us, path = 3_600_000_000, tmp_path / "log.jsonl.gz"
+    times = [START_US - number * hour_us for number in range(MEMBERS)]
+    groups = [[event("publish", at, message=1, queues=["q"])] for at in times]
+    groups[0].insert(0, header())
+    path.write_bytes(b"".join(gzip.compress(lines(group).encode()) for group in groups))
+    _, rejected = read(path, part_bytes)
+    assert [row["wrong"] for row in rejected] == [
+        "the clock went back by 3,600 s; the records are used"
+    ] * (MEMBERS - 1)
+
+
 @pytest.mark.parametrize("part_bytes", [200, 1_000])
 def test_damaged_members_are_named_once_and_the_others_are_read(tmp_path, part_bytes):
     path, damaged, chance = tmp_path / "log.jsonl.gz", {7, 8, 30, 59}, random.Random(1)
