@@ -239,10 +239,10 @@ def get_postpones_queue_expiry(ctx):
     answers = []
     for use in ("get", "declare", "publish"):
         channel, queue = ctx.channel(), ctx.name(use)
-        arguments = {"x-expires": 900}
+        arguments = {"x-expires": 3_000}
         channel.queue_declare(queue, arguments=arguments)
         for _ in range(4):
-            time.sleep(0.4)
+            time.sleep(1.2)
             if use == "get":
                 channel.basic_get(queue)
             elif use == "declare":
