@@ -17,10 +17,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
-ONCE := tests/analytics tests/browser tests/clients tests/cluster tests/crash \
-    tests/feature/test_start_errors.py tests/jepsen tests/mgmt tests/packaging tests/sim \
-    tests/storage/test_check.py tests/storage/test_damage.py tests/test_tidy.py tests/unit/bench \
-    tests/unit/cluster/discovery tests/unit/cluster/links tests/unit/mgmt \
+# What `make test` runs in pure Python, too: tests of parts, of the protocol and of RabbitMQ's answers.
+# What processes, disks, clients and clusters do is tested with the compiled modules only.
+PURE := tests/conformance tests/protocol tests/unit
+# Those of them that run none of the compiled modules.
+NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
     tests/unit/test_analytics_docs.py
 # Many tests wait for processes and disks: four at a time keep two cores busy. A worker without
 # tests takes those of another one: the slow tests of a directory do not all wait for one worker.
@@ -73,10 +74,8 @@ cluster: compile
 test: $(BIN)/.test-ready compile test-pure
 	$(PYTEST) $(TESTS)
 
-# Those left out run none of the compiled modules, or look at what is beside them (the HTTP API,
-# processes that are killed, the disk, other nodes): once is enough, with the compiled ones.
 test-pure: $(BIN)/.test-ready
-	LEVERET_PURE=1 $(PYTEST) $(addprefix --ignore=,$(ONCE)) $(TESTS)
+	LEVERET_PURE=1 $(PYTEST) $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
 
 lint: $(BIN)/.dev-ready
 	$(BIN)/ruff check .

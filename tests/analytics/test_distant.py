@@ -10,12 +10,12 @@ from leveret.analytics.job.follow import follow
 from leveret.analytics.job.job import Options
 from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.traces.trace_files import Window
+from tests.analytics.counts import write_counts
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_with_spark
 from tests.analytics.tables import read_rows
 
 pytestmark = pytest.mark.timeout(240)
-FEW = ("traffic", "latency", "outcomes", "summary")
 
 
 def records(vhost="/"):
@@ -28,12 +28,13 @@ def records(vhost="/"):
     return found
 
 
-def test_a_window_and_following_are_the_same_there(spark, far):
+def test_a_window_and_following_are_the_same_there(spark, far, monkeypatch):
+    monkeypatch.setattr("leveret.analytics.job.follow.write_tables", write_counts)
     url, directory, _ = far
     write_log(directory / "logs", records(), name="1")
     write_log(directory / "logs", records("other"), vhost="other")
     window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
-    options = Options(f"{url}/logs", f"{url}/tables", window, only=FEW)
+    options = Options(f"{url}/logs", f"{url}/tables", window, only=("summary",))
     follow(spark, options, None, keep_days=7)
     rows = read_rows(directory / "tables", "summary")
     assert sorted((row.vhost, row.event, row.events) for row in rows) == [

@@ -11,12 +11,14 @@ import pytest
 from leveret.analytics.job.follow import STATE, follow
 from leveret.analytics.job.job import Options
 from leveret.analytics.traces.trace_files import Window
+from tests.analytics.counts import write_counts
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 from tests.analytics.tables import everything, read_rows, without_directories
 
 pytestmark = pytest.mark.timeout(300)
 
+WRITES_TABLES = "leveret.analytics.job.follow.write_tables"
 DAY_US = 24 * 60 * MINUTE_US
 KEEP_DAYS = 7
 
@@ -28,15 +30,21 @@ def forget_that_a_batch_was_done(out, number):
     (commits / f".{number}.crc").unlink(missing_ok=True)
 
 
-def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path):
+@pytest.fixture
+def only_counts(monkeypatch):
+    monkeypatch.setattr(WRITES_TABLES, write_counts)
+
+
+def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path, monkeypatch):
     trace, out = tmp_path / "trace", tmp_path / "out"
     few = ("summary", "depth", "fates", "rejected")
     options = Options(str(trace), str(out), only=few)
-    brief = options._replace(only=("summary",))
-    write_known_trace(trace, part=0)
-    follow(spark, brief, None, KEEP_DAYS)
-    write_known_trace(trace, part=1)
-    follow(spark, brief, None, KEEP_DAYS)
+    with monkeypatch.context() as briefly:
+        briefly.setattr(WRITES_TABLES, write_counts)
+        write_known_trace(trace, part=0)
+        follow(spark, options, None, KEEP_DAYS)
+        write_known_trace(trace, part=1)
+        follow(spark, options, None, KEEP_DAYS)
     forget_that_a_batch_was_done(out, 1)
     follow(spark, options, None, KEEP_DAYS)
     followed = without_directories(everything(out, few))
@@ -75,6 +83,7 @@ class Followed:
         return {int(path.name[6:]) for path in (self.out / STATE / "records").glob("batch=*")}
 
 
+@pytest.mark.usefixtures("only_counts")
 def test_records_are_let_go_and_their_dates_are_final(spark, tmp_path):
     followed = Followed(spark, tmp_path)
     # Files without wanted records, in a batch of their own.
@@ -104,6 +113,7 @@ def interrupt_when(is_time):
     return thread
 
 
+@pytest.mark.usefixtures("only_counts")
 def test_an_interrupt_ends_it_after_the_batch(spark, tmp_path):
     trace, out = tmp_path / "trace", tmp_path / "out"
     write_log(trace, [event("publish", START_US, message=1, queues=["q"])])

@@ -8,6 +8,7 @@ import pytest
 from leveret.broker.amqp.properties import Properties
 from leveret.broker.tracing import record
 from leveret.broker.tracing.plugin_sink import FORMATS, Event
+from tests.analytics.counts import write_counts
 from tests.analytics.logs import NODE, SECOND_US, START_US, event, header, lines, write_log
 from tests.analytics.running import analyze_quickly, analyze_with_spark
 from tests.analytics.tables import everything, read_rows, without_directories
@@ -183,7 +184,8 @@ def test_gaps_of_the_broker(tmp_path):
     assert faults(tmp_path)["gaps"].lost_records == 70
 
 
-def test_spark_says_the_same(spark, tmp_path):
+def test_spark_says_the_same(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("leveret.analytics.job.job.write_tables", write_counts)
     logs = tmp_path / "logs"
     for number in (0, 2):
         write_numbered(logs, number, [

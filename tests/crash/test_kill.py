@@ -13,7 +13,7 @@ from tests.crash.killed_node import Node
 from tests.crash.traffic import Traffic
 from tests.patience import PATIENCE_SECONDS
 
-ROUNDS = int(os.environ.get("LEVERET_CRASH_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("LEVERET_CRASH_ROUNDS", "4"))
 SMALL_FILES = {
     "LEVERET_MSG_LOG_FILE_SIZE_LIMIT": "100000",
     "LEVERET_VM_MEMORY_HIGH_WATERMARK_PAGING_RATIO": "0.0001",

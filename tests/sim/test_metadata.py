@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.scenario import run_seed
 
-SEEDS = 1000
+SEEDS = 500
 AT_A_TIME = 50
 
 

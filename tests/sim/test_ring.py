@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.ring_scenario import run_seed
 
-SEEDS = 10_000
+SEEDS = 5_000
 AT_A_TIME = 500
 
 
