@@ -361,7 +361,9 @@ class ClientConnection(asyncio.Protocol):
         """Tell everybody that the connection has ended, and close the socket."""
         if self.closed.done():
             return
-        self._output.flush()
+        # If `open` was cancelled, the event loop has closed the socket: uvloop refuses to write.
+        if self._transport is not None and not self._transport.is_closing():
+            self._output.flush()
         self._output.disconnect()
         self._incoming.has_ended = True
         if self._heartbeat is not None:

@@ -53,6 +53,9 @@ class Socket:
     def resume_reading(self):
         self.is_read = True
 
+    def is_closing(self):
+        return bool(self.ended)
+
     def close(self):
         self.ended = self.ended or "closed"
 

@@ -70,6 +70,15 @@ class TestHandshake:
         server.send_bytes(greeting)
         assert failure(server) == f"amqp://rabbit.example:5672 {problem}"
 
+    async def test_who_is_cancelled_amid_it_has_a_socket_that_the_event_loop_has_closed(self):
+        server = Server()
+        server.start()
+        # The answer is gathered, and goes out in the next round of the loop.
+        server.socket.close()
+        server.connection.drop("given up")
+        assert server.socket.unread == b""
+        assert failure(server).endswith("refuses the login of user 'ann': given up")
+
     async def test_a_refused_login(self):
         server = Server()
         server.start()
