@@ -7,8 +7,10 @@ which RabbitMQ uses, stops after a number of steps, and then the expression does
 references, which matchers without backtracking do not support) and has a timeout. So `re` validates
 an expression, and `regex` matches it.
 
-An expression that was slow several times gets a very short timeout for a while: otherwise it would
-use the full timeout for each of many names. Compile time is bounded by limits on the expression's
+Most expressions cannot be slow on a name (`_is_quick`) and have no timeout: a machine that stands
+still must not refuse what `.*` permits. Another one that was slow several times in short succession
+gets a very short timeout for a while: otherwise it would use the full timeout for each of many
+names. Compile time is bounded by limits on the expression's
 length and on its size with all repetitions expanded, as `regex` expands them.
 """
 
@@ -28,10 +30,13 @@ SLOW_SECONDS = 0.001
 SLOW_SECONDS_MAX = 0.02
 """Total CPU time of an expression's slow matches before it is paused."""
 PAUSE_SECONDS = 1.0
+"""Also the time after which earlier slow matches do not count."""
 PAUSED_MATCH_SECONDS = 0.000_005
 """Timeout of a match while the expression is paused. Most names need half of it, so one slow name
 does not cause the refusal of other names, or queues without a policy."""
 COMPILED_MAX = 1024
+QUICK_LENGTH_MAX = 255
+"""Of a name in AMQP, in bytes."""
 
 logger = logging.getLogger("leveret.patterns")
 
@@ -43,14 +48,17 @@ class OutOfTimeError(Exception):
 class Pattern(Generic[AnyStr]):
     """A compiled expression."""
 
-    __slots__ = ("_compiled", "_paused_until", "_slow_seconds")
+    __slots__ = ("_compiled", "_is_quick", "_paused_until", "_slow_at", "_slow_seconds")
 
     def __init__(self, text: AnyStr, flags: int) -> None:
         self._compiled: Any = regex.compile(text, flags)
-        self._slow_seconds = self._paused_until = 0.0
+        self._is_quick = _is_quick(text)
+        self._slow_seconds = self._slow_at = self._paused_until = 0.0
 
     def is_found_in(self, text: AnyStr) -> bool:
         """Whether the expression matches anywhere in a text. Raises OutOfTimeError."""
+        if self._is_quick and len(text) <= QUICK_LENGTH_MAX:
+            return self._compiled.search(text) is not None
         try:
             return self._compiled.search(text, timeout=MATCH_SECONDS) is not None
         except TimeoutError:
@@ -58,6 +66,8 @@ class Pattern(Generic[AnyStr]):
 
     def matches(self, text: AnyStr) -> bool:
         """As `is_found_in`, but False if the match times out."""
+        if self._is_quick and len(text) <= QUICK_LENGTH_MAX:
+            return self._compiled.search(text) is not None
         began = thread_time()
         is_pausing = self._paused_until and monotonic() < self._paused_until
         is_matching = self._is_found_in_cpu_time(
@@ -82,10 +92,14 @@ class Pattern(Generic[AnyStr]):
                     return False
 
     def _count(self, seconds: float) -> None:
+        now = monotonic()
+        if now - self._slow_at > PAUSE_SECONDS:
+            self._slow_seconds = 0.0
+        self._slow_at = now
         self._slow_seconds += seconds
         if self._slow_seconds <= SLOW_SECONDS_MAX:
             return
-        self._slow_seconds, self._paused_until = 0.0, monotonic() + PAUSE_SECONDS
+        self._slow_seconds, self._paused_until = 0.0, now + PAUSE_SECONDS
         logger.warning(
             "the regular expression %r takes too long to match and counts as not matching; "
             "repetitions within repetitions, as in (a+)+, make it slow", self._compiled.pattern
@@ -117,6 +131,27 @@ _PIECE = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+
+
+def _is_quick(expression: AnyStr) -> bool:
+    """Whether a match takes no more steps than the square of the name's length, by its form.
+
+    It repeats single items only, once, or twice if it is bound to the beginning of the name.
+    """
+    text = expression if isinstance(expression, str) else expression.decode("latin-1")
+    repetitions, before = 0, ""
+    for piece in _PIECE.finditer(text):
+        found = piece[0]
+        if found[0] == "\\" and found[1:].isdigit():
+            return False
+        if found == "?" and before == "(":
+            return False
+        if found in ("*", "+", "?") or (found[0] == "{" and len(found) > 1):
+            if before == ")":
+                return False
+            repetitions += 1
+        before = found
+    return repetitions <= (2 if text.startswith("^") and "|" not in text else 1)
 
 
 _BRACE_IN_TEXT = r"""

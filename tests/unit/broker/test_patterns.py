@@ -1,5 +1,6 @@
 """Regular expressions of users do not block the broker."""
 
+import itertools
 import re
 import time
 
@@ -52,6 +53,34 @@ def test_names_that_somebody_makes_up_have_no_others_refused(monkeypatch):
     pattern = compile_pattern("(a+)+$")
     assert not any(pattern.matches("a" * 200 + "!") for _ in range(5))
     assert pattern.matches("aaa")
+
+
+USUAL = (".*", "", "^$", "^app\\..*", "^(a|b|orders)$", r"^[a-z]{1,50}\.[a-z]+$", "amq\\.gen", "x?")
+
+
+@pytest.mark.parametrize("expression", USUAL)
+def test_what_cannot_be_slow_matches_on_a_machine_that_stands_still(monkeypatch, expression):
+    ticks = itertools.count()
+    monkeypatch.setattr(patterns, "MATCH_SECONDS", 0)
+    monkeypatch.setattr(patterns, "thread_time", lambda: next(ticks))
+    pattern, expected = compile_pattern(expression), re.compile(expression)
+    for name in (*("orders", "app.eu", "a", "amq.gen-1", "eu.orders", "") * 5, "x" * 255):
+        assert pattern.matches(name) == pattern.is_found_in(name) == bool(expected.search(name))
+
+
+@pytest.mark.parametrize("expression", [*SLOW, ".*.*x", "^a*b*c*$", "a*|b*", r"(.)\1", "(?=a*)b*"])
+def test_what_may_be_slow_has_a_timeout(monkeypatch, expression):
+    monkeypatch.setattr(patterns, "MATCH_SECONDS", 0)
+    pattern = compile_pattern(expression)
+    monkeypatch.setattr(patterns, "thread_time", itertools.count().__next__)
+    assert not pattern.matches("aaaab")
+
+
+def test_slow_matches_that_are_far_apart_pause_nothing(monkeypatch):
+    pattern, now = compile_pattern("(a|b)*c"), itertools.count(step=2)
+    monkeypatch.setattr(patterns, "monotonic", lambda: next(now))
+    monkeypatch.setattr(patterns, "thread_time", itertools.count(step=0.005).__next__)
+    assert all(pattern.matches("abc") for _ in range(50))
 
 
 def test_what_is_slow_once_is_tried_at_once():
