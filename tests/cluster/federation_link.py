@@ -70,6 +70,15 @@ class FederationLink(Link):
             "set_policy", "--apply-to", f"{self._kind}s", self._name, f"^{self._name}$", definition
         )
 
+    def start_broker_again(self):
+        """Start the broker of the link, which was killed.
+
+        RabbitMQ may have lost a policy that was set just before: it has no link then.
+        """
+        self.near.start()
+        if isinstance(self.near, RabbitMqHost):
+            self.start()
+
     def publishing(self, key="k"):
         """A client that publishes to the upstream all the time."""
         if self._kind == EXCHANGE:

@@ -128,7 +128,7 @@ def test_the_broker_of_the_link_is_killed(link):
         link.wait_for_more()
         link.near.stop(signal.SIGKILL)
         wait_for_confirms(link, publisher)
-        link.near.start()
+        link.start_broker_again()
         link.wait_for_more()
     link.wait_for_all(publisher.confirmed)
 
