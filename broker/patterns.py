@@ -10,8 +10,8 @@ an expression, and `regex` matches it.
 Most expressions cannot be slow on a name (`_is_quick`) and have no timeout: a machine that stands
 still must not refuse what `.*` permits. Another one that was slow several times in short succession
 gets a very short timeout for a while: otherwise it would use the full timeout for each of many
-names. Compile time is bounded by limits on the expression's
-length and on its size with all repetitions expanded, as `regex` expands them.
+names. Compile time is bounded by limits on the expression's length and on its size with all
+repetitions expanded, as `regex` expands them.
 """
 
 import logging
@@ -30,7 +30,7 @@ SLOW_SECONDS = 0.001
 SLOW_SECONDS_MAX = 0.02
 """Total CPU time of an expression's slow matches before it is paused."""
 PAUSE_SECONDS = 1.0
-"""Also the time after which earlier slow matches do not count."""
+"""How long an expression is paused, and the time after which earlier slow matches do not count."""
 PAUSED_MATCH_SECONDS = 0.000_005
 """Timeout of a match while the expression is paused. Most names need half of it, so one slow name
 does not cause the refusal of other names, or queues without a policy."""
@@ -136,9 +136,12 @@ _PIECE = re.compile(
 def _is_quick(expression: AnyStr) -> bool:
     """Whether a match takes no more steps than the square of the name's length, by its form.
 
+    It has alternatives in one group at most, since those of several are tried in all combinations.
     It repeats single items only, once, or twice if it is bound to the beginning of the name.
     """
     text = expression if isinstance(expression, str) else expression.decode("latin-1")
+    if "|" in text and text.count("(") > 1:
+        return False
     repetitions, before = 0, ""
     for piece in _PIECE.finditer(text):
         found = piece[0]

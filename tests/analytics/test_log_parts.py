@@ -8,7 +8,7 @@ import pytest
 
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
-from leveret.analytics.traces.trace_files import EVERYTHING, described
+from leveret.analytics.traces.trace_files import EVERYTHING, HOUR_US, described
 from tests.analytics.logs import START_US, event, header, lines
 
 MEMBERS = 60
@@ -57,8 +57,8 @@ def test_the_work_is_shared(tmp_path):
 
 @pytest.mark.parametrize("part_bytes", [10, 350, 1_000, 1 << 30])
 def test_a_clock_that_goes_back_between_parts_is_told_once(tmp_path, part_bytes):
-    hour_us, path = 3_600_000_000, tmp_path / "log.jsonl.gz"
-    times = [START_US - number * hour_us for number in range(MEMBERS)]
+    path = tmp_path / "log.jsonl.gz"
+    times = [START_US - number * HOUR_US for number in range(MEMBERS)]
     groups = [[event("publish", at, message=1, queues=["q"])] for at in times]
     groups[0].insert(0, header())
     path.write_bytes(b"".join(gzip.compress(lines(group).encode()) for group in groups))
