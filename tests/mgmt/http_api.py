@@ -56,6 +56,14 @@ class HttpApi:
     def delete(self, path, **options):
         return self.request("DELETE", path, **options)
 
+    def acts(self, **fields):
+        """Lines of the audit log that have these fields, the newest first.
+
+        A node has several tests' links and vhosts, which may still be deleting what they declared.
+        """
+        lines = self.get("audit?count=1000")
+        return [line for line in lines if fields.items() <= line.items()]
+
     def publish(self, vhost, queue, payload, properties=None, exchange="amq.default"):
         """Publish a message through the API."""
         body = {"routing_key": queue, "payload": payload, "payload_encoding": "string",

@@ -10,10 +10,6 @@ import pika
 from tests.patience import PATIENCE_SECONDS
 
 
-def newest(node, count=1):
-    return node.get(f"audit?count={count}")
-
-
 def control(node, *arguments):
     done = subprocess.run(
         [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir", node.data_dir,
@@ -24,19 +20,19 @@ def control(node, *arguments):
 
 def test_a_change_by_http_has_the_user_and_its_address(node):
     node.put("users/ann", {"password": "secret", "tags": "monitoring"})
-    tags, created = newest(node, 2)
+    tags, created = node.acts(name="ann")
     assert created["action"] == "user.created"
     assert tags["detail"] == {"tags": ["monitoring"]}
     assert (tags["user"], tags["address"], tags["way"]) == ("guest", "127.0.0.1", "HTTP")
     by = "(requested by user 'guest' from 127.0.0.1 by HTTP)"
     assert f"Created user 'ann' {by}" in node.log
     assert f"Successfully set user tags for user 'ann' to [monitoring] {by}" in node.log
-    assert "secret" not in str(newest(node, 2)) + node.log
+    assert "secret" not in str([tags, created]) + node.log
 
 
 def test_a_change_by_leveretctl_has_the_user_of_the_system(node, vhost):
     control(node, "set_permissions", "-p", vhost, "guest", "a", "b", "c")
-    line = newest(node)[0]
+    line = node.acts(vhost=vhost)[0]
     assert (line["user"], line["way"]) == ("leveretctl", "leveretctl")
     assert line["address"] == f"system user {getpass.getuser()}"
     text = f"Successfully set permissions for user 'guest' in virtual host '{vhost}' to 'a', 'b'"
@@ -52,7 +48,7 @@ def test_a_purge_and_a_deletion_by_a_client_have_its_port(node, vhost):
     channel.queue_purge("q")
     channel.queue_delete("q")
     connection.close()
-    deleted, purged = newest(node, 2)
+    deleted, purged = node.acts(vhost=vhost)[:2]
     assert (purged["action"], purged["detail"]) == ("queue.purged", {"messages": 1})
     assert (deleted["action"], deleted["name"]) == ("queue.deleted", "q")
     assert deleted["way"] == "AMQP"
@@ -63,17 +59,17 @@ def test_a_queue_that_management_declares_purges_and_deletes(node, vhost):
     node.put(f"queues/{vhost}/q", {"durable": True})
     node.delete(f"queues/{vhost}/q/contents")
     node.delete(f"queues/{vhost}/q")
-    assert [line["action"] for line in newest(node, 3)] == [
-        "queue.deleted", "queue.purged", "queue.created",
-    ]  # fmt: skip
-    assert {line["address"] for line in newest(node, 3)} == {"127.0.0.1"}
+    lines = node.acts(vhost=vhost)[:3]
+    assert [line["action"] for line in lines] == ["queue.deleted", "queue.purged", "queue.created"]
+    assert {line["address"] for line in lines} == {"127.0.0.1"}
 
 
 def test_an_import_says_how_much_it_has(node, vhost):
     queues = [{"name": f"q{n}", "durable": True, "arguments": {}} for n in range(30)]
     policies = [{"name": "p", "pattern": "", "definition": {"max-length": 9}}]
     node.post(f"definitions/{vhost}", {"queues": queues, "policies": policies})
-    policy, imported = newest(node, 2)
+    policy = node.acts(vhost=vhost)[0]
+    imported = node.acts(action="definitions.imported")[0]
     assert (policy["action"], policy["way"]) == ("policy.set", "definitions")
     assert imported["detail"] == {"policies": 1, "queues": 30}
     assert "Asked to import definitions. Acting user: guest. They have 1 policies, 30" in node.log
@@ -82,6 +78,6 @@ def test_an_import_says_how_much_it_has(node, vhost):
 def test_a_closed_connection(node, vhost, channel):
     name = node.get(f"vhosts/{vhost}/connections")[0]["name"]
     node.delete(f"connections/{quote(name, safe='')}", headers={"X-Reason": "too greedy"})
-    line = newest(node)[0]
-    assert (line["action"], line["name"]) == ("connection.closed", name)
+    (line,) = node.acts(name=name)
+    assert line["action"] == "connection.closed"
     assert f"Closing connection {name} because 'too greedy' (requested by user 'guest'" in node.log

@@ -302,9 +302,9 @@ def test_who_may_set_policies_in_a_vhost_may_restart_its_links(
 
 def test_a_restart_is_in_the_audit_log(node, link):
     restart(node, link)
-    newest = node.get("audit")[0]
-    assert (newest["action"], newest["name"]) == ("federation.link.restarted", link["id"])
-    assert newest["text"] == (
+    (line,) = node.acts(name=link["id"])
+    assert line["action"] == "federation.link.restarted"
+    assert line["text"] == (
         f"Restarting federation link '{link['id']}' of exchange 'fx' to upstream 'up' "
         f"in vhost '{link['vhost']}'"
     )

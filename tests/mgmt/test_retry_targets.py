@@ -61,7 +61,7 @@ def test_a_target_that_is_confirmed_is_used(node, vhost, dead):
     node.publish(vhost, "dead", "forged", forged())
     assert node.post(f"{dead}/retry", {"all": True, "targets": [SECRET]}).body["done"] == 1
     assert payloads(node, vhost, "victim") == ["forged"]
-    assert node.get("audit?count=1")[0]["detail"]["targets"] == [str(SECRET)]
+    assert node.acts(vhost=vhost)[0]["detail"]["targets"] == [str(SECRET)]
 
 
 @pytest.mark.parametrize("targets", [None, 5, [5], ["victim"], [{"exchange": ""}]])

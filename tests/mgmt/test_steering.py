@@ -295,7 +295,7 @@ class TestWorkbench:
         body = {"all": True, "header": ["number:[01]"], "targets": [target(0), target(1)]}
         assert node.post(f"{dead}/retry", body).body["done"] == 2
         assert self.bodies(node, dead) == ["body 2"]
-        line = node.get("audit?count=1")[0]
+        line = node.acts(vhost=vhost)[0]
         assert (line["user"], line["action"], line["name"]) == ("guest", "messages.retry", "dead")
 
     def test_the_audit_log_holds_what_the_act_is_about_and_nothing_else(self, node, vhost, dead):
@@ -304,7 +304,7 @@ class TestWorkbench:
                 "to": {"exchange": "x" * 100_000, "routing_key": "", "more": ["x"] * 1000},
                 "targets": ["x" * 100_000]}  # fmt: skip
         node.post(f"{dead}/retry", body)
-        detail = node.get("audit?count=1")[0]["detail"]
+        detail = node.acts(vhost=vhost)[0]["detail"]
         assert detail["ids"][0] == "0-0"
         assert detail["ids_count"] == 5000
         assert len(json.dumps(detail)) < 20_000
