@@ -3,21 +3,19 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pika
 
 from tests.cluster.namespaces import Host
+from tests.forked_programs import run_program, start_program
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
 LOOPBACK = Host("127.0.0.1")
 COOKIE = "a cookie that all nodes of a test share"
-ENVIRONMENT = {**os.environ, "LEVERET_COOKIE": COOKIE, "PYTHONUNBUFFERED": "1"}
-RUN_CTL = "import sys; from leveret.mgmt.tools.ctl.leveretctl import main; sys.exit(main())"
+ENVIRONMENT = {**os.environ, "LEVERET_COOKIE": COOKIE}
 
 
 class ClusteredNode:
@@ -41,20 +39,14 @@ class ClusteredNode:
         self.start(waits=waits)
 
     def start(self, *more_options, waits=True):
-        command = [
-            *self.host.prefix, sys.executable, "-m", "leveret.mgmt.cli.entry", "serve",
-            "--node", self.name, "--data-dir", self.data_dir,
+        self._log = self.log_path.open("w")
+        self.process = start_program(
+            "leveret", "serve", "--node", self.name, "--data-dir", self.data_dir,
             "--bind", self.host.address, "--port", self.port,
             "--cluster-port", self.link_port, "--management-port", 0, "--prometheus-port", 0,
             *self._options, *more_options,
-        ]  # fmt: skip
-        self._log = self.log_path.open("w")
-        self.process = subprocess.Popen(
-            list(map(str, command)),
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env=self._environment,
-        )
+            output=self._log, environment=self._environment, network=self.host.network,
+        )  # fmt: skip
         if waits:
             self.wait_until(lambda: self.is_ready or self.process.poll() is not None, "it is ready")
             assert self.is_ready, self.log
@@ -109,11 +101,8 @@ class ClusteredNode:
         return json.loads(done.stdout)
 
     def _run_ctl(self, *words):
-        return subprocess.run(
-            [sys.executable, "-c", RUN_CTL, "--quiet", *words], capture_output=True, text=True,
-            check=False, timeout=PATIENCE_SECONDS,
-            env={**ENVIRONMENT, "LEVERET_DATA_DIR": str(self.data_dir)},
-        )  # fmt: skip
+        environment = {**ENVIRONMENT, "LEVERET_DATA_DIR": str(self.data_dir)}
+        return run_program("leveretctl", "--quiet", *words, environment=environment)
 
     def join(self, other, *options):
         self.ctl("stop_app")

@@ -1,9 +1,9 @@
 """A federation link between brokers on hosts of their own: of an exchange, or of a queue."""
 
-import json
 from itertools import count
 
 from tests.cluster.consuming import Consuming
+from tests.cluster.hosted_nodes import api
 from tests.cluster.linked_hosts import LEVERET, RABBITMQ, Link
 from tests.cluster.publisher import ConfirmedPublisher
 from tests.cluster.rabbitmq_host import RabbitMqHost
@@ -13,10 +13,6 @@ OPTIONS = "heartbeat=1&connection_timeout=5000"
 """A link that is cut is found out soon; a broker that has just started may answer later."""
 EXCHANGE, QUEUE = "exchange", "queue"
 FROM_LEVERET, FROM_RABBITMQ, TO_RABBITMQ = "from Leveret", "from RabbitMQ", "RabbitMQ from Leveret"
-STATUSES = (
-    "[proplists:get_value(status, L) || L <- rabbit_federation_status:status(), "
-    "proplists:get_value({kind}, L) =:= <<\"{name}\">>]."
-)  # fmt: skip
 NUMBERS = count(1)
 
 
@@ -39,6 +35,8 @@ class FederationLink(Link):
         super().__init__(hosts.network, near, far)
         self._kind = kind
         self._name = f"federated-{next(NUMBERS)}"
+        self._upstream = f"parameters/federation-upstream/%2F/{self._name}"
+        self._policy = f"policies/%2F/{self._name}"
         self.queue = f"to-{self._name}" if kind == EXCHANGE else self._name
         for broker in (near, far):
             self._declare(broker)
@@ -64,11 +62,12 @@ class FederationLink(Link):
     def start(self, options=OPTIONS):
         """Set upstream and policy, and wait until messages come."""
         value = {"uri": self.far_uri(options), "reconnect-delay": 1, "prefetch-count": PREFETCH}
-        self.near.ctl("set_parameter", "federation-upstream", self._name, json.dumps(value))
-        definition = json.dumps({"federation-upstream": self._name})
-        self.near.ctl(
-            "set_policy", "--apply-to", f"{self._kind}s", self._name, f"^{self._name}$", definition
-        )
+        api(self.near, self._upstream, "PUT", {"value": value})
+        policy = {
+            "pattern": f"^{self._name}$", "apply-to": f"{self._kind}s",
+            "definition": {"federation-upstream": self._name},
+        }  # fmt: skip
+        api(self.near, self._policy, "PUT", policy)
 
     def start_broker_again(self):
         """Start the broker of the link, which was killed.
@@ -88,8 +87,8 @@ class FederationLink(Link):
     def close(self):
         self._network.heal()
         self._consuming.stop()
-        self.near.ctl("clear_policy", self._name)
-        self.near.ctl("clear_parameter", "federation-upstream", self._name)
+        api(self.near, self._policy, "DELETE")
+        api(self.near, self._upstream, "DELETE")
         for broker in (self.near, self.far):
             with broker.connect() as connection:
                 channel = connection.channel()
@@ -109,8 +108,9 @@ class FederationLink(Link):
 
     def _has_stopped(self, why):
         if isinstance(self.near, RabbitMqHost):
-            words = STATUSES.format(kind=self._kind, name=self._name)
-            return "running" not in self.near.ctl("eval", words)
+            links = api(self.near, "federation-links")
+            mine = [one for one in links if one.get(self._kind) == self._name]
+            return "running" not in [one["status"] for one in mine]
         return any("has stopped" in line and why in line for line in self._log_lines())
 
     @property

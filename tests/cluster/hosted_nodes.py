@@ -74,12 +74,15 @@ class Cluster:
         return accepts(node) and running(node) == sorted(one.name for one in self.nodes)
 
 
-def api(node, path):
+def api(node, path, method="GET", value=None):
+    """Send a request to the HTTP API of a node, with a value as JSON; what it answers."""
     request = urllib.request.Request(
-        f"http://{node.host.address}:{API_PORT}/api/{path}", headers=AUTHORIZATION
-    )
+        f"http://{node.host.address}:{API_PORT}/api/{path}", headers=AUTHORIZATION, method=method,
+        data=None if value is None else json.dumps(value).encode(),
+    )  # fmt: skip
     with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        return json.load(answer)
+        content = answer.read()
+    return json.loads(content) if content else None
 
 
 def running(node):

@@ -29,10 +29,15 @@ NUMBERS, NETWORKS_MAX = count(), 32
 
 
 class Host(NamedTuple):
-    """One host. prefix: what a command line begins with that runs on it."""
+    """One host. network: the file of its network namespace; empty for this process's own."""
 
     address: str
-    prefix: tuple[str, ...] = ()
+    network: str = ""
+
+    @property
+    def prefix(self):
+        """What a command line begins with that runs on it."""
+        return ("nsenter", f"--net={self.network}", "--") if self.network else ()
 
 
 def why_not():
@@ -63,7 +68,7 @@ class Network:
             [sys.executable, SWITCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         try:
-            self._attach(f"{subnet}.254", "self", f"t{process % 10_000_000}n{number}")
+            self._attach(Host(f"{subnet}.254"), f"t{process % 10_000_000}n{number}")
             self.hosts = [self._make_host(f"{subnet}.{one}") for one in range(1, size + 1)]
         except BaseException:
             self.close()
@@ -126,23 +131,17 @@ class Network:
         )  # fmt: skip
         self._holders.append(holder)
         holder.stdout.readline()
-        self._attach(address, str(holder.pid), "host")
-        return Host(address, self._enter(str(holder.pid)))
+        host = Host(address, f"/proc/{holder.pid}/ns/net")
+        self._attach(host, "host")
+        return host
 
-    @staticmethod
-    def _enter(process):
-        return ("nsenter", f"--net=/proc/{process}/ns/net", "--") if process != "self" else ()
-
-    def _attach(self, address, process, device):
-        namespace = f"/proc/{os.getpid() if process == 'self' else process}/ns/net"
-        self._tell("attach", address, namespace, device)
-        batch = (
-            f"link set lo up\naddr add {address}/24 dev {device}\nlink set {device} mtu {MTU} up\n"
-        )
-        if process == "self":
-            batch = batch.partition("\n")[2]
+    def _attach(self, host, device):
+        self._tell("attach", host.address, host.network or f"/proc/{os.getpid()}/ns/net", device)
+        batch = f"addr add {host.address}/24 dev {device}\nlink set {device} mtu {MTU} up\n"
+        if host.network:
+            batch += "link set lo up\n"
         subprocess.run(
-            [*self._enter(process), "ip", "-batch", "-"], input=batch, text=True, check=True,
+            [*host.prefix, "ip", "-batch", "-"], input=batch, text=True, check=True,
             timeout=PATIENCE_SECONDS,
         )  # fmt: skip
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests.cluster.clustered_nodes import RUN_CTL
 from tests.cluster.namespaces import Network, why_not
+from tests.forked_programs import run_program
 from tests.patience import PATIENCE_SECONDS
 
 WHY_NOT = why_not()
@@ -50,10 +50,8 @@ class LocalCluster:
         """What leveretctl prints as JSON."""
         directory = self.directory / "cluster-data" / node
         words = ["--data-dir", directory, "-q", command, "--formatter", "json"]
-        done = subprocess.run(
-            [sys.executable, "-c", RUN_CTL, *words], capture_output=True, check=True,
-            timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
+        done = run_program("leveretctl", *words)
+        assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
 

@@ -1,13 +1,11 @@
 """`stop_app`, and the end of the process, while a node waits for other nodes in its start."""
 
 import signal
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.clustered_nodes import ENVIRONMENT, RUN_CTL, ClusteredNode
-from tests.patience import PATIENCE_SECONDS
+from tests.cluster.clustered_nodes import ClusteredNode
 
 
 @pytest.fixture
@@ -70,26 +68,17 @@ def test_a_node_whose_others_are_lost_is_forced_to_start_without_a_new_process(p
     assert a.name not in b.ctl("cluster_status")
 
 
-def start_app(node):
-    """Begin the command; its process."""
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN_CTL, "--quiet", "start_app"], stderr=subprocess.PIPE, text=True,
-        env={**ENVIRONMENT, "LEVERET_DATA_DIR": str(node.data_dir)},
-    )  # fmt: skip
-
-
 def test_start_app_that_waits_ends_with_stop_app_and_with_the_process(pair):
     a, b = pair()
     wait_for_the_other(b, a)
     b.ctl("stop_app")
     for end in (lambda: b.ctl("stop_app"), b.stop):
         seen = b.log.count("Waiting for nodes")
-        command = start_app(b)
-        b.wait_for_log_again("Waiting for nodes", seen)
-        end()
-        _, printed = command.communicate(timeout=PATIENCE_SECONDS)
-        assert "the broker was stopped while it was starting" in printed
-        assert command.returncode != 0
+        with ThreadPoolExecutor() as threads:
+            command = threads.submit(b.ctl, "start_app", succeeds=False)
+            b.wait_for_log_again("Waiting for nodes", seen)
+            end()
+            assert "the broker was stopped while it was starting" in command.result()
     assert b.process.returncode == 0
     assert b.log.rstrip().endswith("stopped")
 

@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
+from tests.forked_programs import start_program
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -23,25 +22,14 @@ class Node:
 
     def start(self, **environment):
         """Start it and wait until it is ready; False if it ended before."""
-        command = [
-            sys.executable,
-            "-m",
-            "leveret.mgmt.cli.entry",
-            "serve",
-            "--bind",
-            "127.0.0.1",
-        ]
-        command += ["--port", str(self.port), "--management-port", "0", "--prometheus-port", "0"]
-        command += ["--data-dir", str(self.directory)]
         started_at = time.monotonic()
         self.log = open(f"{self.directory}.log", "a+")  # noqa: SIM115
         start = self.log.seek(0, os.SEEK_END)
-        self.process = subprocess.Popen(
-            command,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **self.environment, **environment},
-        )
+        self.process = start_program(
+            "leveret", "serve", "--bind", "127.0.0.1", "--port", self.port,
+            "--management-port", 0, "--prometheus-port", 0, "--data-dir", self.directory,
+            output=self.log, environment={**os.environ, **self.environment, **environment},
+        )  # fmt: skip
         while time.monotonic() < started_at + PATIENCE_SECONDS:
             self.log.seek(start)
             if " ready in" in self.log.read():

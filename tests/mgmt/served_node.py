@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from tests.forked_programs import start_program
 from tests.mgmt.http_api import HttpApi
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
@@ -27,17 +27,12 @@ class ServedNode(HttpApi):
         self.start()
 
     def start(self):
-        command = [
-            sys.executable, "-m", "leveret.mgmt.cli.entry", "serve",
-            "--config", self._configuration,
+        self._log = self.log_path.open("w")
+        self.process = start_program(
+            "leveret", "serve", "--config", self._configuration,
             "--data-dir", self.data_dir, "--node", self.name, "--bind", "127.0.0.1",
             "--port", self.port, "--management-port", self.http_port,
-            "--prometheus-port", self.metrics_port,
-        ]  # fmt: skip
-        self._log = self.log_path.open("w")
-        self.process = subprocess.Popen(
-            list(map(str, command)), stdout=self._log, stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            "--prometheus-port", self.metrics_port, output=self._log,
         )  # fmt: skip
         self.wait_until(lambda: " ready in" in self.log, "it is ready")
 

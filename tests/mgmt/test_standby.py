@@ -321,7 +321,8 @@ def test_a_setting_that_cannot_work_is_refused(standby, changes, reason):
 def test_a_promoted_standby_follows_no_more_also_after_a_restart(upstream, standby):
     declare(upstream, "q")
     follow(standby, upstream)
-    standby.wait_until(lambda: has(standby, "queues", "q"), "it is followed")
+    wait_for_state(standby, "syncing")
+    assert has(standby, "queues", "q")
     ctl = Ctl(standby)
     assert "Operating mode: downstream\nState: syncing" in ctl("schema_replication_status")
     ctl("promote_warm_standby")
