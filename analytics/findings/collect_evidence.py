@@ -33,6 +33,7 @@ from leveret.analytics.findings.evidence import (
 )
 from leveret.analytics.findings.finding import Queue
 from leveret.analytics.tables.engine import Engine, Row
+from leveret.analytics.tables.percentiles import percentile, percentiles
 
 QUEUES_MAX = 100
 """Queues of a virtual host whose steps are read: the deepest, and the busiest."""
@@ -43,7 +44,6 @@ HOLD_MIN_US, HOLD_TIMES = 60_000_000, 10
 """The same for a single message that is held while others are settled."""
 CIRCLES_MIN = 4
 SHORT_LIVED_US = 10_000_000
-ACCURACY = 1_000_000
 
 _SPANS = """
     select vhost, min(first_us), max(last_us), max(sample) from summary where vhost is not null
@@ -76,21 +76,22 @@ _QUEUE_STEPS = f"""
 _WORK_COLUMNS = ("settled", "busy_us", "hold_p50_us", "held_max")
 _WORK_STEPS = f"""
     select vhost, queue, {_STEP} as step, sum(settled), sum(busy_us),
-        get(percentile_approx(hold_p50_us, array(0.5), {ACCURACY}), 0), max(held_max)
+        {percentile("hold_p50_us", 0.5)}, max(held_max)
     from consumer_activity join spans using (vhost) semi join suspects using (vhost, queue)
     group by vhost, queue, 3 order by 1, 2, 3
 """
 
-_PLACES = f"array(0.5, 0.9, 0.98), {ACCURACY}"
+_PLACES = (0.5, 0.9, 0.98)
 _PLACE = "case when steps >= 60 then 2 when steps > 10 then 1 else 0 end"
 _USUAL = f"""
     select vhost, queue, get(pauses, {_PLACE}) as usual_pause, get(holds, {_PLACE}) as usual_hold
     from (
-        select vhost, queue, count(*) as steps, percentile_approx(pause_us, {_PLACES}) as pauses,
-            percentile_approx(hold_max_us, {_PLACES}) as holds
+        select vhost, queue, count(*) as steps, {percentiles("pause_us", *_PLACES)} as pauses,
+            {percentiles("hold_max_us", *_PLACES)} as holds
         from consumer_activity where settled > 0 group by 1, 2
     ) as percentiles
 """
+_TOOK = "if(settled > 0, cast(busy_us / settled as bigint), null)"
 _CONSUMER = "vhost, queue, connection, channel, consumer_tag"
 _PAUSES = f"""
     select vhost, queue, connection, consumer_tag, pause_end_us - pause_us, pause_end_us, held_max,
@@ -114,8 +115,7 @@ _CONSUMERS = f"""
     ), worked as (
         select vhost, queue, connection, channel, coalesce(consumer_tag, '') as tag,
             count(*) as steps, sum(settled) as settled, sum(busy_us) as busy_us,
-            percentile_approx(if(settled > 0, cast(busy_us / settled as bigint), null), array(0.5),
-                {ACCURACY}) as work,
+            {percentile(_TOOK, 0.5)} as work,
             max(held_max) as held_max, max(hold_max_us) as hold_max_us, max(mark_us) as mark_us
         from consumer_activity group by 1, 2, 3, 4, 5
     ), since as (
@@ -129,7 +129,7 @@ _CONSUMERS = f"""
     )
     select vhost, queue, connection, channel, consumer_tag, delivered, acknowledged,
         unacknowledged, first_us, last_us, oldest_us, coalesce(steps, 0), coalesce(settled, 0),
-        coalesce(busy_us, 0), get(work, 0), coalesce(held_max, 0), hold_max_us, mark_us,
+        coalesce(busy_us, 0), work, coalesce(held_max, 0), hold_max_us, mark_us,
         coalesce(settled_since, 0)
     from (select *, coalesce(consumer_tag, '') as tag from totals) as known
         left join worked using (vhost, queue, connection, channel, tag)
@@ -211,7 +211,7 @@ _DUPLICATES = """
     ) as placed group by 1, 2 order by 3 desc, 1, 2
 """
 _SHORT_LIVED = f"""
-    select vhost, user, count(*), sum(published), percentile_approx(lived_us, 0.5), min(opened_us),
+    select vhost, user, count(*), sum(published), {percentile("lived_us", 0.5)}, min(opened_us),
         max(closed_us)
     from connections where lived_us < {SHORT_LIVED_US} group by 1, 2 order by 3 desc, 1, 2
 """

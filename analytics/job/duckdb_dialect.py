@@ -20,8 +20,7 @@ MACROS = (
     "date_format(t, f) as strftime(t, case f when 'EEEE' then '%A' else '%Y-%m-%d %H:%M' end)",
     "format_number(n, digits) as format('{:,.' || digits || 'f}', n)",
     "xxhash64(a, b) as hash(a, b), (a, b, c) as hash(a, b, c), (a, b, c, d) as hash(a, b, c, d)",
-    "percentile_approx(x, part) as quantile_disc(x, part),"
-    " (x, parts, accuracy) as quantile_disc(x, parts)",
+    "percentile_approx(x, parts, accuracy) as quantile_disc(x, parts)",
     "explode(list) as unnest(list)",
     "get(list, place) as list[place + 1]",
     "slice(list, first, size) as list[first : first + size - 1]",

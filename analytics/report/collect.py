@@ -25,6 +25,7 @@ from leveret.analytics.report.aggregates import (
     Size,
 )
 from leveret.analytics.tables.engine import Engine, Row
+from leveret.analytics.tables.percentiles import percentile
 from leveret.analytics.tables.tables import BY_NAME
 
 HEAT_QUEUES = 6
@@ -42,7 +43,7 @@ _SERIES = {
         " max(ready_max), max(unacked_max), max(wait_max_us) from queue_activity"
         " semi join busiest using (vhost, queue) group by vhost, queue, 3 order by 1, 2, 3",
     ("hold_p50_us", "hold_max_us"):
-        f"select vhost, queue, {STEP}, get(percentile_approx(hold_p50_us, array(0.5), 10000), 0),"
+        f"select vhost, queue, {STEP}, {percentile('hold_p50_us', 0.5)},"
         " max(hold_max_us) from consumer_activity"
         " semi join busiest using (vhost, queue) group by vhost, queue, 3 order by 1, 2, 3",
 }  # fmt: skip

@@ -8,6 +8,7 @@ first and the last minute of the trace are incomplete and are left out.
 """
 
 from leveret.analytics.tables.engine import Engine
+from leveret.analytics.tables.percentiles import percentile
 
 MINUTES_MIN, SCORE_MIN = 20, 6.0
 """Minutes that a baseline needs, and the least score of an anomaly."""
@@ -59,11 +60,11 @@ _WORDS = """
 
 ANOMALIES = f"""
     with series as (select * from ({_SERIES}) as measured where value is not null), medians as (
-        select *, percentile_approx(value, 0.5) over (partition by {_KEY}) as usual,
+        select *, {percentile("value", 0.5)} over (partition by {_KEY}) as usual,
             count(*) over (partition by {_KEY}) as minutes
         from series
     ), deviations as (
-        select *, percentile_approx(abs(value - usual), 0.5) over (partition by {_KEY}) as deviation
+        select *, {percentile("abs(value - usual)", 0.5)} over (partition by {_KEY}) as deviation
         from medians
     ), scored as (
         select *, (value - usual) / greatest(1.4826e0 * deviation, usual / 20,

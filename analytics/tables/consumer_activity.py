@@ -11,9 +11,9 @@ a pause can begin.
 """
 
 from leveret.analytics.tables.engine import Engine
+from leveret.analytics.tables.percentiles import percentile
 
 _STEP_US = 10_000_000
-_ACCURACY = 10_000
 
 
 def hold_events(more: str = "") -> str:
@@ -83,7 +83,7 @@ CONSUMER_STEPS = f"""
         sum(settled) as settled, sum(held) as held,
         max(greatest(held_after, held_then)) as held_max,
         sum(if(held_then > 0, time_us - last_us, 0)) as busy_us,
-        percentile_approx(took, array(0.5), {_ACCURACY}) as took, max(took) as hold_max_us,
+        {percentile("took", 0.5)} as hold_p50_us, max(took) as hold_max_us,
         max(pause) as pause_us, max(if(pause = longest, time_us, null)) as pause_end_us,
         max(mark_us) as mark_us
     from ranked group by 1, 2, 3
@@ -94,7 +94,7 @@ CONSUMER_ACTIVITY = """
     select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, connection, channel,
         consumer_tag, delivered, settled,
         sum(held) over (partition by queue_key, consumer_key order by at_us) as held, held_max,
-        busy_us, get(took, 0) as hold_p50_us, hold_max_us, pause_us, pause_end_us, mark_us
+        busy_us, hold_p50_us, hold_max_us, pause_us, pause_end_us, mark_us
     from consumer_steps
         join (select queue_key, queue, vhost from queue_keys) as queues using (queue_key)
         join (

@@ -1,11 +1,9 @@
 """Tables made from queue histories: latency, outcomes, fates, poison and consumers."""
 
 from leveret.analytics.tables.buckets import UP_TO
+from leveret.analytics.tables.percentiles import percentiles
 from leveret.analytics.tables.queue_histories import CONSUMER_KEY, QUEUE_KEY, REASONS
 
-ACCURACY = 1_000_000
-"""Percentiles are exact for half as many values: 8,000 messages a second of one queue."""
-_PERCENTILES = f"percentile_approx({{}}, array(0.5, 0.9, 0.95, 0.99), {ACCURACY})"
 _NAMES = ("p50", "p90", "p95", "p99")
 
 MEASURED = """
@@ -33,7 +31,7 @@ def _latency() -> str:
     return f"""
         with measured as ({_MEASURED}), grouped as (
             select date_trunc('minute', timestamp_micros(end_us)) as minute, vhost, queue, measure,
-                {_PERCENTILES.format("took")} as places, max(took) as longest,
+                {percentiles("took", 0.5, 0.9, 0.95, 0.99)} as places, max(took) as longest,
                 sum(weight) as messages
             from measured group by 1, 2, 3, 4
         )
@@ -129,8 +127,7 @@ HELD = f"""
     select queue_key, consumer_key, to_date(timestamp_micros(delivered)) as date,
         sum(if(is_acked, weight, 0)) as acknowledged,
         sum(if(ended is null, weight, 0)) as unacknowledged,
-        percentile_approx(if(is_acked, ended - delivered, null), array(0.5, 0.99), {ACCURACY})
-            as took,
+        {percentiles("if(is_acked, ended - delivered, null)", 0.5, 0.99)} as took,
         sum(weight * (coalesce(ended, last_us) - delivered)) as unacked_us,
         max(if(is_acked, ended, null)) as last_ack_us,
         min(if(ended is null, delivered, null)) as oldest_us

@@ -53,13 +53,16 @@ def many_waits():
 
 
 def a_busy_minute():
-    """More waits in a minute than Spark's percentiles are exact for by default, which is 10,000."""
-    at, fields = START_US + MINUTE_US, {"queue": "busy", "no_ack": True}
-    found = []
+    """More waits in a minute, and acknowledgements in ten seconds, than Spark's percentiles are
+    exact for by default, which is 10,000.
+    """
+    at, found = START_US + MINUTE_US, []
     for message in range(1, 12_001):
+        fields = {"message": message, "queue": "busy"}
         found.append(event("publish", at, "busy", message=message, queues=["busy"]))
         done = at + message * 7_919 % 104_729
-        found.append(event("deliver", done, "busy", message=message, **fields))
+        found.append(event("deliver", done, "busy", **fields))
+        found.append(event("ack", done + message * 31 % 104_729, "busy", **fields))
     return found
 
 
