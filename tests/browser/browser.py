@@ -44,26 +44,43 @@ class Browser:
         self.node = node
         self.prefix = prefix
         self.url = f"http://127.0.0.1:{node.http_port}{prefix}"
+        self._console = []
 
     def begin(self, name="guest", password="guest"):
         """Open the overview, logged in without using the login form."""
         credentials = base64.b64encode(f"{name}:{password}".encode()).decode()
-        self.driver.get(f"{self.url}ui/mark.svg")
+        self.open(f"{self.url}ui/mark.svg")
         # Discard console errors of the previous page, whose user may have been deleted.
-        self.driver.get_log("browser")
+        self._console.clear()
         self.driver.execute_script(BEGIN, credentials, self.prefix)
-        self.driver.get(self.url)
-        self.wait(lambda: self._is_loaded() and self.heading() == "Overview", "heading Overview")
+        self.open(self.url)
+        self.see_title("Overview")
 
-    def _is_loaded(self):
-        """Load the page again if Chromium has ended its requests, as it does whenever a network
-        interface of the machine comes or goes: tests beside this one make some.
+    def open(self, address):
+        """Load a page by its whole address."""
+        self._load(lambda: self.driver.get(address))
+
+    def reload(self):
+        """Load the page again."""
+        self._load(self.driver.refresh)
+
+    def _load(self, load):
+        """Load a page, again if Chromium has ended its requests meanwhile, as it does whenever a
+        network interface of the machine comes or goes: tests beside this one make some.
         """
-        if self.driver.find_elements(By.TAG_NAME, "h1"):
+        while self._was_interrupted(load):
+            continue
+
+    def _was_interrupted(self, load):
+        try:
+            load()
+        except WebDriverException as error:
+            if NETWORK_CHANGED not in str(error):
+                raise
             return True
-        if any(NETWORK_CHANGED in one["message"] for one in self.driver.get_log("browser")):
-            self.driver.get(self.url)
-        return False
+        logged = self.driver.get_log("browser")
+        self._console += logged
+        return any(NETWORK_CHANGED in entry["message"] for entry in logged)
 
     def log_in(self, name, password):
         """Log in with the form."""
@@ -73,7 +90,7 @@ class Browser:
 
     def go(self, *parts):
         """Go to a page by its address."""
-        self.driver.get(self.url + "#/" + "/".join(quote(part, safe="") for part in parts))
+        self.open(self.url + "#/" + "/".join(quote(part, safe="") for part in parts))
 
     # Reading
 
@@ -186,6 +203,6 @@ class Browser:
         """Return console errors of the page, except for responses that the test expects."""
         return [
             entry["message"]
-            for entry in self.driver.get_log("browser")
+            for entry in [*self._console, *self.driver.get_log("browser")]
             if entry["level"] == "SEVERE" and "Failed to load resource" not in entry["message"]
         ]

@@ -70,7 +70,7 @@ def test_the_legend_switches_lines_and_the_browser_remembers_them(browser, chart
     assert lines() == {"Ready", "Unacked", "Total"}
     chart.find_element(By.CSS_SELECTOR, "button[title='Hide Ready']").click()
     assert lines() == {"Unacked", "Total"}
-    browser.driver.refresh()
+    browser.reload()
     chart = browser.panel("Queued messages")
     browser.wait(lambda: lines() == {"Unacked", "Total"}, "the same lines")
     chart.find_element(By.CSS_SELECTOR, "button[title='Show Ready']").click()

@@ -45,7 +45,7 @@ def test_one_choice_of_the_virtual_host_is_for_all_pages(browser, node, vhost, q
 
 
 def test_an_address_has_the_virtual_host(browser, vhost, queues):
-    browser.driver.get(f"{browser.url}#/queues?vhost={vhost}")
+    browser.open(f"{browser.url}#/queues?vhost={vhost}")
     browser.see("inside")
     browser.see_not("outside")
     assert browser.control("Virtual host").get_attribute("value") == vhost
@@ -54,13 +54,13 @@ def test_an_address_has_the_virtual_host(browser, vhost, queues):
 def test_a_virtual_host_that_is_gone_is_forgotten(browser, node, queues):
     browser.follow("Queues")
     browser.driver.execute_script("localStorage.setItem('leveret.vhost', 'gone')")
-    browser.driver.refresh()
+    browser.reload()
     browser.see("outside")
     assert browser.control("Virtual host").get_attribute("value") == ""
 
 
 def test_columns_are_chosen_and_remembered(browser, node, vhost, queues):
-    browser.driver.get(f"{browser.url}#/queues?vhost={vhost}")
+    browser.open(f"{browser.url}#/queues?vhost={vhost}")
     browser.see("inside")
     browser.driver.find_element(By.CSS_SELECTOR, ".columns > summary").click()
     browser.check("Type")
@@ -71,7 +71,7 @@ def test_columns_are_chosen_and_remembered(browser, node, vhost, queues):
         lambda: wanted <= {one.text for one in browser.driver.find_elements(*heads)}, "the column"
     )
     browser.see("classic")
-    browser.driver.refresh()
+    browser.reload()
     browser.see("classic")
     assert "Unacked" not in [one.text for one in browser.driver.find_elements(*heads)]
     asked = browser.driver.execute_script(ASKED)

@@ -53,8 +53,8 @@ def test_a_browser_that_keeps_nothing_can_log_in(browser):
     command = "Page.addScriptToEvaluateOnNewDocument"
     script = browser.driver.execute_cdp_cmd(command, {"source": NO_STORAGE})["identifier"]
     try:
-        browser.driver.get("about:blank")
-        browser.driver.get(browser.url)
+        browser.open("about:blank")
+        browser.open(browser.url)
         browser.log_in("guest", "guest")
         browser.see_title("Overview")
         browser.press("Use dark colours")
@@ -64,7 +64,7 @@ def test_a_browser_that_keeps_nothing_can_log_in(browser):
         browser.driver.execute_cdp_cmd(
             "Page.removeScriptToEvaluateOnNewDocument", {"identifier": script}
         )
-        browser.driver.get("about:blank")
+        browser.open("about:blank")
 
 
 def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
@@ -142,7 +142,7 @@ def tab(browser):
     def open_at(address):
         browser.driver.switch_to.new_window("tab")
         opened.append(browser.driver.current_window_handle)
-        browser.driver.get(browser.url + address)
+        browser.open(browser.url + address)
         return opened[-1]
 
     yield open_at
@@ -169,8 +169,8 @@ def test_one_login_and_one_logout_are_for_all_tabs(browser, tab):
 def test_an_address_that_was_sent_asks_for_the_login_and_then_shows_its_page(browser, node, vhost):
     node.put(f"queues/{vhost}/sent", {"durable": True})
     browser.press("Log out")
-    browser.driver.get("about:blank")
-    browser.driver.get(f"{browser.url}#/queues/{vhost}/sent")
+    browser.open("about:blank")
+    browser.open(f"{browser.url}#/queues/{vhost}/sent")
     browser.log_in("guest", "guest")
     browser.see_title("Queue sent")
     until = "return JSON.parse(localStorage.getItem('leveret.login /')).until - Date.now()"

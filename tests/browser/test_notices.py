@@ -24,7 +24,7 @@ def hold(browser):
         return lambda: script("window.release()")
 
     yield begin
-    browser.driver.refresh()
+    browser.reload()
 
 
 def test_a_page_says_that_it_is_loading_until_it_has_its_data(browser, hold):

@@ -216,7 +216,7 @@ window.fetch = async (url, asked) => {
 def test_a_partition_is_told_in_the_banner(browser, node):
     browser.driver.execute_script(PARTITION)
     browser.see(f"Network partition: {node.name} has gone on without rabbit@other")
-    browser.driver.refresh()
+    browser.reload()
 
 
 def test_a_node_that_is_gone_is_told_and_found_again(browser, node):
@@ -239,7 +239,7 @@ def test_a_path_prefix_goes_before_everything(browser, tmp_path):
         other.begin()
         other.follow("Queues")
         other.see_title("Queues")
-        browser.driver.get(f"http://127.0.0.1:{node.http_port}/mq")
+        browser.open(f"http://127.0.0.1:{node.http_port}/mq")
         other.see_title("Overview")
     finally:
         node.stop()
@@ -248,7 +248,7 @@ def test_a_path_prefix_goes_before_everything(browser, tmp_path):
 def test_addresses_that_lead_nowhere(browser, vhost):
     browser.go("nonsense", "page")
     browser.see_title("Page not found")
-    browser.driver.get(f"{browser.url}#/queues/%/x")
+    browser.open(f"{browser.url}#/queues/%/x")
     browser.see_title("Page not found")
     browser.go("queues", vhost, "absent")
     browser.see("Not found")

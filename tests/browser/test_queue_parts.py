@@ -57,7 +57,7 @@ def test_a_consumer_that_holds_messages_and_does_nothing_is_shown_as_stalled(bro
     browser.follow("1 consumer")
     browser.see("stalled: holds 3 messages, no ack since")
     browser.see("<b>idle")
-    browser.driver.refresh()
+    browser.reload()
 
 
 def test_a_search_that_stopped_at_its_limit_says_so_and_goes_on(browser, vhost, queue):
@@ -72,7 +72,7 @@ def test_a_search_that_stopped_at_its_limit_says_so_and_goes_on(browser, vhost, 
         browser.press("Next", panel)
     browser.see_in(panel, "job 4")
     assert "stopped" not in panel.text
-    browser.driver.refresh()
+    browser.reload()
 
 
 def test_a_destination_is_checked_before_the_question(browser, vhost, queue):

@@ -79,8 +79,8 @@ def test_lists_sort_filter_and_page_and_stand_in_the_address(browser, node, vhos
     address = browser.driver.current_url
     assert "sort=name" in address
     assert "page=2" in address
-    browser.driver.get("about:blank")
-    browser.driver.get(address)
+    browser.open("about:blank")
+    browser.open(address)
     browser.see("page 2 of 2")
 
 
@@ -102,7 +102,7 @@ def test_a_filter_may_be_a_regular_expression(browser, node, vhost):
 def test_a_list_that_has_become_shorter_goes_back_to_its_first_page(browser, node, vhost):
     for number in range(26):
         node.put(f"queues/{vhost}/n{number:02}", {"durable": True})
-    browser.driver.get(f"{browser.url}#/queues?vhost={vhost}&size=25&page=2")
+    browser.open(f"{browser.url}#/queues?vhost={vhost}&size=25&page=2")
     browser.see("page 2 of 2")
     node.delete(f"queues/{vhost}/n00")
     browser.see("25 rows in total")
@@ -202,7 +202,7 @@ def test_dark_colours_are_as_the_system_has_them_until_they_are_chosen(browser):
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     browser.press("Use dark colours")
-    browser.driver.refresh()
+    browser.reload()
     browser.see_title("Overview")
     assert script("return document.documentElement.dataset.theme") == "dark"
     assert script(background) != light
