@@ -8,13 +8,15 @@ from pyspark.sql import SparkSession
 
 from leveret.analytics.job.java import find_java
 from leveret.analytics.job.packed_code import packed_code
+from leveret.broker.resources.available_memory import available_bytes
 
 LOGGING = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
 """Only errors are logged; without it Spark prints warnings and its own settings at each start."""
 
 HEAP_MB_MAX = 4096
-"""Heap of a local run, or half of the machine's memory if that is less: the workers of Python and
-what Java has beside its heap need the rest. spark-submit has its own option."""
+"""Heap of a local run, or half of the memory of the machine or container if that is less: the
+workers of Python and what Java has beside its heap need the rest. spark-submit has an option.
+"""
 
 _OF_LOCAL_RUN = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING}",
@@ -54,7 +56,7 @@ def start_session(
         # Workers must use the Python that runs this, not the first one on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master)
-        heap = {"spark.driver.memory": f"{heap_mb(_memory_bytes())}m"}
+        heap = {"spark.driver.memory": f"{heap_mb(available_bytes())}m"}
         settings = {**_OF_LOCAL_RUN, **heap, **(settings or {})}
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
@@ -71,9 +73,5 @@ def start_session(
 
 
 def heap_mb(memory_bytes: int) -> int:
-    """Return the heap of a local run on a machine with so much memory, in MB."""
+    """Return the heap of a local run with so much memory, in MB."""
     return min(HEAP_MB_MAX, memory_bytes // 2 >> 20)
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

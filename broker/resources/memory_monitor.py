@@ -12,14 +12,13 @@ collected before the alarm is set, and once in a while as long as it is in force
 """
 
 import logging
-import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import MemorySettings
 from leveret.broker.resources.alarms import CLEARANCE, MEMORY, Alarms
+from leveret.broker.resources.available_memory import CGROUP_FILES, available_bytes
 from leveret.broker.resources.garbage_collections import collect_everything
 from leveret.broker.resources.memory_measures import (
     allocated_bytes,
@@ -27,11 +26,6 @@ from leveret.broker.resources.memory_measures import (
     resident_bytes,
 )
 
-CGROUP_FILES = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
-"""The files of a container's memory limit, in control groups version 2 and 1."""
 COLLECTION_INTERVAL_MS = 30_000
 """A collection of everything takes half a second with 50,000 queues."""
 MESSAGES_SHARE_MIN = 0.1
@@ -43,22 +37,10 @@ logger = logging.getLogger("leveret.memory")
 def total_memory_bytes(
     settings: MemorySettings, cgroup_files: tuple[Path, ...] = CGROUP_FILES
 ) -> int:
-    """The memory of the machine, or of the container or process limit if that is less."""
+    """The memory that settings say there is, or that this process can have."""
     if settings.total_bytes is not None:
         return settings.total_bytes
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY:
-        limits.append(soft)
-    for path in cgroup_files:
-        try:
-            text = path.read_text().strip()
-        except OSError:
-            # Another version of control groups, or none.
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    return min(limits)
+    return available_bytes(cgroup_files)
 
 
 def memory_limit_bytes(settings: MemorySettings) -> int:

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from leveret.broker.config import Config, DiskSettings, MemorySettings
-from leveret.broker.resources import memory_measures, memory_monitor
+from leveret.broker.resources import available_memory, memory_measures, memory_monitor
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
 from leveret.broker.resources.memory_measures import (
@@ -264,9 +264,9 @@ class TestTotalMemory:
         """A machine with 4 GB, and a process without a limit of its own."""
         self.soft_limit = resource.RLIM_INFINITY
         pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1_000_000}
-        monkeypatch.setattr(memory_monitor.os, "sysconf", pages.get)
+        monkeypatch.setattr(available_memory.os, "sysconf", pages.get)
         monkeypatch.setattr(
-            memory_monitor.resource,
+            available_memory.resource,
             "getrlimit",
             lambda which: (self.soft_limit, resource.RLIM_INFINITY),
         )
