@@ -12,6 +12,7 @@ from selenium.common.exceptions import (
 )
 from selenium.webdriver.common.by import By
 
+from tests.browser.chromium import wait_until_loaded
 from tests.patience import PATIENCE_SECONDS
 
 NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
@@ -78,6 +79,7 @@ class Browser:
             if NETWORK_CHANGED not in str(error):
                 raise
             return True
+        wait_until_loaded(self.driver)
         logged = self.driver.get_log("browser")
         self._console += logged
         return any(NETWORK_CHANGED in entry["message"] for entry in logged)

@@ -4,6 +4,9 @@ import shutil
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.patience import PATIENCE_SECONDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -18,6 +21,12 @@ def is_installed():
     return CHROMIUM is not None and DRIVER is not None
 
 
+def wait_until_loaded(driver):
+    """Wait until all of a page is there: on a busy machine the driver may be early."""
+    complete = "return document.readyState === 'complete'"
+    WebDriverWait(driver, PATIENCE_SECONDS).until(lambda one: one.execute_script(complete))
+
+
 def start_chromium(directory):
     """Return selenium's driver. directory: for the user's data, which must be empty."""
     options = webdriver.ChromeOptions()
@@ -26,5 +35,5 @@ def start_chromium(directory):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_page_load_timeout(20)
+    driver.set_page_load_timeout(PATIENCE_SECONDS)
     return driver

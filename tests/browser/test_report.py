@@ -5,6 +5,7 @@ from selenium.webdriver.common.by import By
 
 from leveret.analytics.report.report_page import page
 from tests.analytics.story import afternoon, told
+from tests.browser.chromium import wait_until_loaded
 
 SCREEN, NARROW = (1280, 900), (420, 800)
 SEEN = """
@@ -41,6 +42,7 @@ def report(driver, tmp_path):
     driver.set_window_size(*SCREEN)
     driver.get_log("browser")
     driver.get(path.as_uri())
+    wait_until_loaded(driver)
     yield driver
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [], "media": ""})
 
