@@ -21,7 +21,6 @@ import gc
 import importlib
 import json
 import os
-import select
 import selectors
 import signal
 import socket
@@ -30,6 +29,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,9 +85,11 @@ class ForkedProgram:
         return code
 
     def _ended(self, seconds: float | None) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
-            self.returncode = int(self._told())
-            self._status.close()
+        if self.returncode is None:
+            self._status.settimeout(seconds)
+            with suppress(BlockingIOError, TimeoutError):
+                self.returncode = int(self._told())
+                self._status.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
