@@ -347,6 +347,9 @@ class ClientConnection(asyncio.Protocol):
     def drop(self, reason: str) -> None:
         """Close the socket without a word; does nothing if the connection has ended."""
         if not self.closed.done():
+            # Nothing is written any more: if `open` was cancelled, uvloop has closed the socket,
+            # refuses to write to it, and does not say that it is closing.
+            self._output.disconnect()
             self._end(Closed(NO_REPLY_CODE, reason))
             if self._transport is not None:
                 self._transport.abort()
@@ -361,9 +364,7 @@ class ClientConnection(asyncio.Protocol):
         """Tell everybody that the connection has ended, and close the socket."""
         if self.closed.done():
             return
-        # If `open` was cancelled, the event loop has closed the socket: uvloop refuses to write.
-        if self._transport is not None and not self._transport.is_closing():
-            self._output.flush()
+        self._output.flush()
         self._output.disconnect()
         self._incoming.has_ended = True
         if self._heartbeat is not None:

@@ -53,9 +53,6 @@ class Socket:
     def resume_reading(self):
         self.is_read = True
 
-    def is_closing(self):
-        return bool(self.ended)
-
     def close(self):
         self.ended = self.ended or "closed"
 
