@@ -1,6 +1,7 @@
 """Forked programs are processes of their own, as those that are started by a command are."""
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -62,6 +63,16 @@ def test_no_process_has_the_sockets_of_another(start):
     first, second = sockets(start().pid), sockets(start().pid)
     assert first
     assert first.isdisjoint(second | sockets("self"))
+
+
+def test_a_program_that_is_forgotten_does_not_end_the_others(tmp_path):
+    with (tmp_path / "output").open("w") as output:
+        process = start_program("leveretctl", "version", output=output).pid
+    gc.collect()
+    assert run_program("leveretctl", "version").returncode == 0
+    while Path(f"/proc/{process}").exists():
+        assert run_program("leveretctl", "version").returncode == 0
+    assert run_program("leveretctl", "version").returncode == 0
 
 
 def sockets(process):
