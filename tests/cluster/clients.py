@@ -20,13 +20,18 @@ def publish(node, queue, *bodies, properties=PERSISTENT):
 
 
 def bodies(node, queue):
-    """Take all messages of a queue; their bodies."""
+    """Take the messages that a queue has now; their bodies.
+
+    What is published meanwhile stays: a queue that is filled as fast as this takes from it is
+    never empty.
+    """
     with node.connect() as connection:
         channel = connection.channel()
-        taken = []
-        while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-            taken.append(got[2])
-        return taken
+        method, _, body = channel.basic_get(queue, auto_ack=True)
+        if method is None:
+            return []
+        answers = [channel.basic_get(queue, auto_ack=True) for _ in range(method.message_count)]
+        return [body, *(body for method, _, body in answers if method is not None)]
 
 
 def has_queue(node, queue):

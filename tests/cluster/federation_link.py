@@ -37,6 +37,7 @@ class FederationLink(Link):
         self._name = f"federated-{next(NUMBERS)}"
         self._upstream = f"parameters/federation-upstream/%2F/{self._name}"
         self._policy = f"policies/%2F/{self._name}"
+        self._priorities = count(1)
         self.queue = f"to-{self._name}" if kind == EXCHANGE else self._name
         for broker in (near, far):
             self._declare(broker)
@@ -60,19 +61,22 @@ class FederationLink(Link):
                 connection.channel().queue_bind(self.queue, self._name, key)
 
     def start(self, options=OPTIONS):
-        """Set upstream and policy, and wait until messages come."""
+        """Set upstream and policy. Each time the policy is another one, by its priority: RabbitMQ
+        applies no policy that it has already.
+        """
         value = {"uri": self.far_uri(options), "reconnect-delay": 1, "prefetch-count": PREFETCH}
         api(self.near, self._upstream, "PUT", {"value": value})
         policy = {
             "pattern": f"^{self._name}$", "apply-to": f"{self._kind}s",
-            "definition": {"federation-upstream": self._name},
+            "definition": {"federation-upstream": self._name}, "priority": next(self._priorities),
         }  # fmt: skip
         api(self.near, self._policy, "PUT", policy)
 
     def start_broker_again(self):
         """Start the broker of the link, which was killed.
 
-        RabbitMQ may have lost a policy that was set just before: it has no link then.
+        RabbitMQ may have lost what was set just before: the policy, or that the queue has it. It
+        has no link then.
         """
         self.near.start()
         if isinstance(self.near, RabbitMqHost):
