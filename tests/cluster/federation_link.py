@@ -75,12 +75,17 @@ class FederationLink(Link):
     def start_broker_again(self):
         """Start the broker of the link, which was killed.
 
-        RabbitMQ may have lost what was set just before: the policy, or that the queue has it. It
-        has no link then.
+        RabbitMQ may have lost what was set just before: the policy, or only that the exchange or
+        queue has it. It has no link then. Where it has one, another policy would end it, and delete
+        the upstream's queue with the messages that have not come yet.
         """
         self.near.start()
-        if isinstance(self.near, RabbitMqHost):
+        if isinstance(self.near, RabbitMqHost) and self._policy_in_effect() != self._name:
             self.start()
+
+    def _policy_in_effect(self):
+        name = self._name if self._kind == EXCHANGE else self.queue
+        return api(self.near, f"{self._kind}s/%2F/{name}").get("policy")
 
     def publishing(self, key="k"):
         """A client that publishes to the upstream all the time."""
