@@ -39,6 +39,13 @@ from leveret.analytics.traces.trace_files import Window, read_moment
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
+def read_days(text: str) -> int:
+    """Return a number of days. Raises ArgumentTypeError."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, such as 7")
+    return int(text)
+
+
 def read_options(arguments: list[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -72,8 +79,8 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         help="with --follow: seconds between updates of the tables (20)",
     )  # fmt: skip
     parser.add_argument(
-        "--keep-days", type=int, default=7, metavar="N",
-        help="with --follow and Spark: number of days that can still change (7)",
+        "--keep-days", type=read_days, default=7, metavar="N",
+        help="with --follow: number of days that can still change (7)",
     )  # fmt: skip
     return parser.parse_args(arguments)
 
@@ -97,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
                 return _analyze(choice, what, paths, master)
             if choice.engine == DUCKDB:
                 importlib.import_module("leveret.analytics.job.follow_quickly").follow_quickly(
-                    what, options.every
+                    what, options.every, options.keep_days
                 )
             importlib.import_module("leveret.analytics.job.follow").run_follow(
                 what, paths, master, options.every, options.keep_days

@@ -60,15 +60,18 @@ _MADE = {
 
 _BOTH = "select *, 1 as n from {0}_after union all select *, -1 as n from {0}_before"
 _DIFFERING = """
-    select *, 1 as n from {0}_after anti join known using (queue_key, message)
+    select *, 1 as n from {0}_after anti join known using (queue_key, message) where {1}
     union all
     select * exclude (more), unnest(repeat([sign(more)], abs(more))) as n from (
         select * exclude (n), cast(sum(n) as bigint) as more from (
-            select *, 1 as n from {0}_after semi join known using (queue_key, message)
-            union all select *, -1 from {0}_before
+            select *, 1 as n from {0}_after semi join known using (queue_key, message) where {1}
+            union all select *, -1 from {0}_before where {1}
         ) as both_times group by all having sum(n) != 0
     ) as differing
 """
+
+MEASURED_AT = {"measured": "end_us", "hold_events": "time_us"}
+"""Tables of what was measured, and the column with the time of a row."""
 
 _NEW_DETAILS = """
     select * from details anti join (
@@ -186,16 +189,19 @@ class Changes:
         engine.stage("known", "select distinct queue_key, message from old_steps")
         self._make("before", "select * from old_steps")
         self._make("after", "select * from old_steps union all select * from new_steps")
-        for name, query in (
-            ("fates", _BOTH), ("holds", _BOTH), ("measured", _DIFFERING),
-            ("hold_events", _DIFFERING),
-        ):  # fmt: skip
-            made = engine.view if query == _BOTH else engine.stage
-            made(f"changed_{name}", query.format(name))
+        for name in ("fates", "holds"):
+            engine.view(f"changed_{name}", _BOTH.format(name))
+        for name, time_us in MEASURED_AT.items():
+            engine.stage(f"changed_{name}", _DIFFERING.format(name, self._is_kept(time_us)))
         for table in ("measured", "hold_events", "touched_minutes", "touched_holds"):
             self._create(table, f"({_ADDED[table]})")
         for table, rows in _REPLACED.items():
             self._create(table, f"({rows})")
+
+    def _is_kept(self, time_us: str) -> str:
+        """Return the condition that the time of a row, a column, can still change."""
+        since_us = self._state.kept_since_us
+        return "true" if since_us is None else f"{time_us} >= {since_us}"
 
     def _make(self, name: str, steps: str) -> None:
         """Make histories of steps, and of them what _MADE names."""

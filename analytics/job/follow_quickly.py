@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from leveret.analytics.job import follow_tables
 from leveret.analytics.job.costs import COSTS
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.engines import DUCKDB
 from leveret.analytics.job.follow_changes import Changes, ForgottenError
+from leveret.analytics.job.follow_forgetting import forgotten, kept_since
 from leveret.analytics.job.follow_reading import Found, added_to, find_positions, listed, read_added
 from leveret.analytics.job.follow_spans import ChosenAnewError, set_aside, view_events
 from leveret.analytics.job.follow_state import NAME, KeptState, State
@@ -31,12 +33,13 @@ from leveret.analytics.traces.copies import Copy
 from leveret.analytics.traces.file_numbers import missing_files
 
 
-def follow_quickly(options: Options, every_seconds: float) -> None:
+def follow_quickly(options: Options, every_seconds: float, keep_days: int) -> None:
     """Update the tables until Ctrl-C; a second one ends at once.
 
-    Raises KeyboardInterrupt, OSError, and FileNotFoundError if the directory does not exist.
+    keep_days: how many days can still change, beside the last one. Raises KeyboardInterrupt,
+    OSError, and FileNotFoundError if the directory does not exist.
     """
-    following = Following(options, every_seconds)
+    following = Following(options, every_seconds, keep_days)
     with _interrupted() as interrupted:
         while not interrupted.is_set():
             began = time.monotonic()
@@ -64,13 +67,16 @@ def _interrupted() -> Iterator[threading.Event]:
 
 class Following:
     """Follows the logs below a directory. update_seconds: when it is behind, tables are made after
-    so much time.
+    so much time. keep_days: see `follow_quickly`.
     """
 
-    def __init__(self, options: Options, update_seconds: float = math.inf) -> None:
+    def __init__(
+        self, options: Options, update_seconds: float = math.inf, keep_days: float = math.inf
+    ) -> None:
         """Continue where an earlier follow into the same tables has ended. Raises OSError."""
         self._options = options
         self._update_seconds = update_seconds
+        self._keep_days = keep_days
         # What was added while nobody followed is shown as soon as possible.
         self._seconds = 0.0 if update_seconds < math.inf else math.inf
         self._kept = KeptState(options)
@@ -159,6 +165,15 @@ class Following:
             beside = {NAME: self._kept.number().encode()}
             made = Made(_reading(state, files), left_out, follow_tables.TABLES, beside)
             write_staged(engine, self._options, progress, made)
+            self._forget(engine)
+
+    def _forget(self, engine: DuckDBEngine) -> None:
+        """Delete what is older than the days that can still change."""
+        since_us = kept_since(engine, self.state, self._keep_days)
+        if since_us is not None:
+            state = replace(self.state, kept_since_us=since_us)
+            engine.change(forgotten(state))
+            self._kept.state = state
 
 
 def _reading(state: State, files: Found) -> Reading:

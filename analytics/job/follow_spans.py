@@ -55,6 +55,13 @@ def set_aside(engine: DuckDBEngine, state: State) -> list[Span]:
     return _chosen(engine, state, known_days(engine))[1]
 
 
+def latest_us(engine: DuckDBEngine, state: State) -> int | None:
+    """Return the time of the last record that was read and is used; None if there is none."""
+    days = known_days(engine)
+    used, _ = _chosen(engine, state, days)
+    return max((day.last_us for day in days if _is_used(day, used)), default=None)
+
+
 def known_days(engine: DuckDBEngine) -> list[Day]:
     """Return the days of all records that were read."""
     if not engine.has_table("days"):

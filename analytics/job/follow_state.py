@@ -27,7 +27,7 @@ from leveret.analytics.tables.versions import MissingTablesError, published
 from leveret.analytics.traces.local_files import local_path
 
 DIRECTORY, NAME, DATABASE = "_follow", "follow.json", "state.duckdb"
-VERSION = 3
+VERSION = 4
 HEAD_BYTES = 256
 
 
@@ -55,7 +55,8 @@ class State:
     began_ns: when it was begun. events, rejected: the number of records; events_before: what it was
     when all began to be read again. keeps_details: those of publishes are kept also if their
     messages are acknowledged. expected_days: rows of the view `days`, as they were when all began
-    to be read again. rows: of tables of sums, after they were last summed up.
+    to be read again. rows: of tables of sums, after they were last summed up. kept_since_us: what
+    was measured before does not change any more, if it is not None.
     """
 
     options: str
@@ -67,6 +68,7 @@ class State:
     keeps_details: bool = False
     expected_days: list[tuple[float, int, int, int]] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
+    kept_since_us: int | None = None
     logs: dict[str, Position] = field(default_factory=dict)
 
     def content(self) -> str:
