@@ -21,7 +21,7 @@ FOLLOW = """
 import sys
 from leveret.analytics.job.follow_quickly import follow_quickly
 from leveret.analytics.job.job import Options
-follow_quickly(Options(sys.argv[1], sys.argv[2]), 0.1)
+follow_quickly(Options(sys.argv[1], sys.argv[2]), 0.1, keep_days=7)
 """
 
 
