@@ -41,7 +41,7 @@ MESSAGE_MAX, FILES_MAX = 200_000, 3
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of setns(2)."""
 PROGRAMS = {
-    "leveret": ("leveret.mgmt.cli.entry", "leveret.mgmt.cli.application"),
+    "leveret": ("leveret.mgmt.cli.entry", "leveret.mgmt.cli.serve_command"),
     "leveretctl": ("leveret.mgmt.tools.ctl.leveretctl",),
 }
 """The module whose `main` each program is, and others to import."""

@@ -1,7 +1,7 @@
 """The entry point of the `leveret` command.
 
-A subcommand that is a program of its own (subcommands.py) is loaded alone. The others (`serve`,
-`store`) need the whole broker and typer, which are imported only for them.
+A subcommand that is a program of its own (subcommands.py) is loaded alone. The others, and the
+help, need typer, which is imported only for them.
 """
 
 import importlib

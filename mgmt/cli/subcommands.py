@@ -1,13 +1,14 @@
-"""The subcommands of `leveret` that are programs of their own, loaded without the broker.
+"""The subcommands of `leveret` that are programs of their own.
 
-Tools such as `ctl` and `perf` have options of their own and are started often, in scripts. Each is
-imported only when it is run, which halves the time that it takes to start.
+The node, and tools such as `ctl` and `perf`, have options of their own and are started often, in
+scripts. Each is imported only when it is run, without the others and without typer.
 """
 
 import importlib
 import sys
 
 SUBCOMMANDS = {
+    "serve": "leveret.mgmt.cli.serve_command",
     "analyze": "leveret.analytics.analyze",
     "ctl": "leveret.mgmt.tools.ctl.leveretctl",
     "journey": "leveret.analytics.journey_command",
@@ -19,6 +20,7 @@ SUBCOMMANDS = {
 """Their names, and the modules whose `main` takes their arguments."""
 
 DESCRIPTIONS = {
+    "serve": "Run a broker until SIGTERM or SIGINT (--help).",
     "ctl": "Inspect and control a running node, as leveretctl does.",
     "perf": "Measure the throughput and latency of a broker, with PerfTest's options (--help).",
     "analyze": "Make tables and a report of trace logs (--help).",

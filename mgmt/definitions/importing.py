@@ -62,12 +62,18 @@ class Import:
         await in_task(self._broker.services.declarations.synced())
 
     def _note(self) -> None:
-        definitions, user = self._definitions, self._requester.user
+        definitions, user, vhost = self._definitions, self._requester.user, self._definitions.vhost
         found = {kind: len(definitions.items(kind)) for kind in definitions.kinds()}
         counts = {kind: count for kind, count in found.items() if count}
         listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())
-        text = f"Asked to import definitions. Acting user: {user}. They have {listed or 'nothing'}"
-        act = Act("definitions.imported", "definitions", "", text, detail=dict(counts))
+        asked = f"Asked to import definitions. Acting user: {user}"
+        if vhost is not None:
+            asked = (
+                "Asked to import definitions for a virtual host."
+                f" Virtual host: '{vhost}', acting user: '{user}'"
+            )
+        text = f"{asked}. They have {listed or 'nothing'}"
+        act = Act("definitions.imported", "definitions", "", text, vhost or "", dict(counts))
         self._broker.services.audit.note(self._requester, act)
 
     async def _import_slice(self, kind: str, items: list[Item]) -> None:

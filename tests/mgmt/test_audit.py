@@ -69,10 +69,20 @@ def test_an_import_says_how_much_it_has(node, vhost):
     policies = [{"name": "p", "pattern": "", "definition": {"max-length": 9}}]
     node.post(f"definitions/{vhost}", {"queues": queues, "policies": policies})
     policy = node.acts(vhost=vhost)[0]
-    imported = node.acts(action="definitions.imported")[0]
+    (imported,) = node.acts(vhost=vhost, action="definitions.imported")
     assert (policy["action"], policy["way"]) == ("policy.set", "definitions")
     assert imported["detail"] == {"policies": 1, "queues": 30}
-    assert "Asked to import definitions. Acting user: guest. They have 1 policies, 30" in node.log
+    asked = f"Virtual host: '{vhost}', acting user: 'guest'. They have 1 policies, 30 queues"
+    assert f"Asked to import definitions for a virtual host. {asked}" in node.log
+
+
+def test_an_import_of_the_whole_node(node):
+    name = "parameter-of-an-import"
+    node.post("definitions", {"global_parameters": [{"name": name, "value": 1}]})
+    node.delete(f"global-parameters/{name}")
+    imports = node.acts(action="definitions.imported", vhost="")
+    assert {"global_parameters": 1} in [line["detail"] for line in imports]
+    assert "Asked to import definitions. Acting user: guest. They have 1 global param" in node.log
 
 
 def test_a_closed_connection(node, vhost, channel):
