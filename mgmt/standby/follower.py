@@ -7,6 +7,13 @@ what, is looked up before each sync; a change of it wakes the follower.
 Nothing needs to be compared if the upstream says by its ETag that its definitions are those of the
 last complete sync, and nothing was declared here since. A sync that fails is tried again at the
 next interval; it is a failure that operators see, and does no harm to what is here.
+
+Two clusters that follow each other would each delete what is new at the other. So a follower tells
+which clusters it follows, and asks the upstream for the same: if that follows this cluster, nothing
+is changed.
+
+1. What this cluster follows is told before the upstream is asked: of two that begin to follow each
+   other at the same time, at least one finds out before it has changed anything.
 """
 
 import asyncio
@@ -37,11 +44,22 @@ from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded
 from leveret.mgmt.standby.comparing import Difference, difference
 from leveret.mgmt.standby.safety import deletes_much, digest_of, held_reason
-from leveret.mgmt.standby.upstream import Upstream, UpstreamError, definitions_of
+from leveret.mgmt.standby.upstream import (
+    Upstream,
+    UpstreamError,
+    cluster_id_of,
+    definitions_of,
+)
 
 OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "failed"
 """States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
 held, or has failed."""
+FOLLOWS_MAX = 16
+CIRCLE = (
+    "the upstream follows this cluster itself, or another one that does: each would delete what is "
+    "new at the other. Promote the one that clients use (promote_warm_standby), or clear its "
+    "setting there (clear_schema_replication)"
+)
 LISTED_MAX = 100
 """Of kept items and of problems, so many are shown; there may be very many."""
 
@@ -67,7 +85,8 @@ class Followed:
 
     etag, durable_count: of the last sync that found nothing different, and how much had been
     declared here before it; the etag is empty if the next sync has to compare. held_digest: of the
-    objects of an upstream that an operator may accept.
+    objects of an upstream that an operator may accept. cluster_id: the upstream's, empty if it is
+    not known. beyond: ids of clusters that the upstream follows.
     """
 
     state: ReplicationState
@@ -79,6 +98,8 @@ class Followed:
     etag: str = ""
     durable_count: int = -1
     held_digest: str = ""
+    cluster_id: str = ""
+    beyond: tuple[str, ...] = ()
     outcome: Outcome = field(default_factory=Outcome)
 
 
@@ -141,6 +162,7 @@ class Follower:
             "reason": followed.reason if is_known else "",
             "since": followed.since_s if is_known else None,
             "endpoint": followed.endpoint if is_known else "",
+            "follows": self._follows(),
             "kept": outcome.kept[:LISTED_MAX] if is_known else [],
             "kept_count": len(outcome.kept) if is_known else 0,
             "problems": outcome.problems[:LISTED_MAX] if is_known else [],
@@ -155,6 +177,13 @@ class Follower:
                 "last_complete_at": self.counts.last_complete_at_s or None,
             },
         }
+
+    def _follows(self) -> list[str]:
+        """The ids of the clusters that this one follows: the upstream, and whom that follows."""
+        followed = self._followed
+        if followed.state != state_of(self._parameters) or not followed.cluster_id:
+            return []
+        return [followed.cluster_id, *followed.beyond]
 
     # Running
 
@@ -228,9 +257,12 @@ class Follower:
         fetched = await followed.upstream.fetch(followed.etag if is_as_left else "")
         followed.endpoint = fetched.endpoint
         if fetched.content is None:
+            await self._refuse_circle(followed)
             self.counts.unchanged += 1
             return
         wanted = await definitions_of(fetched.content, self._give_way)
+        followed.cluster_id = cluster_id_of(wanted)
+        await self._refuse_circle(followed)
         own = await export(self._broker, self._give_way)
         lists = {kind: wanted.items(kind) for kind in wanted.kinds()}
         found = await difference(own, lists, setting, self._give_way)
@@ -243,6 +275,15 @@ class Follower:
         followed.etag = fetched.etag if found.is_empty else ""
         followed.durable_count = durable_count
         self._synced(outcome)
+
+    async def _refuse_circle(self, followed: Followed) -> None:
+        """Raise UpstreamError if the upstream follows this cluster."""
+        assert followed.upstream is not None, "it is made with the setting"
+        beyond = await followed.upstream.follows(followed.endpoint)
+        followed.beyond = beyond[:FOLLOWS_MAX]
+        own = self._broker.cluster_id
+        if own and own in beyond:
+            raise UpstreamError(CIRCLE)
 
     async def _is_held(self, followed: Followed, found: Difference) -> bool:
         followed.held_digest = ""

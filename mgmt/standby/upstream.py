@@ -1,7 +1,8 @@
 """Gets the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
 
 The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
-by an ETag whether they have changed; so a sync that finds nothing new costs one small answer.
+by an ETag whether they have changed; so a sync that finds nothing new costs two small answers. The
+second one is whether the upstream follows another cluster itself, which RabbitMQ does not have.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import base64
 import os
 import re
 import ssl
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ import msgspec
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.config.tls_settings import ClientTlsOptions
+from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.broker.policies.schema_replication import UpstreamSetting
 from leveret.mgmt.definitions.contents import (
     NOT_JSON,
@@ -33,7 +36,7 @@ CONTENT_BYTES_MAX = 256 * 1024 * 1024
 READ_BYTES = 1 << 18
 MAJOR_VERSIONS = (3, 4)
 """Those of RabbitMQ whose definitions can be followed. Leveret names itself as one of them."""
-PATH = "/api/definitions"
+PATH, REPLICATION_PATH = "/api/definitions", "/api/schema-replication"
 
 
 class UpstreamError(Exception):
@@ -48,15 +51,50 @@ class Fetched(NamedTuple):
     etag: str
 
 
+class _Replication(msgspec.Struct):
+    """What is read of the upstream's own replication. follows: ids of clusters."""
+
+    follows: list[str] = []
+
+
 class Upstream:
     """The upstream of a setting. The authorities for its certificates are read once."""
 
     def __init__(self, setting: UpstreamSetting) -> None:
         self._setting = setting
         self._context: ssl.SSLContext | None = None
+        self._has_replication = True
 
     async def fetch(self, etag: str) -> Fetched:
         """Get the definitions, unless they are those of an ETag. Raises UpstreamError."""
+        setting = self._setting
+        reasons = []
+        async with await self._session() as session:
+            for endpoint in setting.endpoints:
+                try:
+                    return await _ask(session, endpoint, setting, etag)
+                except UpstreamError as error:
+                    reasons.append(f"{endpoint} {error}")
+        raise UpstreamError("; ".join(reasons))
+
+    async def follows(self, endpoint: str) -> tuple[str, ...]:
+        """Get the ids of the clusters that the upstream follows: its own upstream's first, then
+        that one's. Empty if it follows none or does not know. Raises UpstreamError.
+        """
+        if not self._has_replication:
+            return ()
+        async with await self._session() as session:
+            try:
+                status, content = await _replication(session, endpoint, self._setting)
+            except UpstreamError as error:
+                raise UpstreamError(f"{endpoint} {error}") from None
+        self._has_replication = status != 404
+        try:
+            return tuple(msgspec.json.decode(content, type=_Replication).follows)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ()
+
+    async def _session(self) -> aiohttp.ClientSession:
         setting = self._setting
         timeout = aiohttp.ClientTimeout(
             total=ANSWER_SECONDS_MAX,
@@ -67,16 +105,9 @@ class Upstream:
             # To read the authorities of a system takes many milliseconds.
             self._context = await asyncio.to_thread(_context, setting)
         connector = aiohttp.TCPConnector(ssl=self._context or False)
-        reasons = []
-        async with aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
-        ) as session:
-            for endpoint in setting.endpoints:
-                try:
-                    return await _ask(session, endpoint, setting, etag)
-                except UpstreamError as error:
-                    reasons.append(f"{endpoint} {error}")
-        raise UpstreamError("; ".join(reasons))
+        )
 
 
 def _context(setting: UpstreamSetting) -> ssl.SSLContext:
@@ -90,12 +121,9 @@ def _context(setting: UpstreamSetting) -> ssl.SSLContext:
 async def _ask(
     session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting, etag: str
 ) -> Fetched:
-    headers = {"Accept": "application/json", "Authorization": _authorization(setting)}
-    if etag:
-        headers["If-None-Match"] = etag
+    more = {"If-None-Match": etag} if etag else {}
     try:
-        request = session.get(f"{endpoint}{PATH}", headers=headers, allow_redirects=False)
-        async with request as response:
+        async with _get(session, endpoint, PATH, setting, more) as response:
             if response.status == 304:
                 return Fetched(endpoint, None, etag)
             if response.status != 200:
@@ -106,6 +134,28 @@ async def _ask(
         raise UpstreamError("does not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
         raise UpstreamError(_reason(error)) from None
+
+
+async def _replication(
+    session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting
+) -> tuple[int, bytes]:
+    """The status and the content of what the upstream says of its own replication."""
+    try:
+        async with _get(session, endpoint, REPLICATION_PATH, setting, {}) as response:
+            return response.status, await _content(response)
+    except TimeoutError:
+        raise UpstreamError("does not answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamError(_reason(error)) from None
+
+
+def _get(
+    session: aiohttp.ClientSession, endpoint: str, path: str, setting: UpstreamSetting,
+    more: dict[str, str],
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # fmt: skip
+    """Ask for a path, with more headers."""
+    headers = {"Accept": "application/json", "Authorization": _authorization(setting), **more}
+    return session.get(f"{endpoint}{path}", headers=headers, allow_redirects=False)
 
 
 def _authorization(setting: UpstreamSetting) -> str:
@@ -185,3 +235,11 @@ async def definitions_of(content: bytes, give_way: GiveWay) -> Definitions:
             f"the upstream has version {version}, and definitions of versions {known} are followed"
         )
     return found
+
+
+def cluster_id_of(definitions: Definitions) -> str:
+    """Return what tells the cluster of these definitions from others; empty if they have no id."""
+    for one in definitions.items("global_parameters"):
+        if one.get("name") == INTERNAL_CLUSTER_ID:
+            return str(one.get("value", ""))
+    return ""

@@ -7,6 +7,7 @@ import pika
 import pytest
 
 from tests.mgmt.ctl_command import Ctl
+from tests.mgmt.served_node import ServedNode
 from tests.mgmt.standby_nodes import (
     ROUTE,
     declare,
@@ -428,3 +429,56 @@ def test_shovels_of_the_upstream_begin_with_the_promotion(upstream, standby):
 
 def shovels(node):
     return {(one["name"], one["state"]) for one in node.get("shovels")}
+
+
+class TestCircles:
+    """Clusters that follow each other would each delete what is new at the others."""
+
+    def wait_until_refused(self, *nodes):
+        """Wait until each has found out, and has tried once more since."""
+        for node in nodes:
+            assert "follows this cluster itself" in wait_for_state(node, "failed")["reason"]
+        failed = {node: status(node)["syncs"]["failed"] for node in nodes}
+        for node, count in failed.items():
+            node.wait_until(
+                lambda node=node, count=count: status(node)["syncs"]["failed"] > count, "it retries"
+            )
+
+    def test_of_two_change_nothing_until_one_is_promoted(self, nodes):
+        old, new = nodes
+        follow(old, new)
+        wait_for_state(old, "syncing")
+        follow(new, old)
+        self.wait_until_refused(old, new)
+        declare(old, "old")
+        declare(new, "new")
+        self.wait_until_refused(old, new)
+        assert (has(old, "queues", "old"), has(old, "queues", "new")) == (True, False)
+        assert (has(new, "queues", "new"), has(new, "queues", "old")) == (True, False)
+        assert new.post(f"{ROUTE}/promote").status == 204
+        wait_for_state(old, "syncing")
+        assert (has(old, "queues", "old"), has(old, "queues", "new")) == (False, True)
+
+    def test_of_three_are_found(self, nodes, tmp_path):
+        first, second = nodes
+        third = ServedNode(tmp_path, name="third@localhost")
+        try:
+            for node, upstream in ((first, second), (second, third), (third, first)):
+                follow(node, upstream)
+            self.wait_until_refused(first, second, third)
+        finally:
+            third.stop()
+
+    def test_a_chain_is_none(self, nodes, tmp_path):
+        middle, last = nodes
+        first = ServedNode(tmp_path, name="first@localhost")
+        try:
+            follow(middle, first)
+            follow(last, middle)
+            declare(first, "q")
+            last.wait_until(lambda: has(last, "queues", "q"), "it comes along the chain")
+            name = "global-parameters/internal_cluster_id"
+            ids = [one.get(name)["value"] for one in (middle, first)]
+            last.wait_until(lambda: status(last)["follows"] == ids, "it knows whom it follows")
+        finally:
+            first.stop()

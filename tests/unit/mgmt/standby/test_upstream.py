@@ -20,7 +20,7 @@ async def go_on():
     """Give way: nothing else runs."""
 
 
-def serving(answer, context=None):
+def serving(answer, context=None, path="/api/definitions"):
     """A server, by its endpoint. answer: the response that it gives, or what makes it."""
 
     async def handle(request):
@@ -28,7 +28,7 @@ def serving(answer, context=None):
         return await made if inspect.isawaitable(made) else made
 
     application = web.Application()
-    application.router.add_get("/api/definitions", handle)
+    application.router.add_get(path, handle)
     return served.serving(application, context)
 
 
@@ -170,3 +170,36 @@ def test_an_endpoint_is_an_address_of_management(text, url):
 def test_other_texts_are_no_endpoints(text):
     with pytest.raises(ParameterError, match="is not an endpoint"):
         endpoint_url(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "follows"),
+    [
+        ({"operating_mode": "downstream", "follows": ["id 1", "id 2"]}, ("id 1", "id 2")),
+        ({"operating_mode": "upstream"}, ()),
+        ({"follows": "id"}, ()),
+        ([], ()),
+    ],
+)
+async def test_whom_the_upstream_follows_itself(answer, follows):
+    async with serving(web.json_response(answer), path="/api/schema-replication") as endpoint:
+        assert await upstream(endpoint).follows(endpoint) == follows
+
+
+async def test_an_upstream_without_schema_replication_is_asked_once():
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return web.Response(status=404, text="not found")
+
+    async with serving(answer, path="/api/schema-replication") as endpoint:
+        one = upstream(endpoint)
+        assert [await one.follows(endpoint), await one.follows(endpoint)] == [(), ()]
+    assert len(asked) == 1
+
+
+async def test_an_upstream_that_is_lost_between_two_questions():
+    one = upstream("http://127.0.0.1:1")
+    with pytest.raises(UpstreamError, match="http://127.0.0.1:1 cannot be reached"):
+        await one.follows("http://127.0.0.1:1")
