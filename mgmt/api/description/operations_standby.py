@@ -51,6 +51,9 @@ SCHEMAS: dict[str, Schema] = {
             "reason": described(TEXT, "Why it is held or has failed."),
             "since": described(nullable(NUMBER), "When the state began, in seconds since 1970."),
             "endpoint": described(TEXT, "The one that answered last."),
+            "follows": described(
+                list_of(TEXT), "Ids of the clusters that it follows: the upstream's first."
+            ),
             "kept": described(_LEFT, "Up to 100 objects that are not deleted yet, and why."),
             "kept_count": COUNT,
             "problems": described(_LEFT, "Up to 100 objects that cannot be declared, and why."),
