@@ -40,6 +40,7 @@ def kept_since(engine: DuckDBEngine, state: State, keep_days: float) -> int | No
     """Return the beginning of the first day to keep; None if nothing more is to be forgotten."""
     last_us = latest_us(engine, state)
     if last_us is None or keep_days >= last_us / DAY_US:
+        # Nothing is older: the days may also be infinitely many.
         return None
     since_us = last_us - last_us % DAY_US - int(keep_days) * DAY_US
     return since_us if state.kept_since_us is None or since_us > state.kept_since_us else None

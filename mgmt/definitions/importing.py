@@ -66,13 +66,13 @@ class Import:
         found = {kind: len(definitions.items(kind)) for kind in definitions.kinds()}
         counts = {kind: count for kind, count in found.items() if count}
         listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())
-        asked = f"Asked to import definitions. Acting user: {user}"
-        if vhost is not None:
+        if vhost is None:
+            asked = f"definitions. Acting user: {user}"
+        else:
             asked = (
-                "Asked to import definitions for a virtual host."
-                f" Virtual host: '{vhost}', acting user: '{user}'"
+                f"definitions for a virtual host. Virtual host: '{vhost}', acting user: '{user}'"
             )
-        text = f"{asked}. They have {listed or 'nothing'}"
+        text = f"Asked to import {asked}. They have {listed or 'nothing'}"
         act = Act("definitions.imported", "definitions", "", text, vhost or "", dict(counts))
         self._broker.services.audit.note(self._requester, act)
 

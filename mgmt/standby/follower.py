@@ -9,8 +9,8 @@ last complete sync, and nothing was declared here since. A sync that fails is tr
 next interval; it is a failure that operators see, and does no harm to what is here.
 
 Two clusters that follow each other would each delete what is new at the other. So a follower tells
-which clusters it follows, and asks the upstream for the same: if that follows this cluster, nothing
-is changed.
+which clusters it follows, and asks the upstream which ones that follows. If this cluster is one of
+them, nothing is changed.
 
 1. What this cluster follows is told before the upstream is asked: of two that begin to follow each
    other at the same time, at least one finds out before it has changed anything.
@@ -44,21 +44,17 @@ from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded
 from leveret.mgmt.standby.comparing import Difference, difference
 from leveret.mgmt.standby.safety import deletes_much, digest_of, held_reason
-from leveret.mgmt.standby.upstream import (
-    Upstream,
-    UpstreamError,
-    cluster_id_of,
-    definitions_of,
-)
+from leveret.mgmt.standby.upstream import Upstream, UpstreamError, cluster_id_of, definitions_of
 
 OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "failed"
 """States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
 held, or has failed."""
 FOLLOWS_MAX = 16
+"""So many of the clusters that an upstream follows are told; a circle of more is not found."""
 CIRCLE = (
-    "the upstream follows this cluster itself, or another one that does: each would delete what is "
-    "new at the other. Promote the one that clients use (promote_warm_standby), or clear its "
-    "setting there (clear_schema_replication)"
+    "the upstream follows this cluster, directly or through others, and each would delete what is "
+    "new at the other: nothing is changed. Promote the cluster that clients use "
+    "(promote_warm_standby), or clear its upstream (clear_schema_replication)"
 )
 LISTED_MAX = 100
 """Of kept items and of problems, so many are shown; there may be very many."""
@@ -179,7 +175,7 @@ class Follower:
         }
 
     def _follows(self) -> list[str]:
-        """The ids of the clusters that this one follows: the upstream, and whom that follows."""
+        """The ids of the clusters that this one follows: the upstream's, and of those beyond it."""
         followed = self._followed
         if followed.state != state_of(self._parameters) or not followed.cluster_id:
             return []

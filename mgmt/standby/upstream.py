@@ -1,8 +1,8 @@
 """Gets the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
 
 The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
-by an ETag whether they have changed; so a sync that finds nothing new costs two small answers. The
-second one is whether the upstream follows another cluster itself, which RabbitMQ does not have.
+by an ETag whether they have changed. It also tells which clusters it follows itself, of which
+RabbitMQ knows nothing. So a sync that finds nothing new costs two small answers.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import base64
 import os
 import re
 import ssl
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +64,6 @@ class Upstream:
     def __init__(self, setting: UpstreamSetting) -> None:
         self._setting = setting
         self._context: ssl.SSLContext | None = None
-        self._has_replication = True
 
     async def fetch(self, etag: str) -> Fetched:
         """Get the definitions, unless they are those of an ETag. Raises UpstreamError."""
@@ -81,14 +81,15 @@ class Upstream:
         """Get the ids of the clusters that the upstream follows: its own upstream's first, then
         that one's. Empty if it follows none or does not know. Raises UpstreamError.
         """
-        if not self._has_replication:
-            return ()
-        async with await self._session() as session:
-            try:
-                status, content = await _replication(session, endpoint, self._setting)
-            except UpstreamError as error:
-                raise UpstreamError(f"{endpoint} {error}") from None
-        self._has_replication = status != 404
+        url = f"{endpoint}{REPLICATION_PATH}"
+        try:
+            async with (
+                await self._session() as session,
+                _answer(session, url, self._setting, {}) as response,
+            ):
+                content = await _content(response)
+        except UpstreamError as error:
+            raise UpstreamError(f"{endpoint} {error}") from None
         try:
             return tuple(msgspec.json.decode(content, type=_Replication).follows)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -122,40 +123,28 @@ async def _ask(
     session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting, etag: str
 ) -> Fetched:
     more = {"If-None-Match": etag} if etag else {}
-    try:
-        async with _get(session, endpoint, PATH, setting, more) as response:
-            if response.status == 304:
-                return Fetched(endpoint, None, etag)
-            if response.status != 200:
-                raise UpstreamError(await _refusal(response, setting))
-            content = await _content(response)
-            return Fetched(endpoint, content, response.headers.get("ETag", ""))
-    except TimeoutError:
-        raise UpstreamError("does not answer in time") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise UpstreamError(_reason(error)) from None
+    async with _answer(session, f"{endpoint}{PATH}", setting, more) as response:
+        if response.status == 304:
+            return Fetched(endpoint, None, etag)
+        if response.status != 200:
+            raise UpstreamError(await _refusal(response, setting))
+        content = await _content(response)
+        return Fetched(endpoint, content, response.headers.get("ETag", ""))
 
 
-async def _replication(
-    session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting
-) -> tuple[int, bytes]:
-    """The status and the content of what the upstream says of its own replication."""
-    try:
-        async with _get(session, endpoint, REPLICATION_PATH, setting, {}) as response:
-            return response.status, await _content(response)
-    except TimeoutError:
-        raise UpstreamError("does not answer in time") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise UpstreamError(_reason(error)) from None
-
-
-def _get(
-    session: aiohttp.ClientSession, endpoint: str, path: str, setting: UpstreamSetting,
-    more: dict[str, str],
-) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # fmt: skip
-    """Ask for a path, with more headers."""
+@asynccontextmanager
+async def _answer(
+    session: aiohttp.ClientSession, url: str, setting: UpstreamSetting, more: dict[str, str]
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a request with more headers. Raises UpstreamError, also while the answer is read."""
     headers = {"Accept": "application/json", "Authorization": _authorization(setting), **more}
-    return session.get(f"{endpoint}{path}", headers=headers, allow_redirects=False)
+    try:
+        async with session.get(url, headers=headers, allow_redirects=False) as response:
+            yield response
+    except TimeoutError:
+        raise UpstreamError("does not answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamError(_reason(error)) from None
 
 
 def _authorization(setting: UpstreamSetting) -> str:

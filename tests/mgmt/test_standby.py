@@ -437,7 +437,7 @@ class TestCircles:
     def wait_until_refused(self, *nodes):
         """Wait until each has found out, and has tried once more since."""
         for node in nodes:
-            assert "follows this cluster itself" in wait_for_state(node, "failed")["reason"]
+            assert "follows this cluster, directly" in wait_for_state(node, "failed")["reason"]
         failed = {node: status(node)["syncs"]["failed"] for node in nodes}
         for node, count in failed.items():
             node.wait_until(

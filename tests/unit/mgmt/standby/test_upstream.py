@@ -186,17 +186,10 @@ async def test_whom_the_upstream_follows_itself(answer, follows):
         assert await upstream(endpoint).follows(endpoint) == follows
 
 
-async def test_an_upstream_without_schema_replication_is_asked_once():
-    asked = []
-
-    def answer(request):
-        asked.append(request)
-        return web.Response(status=404, text="not found")
-
+async def test_an_upstream_without_schema_replication_follows_nobody():
+    answer = web.Response(status=404, text="not found")
     async with serving(answer, path="/api/schema-replication") as endpoint:
-        one = upstream(endpoint)
-        assert [await one.follows(endpoint), await one.follows(endpoint)] == [(), ()]
-    assert len(asked) == 1
+        assert await upstream(endpoint).follows(endpoint) == ()
 
 
 async def test_an_upstream_that_is_lost_between_two_questions():
