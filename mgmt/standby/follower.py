@@ -276,9 +276,13 @@ class Follower:
         """Raise UpstreamError if the upstream follows this cluster."""
         assert followed.upstream is not None, "it is made with the setting"
         beyond = await followed.upstream.follows(followed.endpoint)
-        followed.beyond = beyond[:FOLLOWS_MAX]
         own = self._broker.cluster_id
-        if own and own in beyond:
+        is_circle = bool(own) and own in beyond
+        if is_circle:
+            # Else what is told would grow by a round of the circle with each sync.
+            beyond = beyond[: beyond.index(own) + 1]
+        followed.beyond = beyond[:FOLLOWS_MAX]
+        if is_circle:
             raise UpstreamError(CIRCLE)
 
     async def _is_held(self, followed: Followed, found: Difference) -> bool:

@@ -431,6 +431,11 @@ def shovels(node):
     return {(one["name"], one["state"]) for one in node.get("shovels")}
 
 
+def ids_of(*nodes):
+    """What tells the clusters of nodes from others."""
+    return [one.get("global-parameters/internal_cluster_id")["value"] for one in nodes]
+
+
 class TestCircles:
     """Clusters that follow each other would each delete what is new at the others."""
 
@@ -450,6 +455,8 @@ class TestCircles:
         wait_for_state(old, "syncing")
         follow(new, old)
         self.wait_until_refused(old, new)
+        self.wait_until_refused(old, new)
+        assert status(old)["follows"] == ids_of(new, old), "one round of the circle is told"
         declare(old, "old")
         declare(new, "new")
         self.wait_until_refused(old, new)
@@ -477,8 +484,7 @@ class TestCircles:
             follow(last, middle)
             declare(first, "q")
             last.wait_until(lambda: has(last, "queues", "q"), "it comes along the chain")
-            name = "global-parameters/internal_cluster_id"
-            ids = [one.get(name)["value"] for one in (middle, first)]
+            ids = ids_of(middle, first)
             last.wait_until(lambda: status(last)["follows"] == ids, "it knows whom it follows")
         finally:
             first.stop()
