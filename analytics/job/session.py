@@ -4,8 +4,11 @@ import os
 import sys
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from leveret.analytics.job.engines import EngineError
 from leveret.analytics.job.java import find_java
 from leveret.analytics.job.packed_code import packed_code
 from leveret.broker.resources.available_memory import available_bytes
@@ -48,7 +51,7 @@ def start_session(
 ) -> SparkSession:
     """Start Spark, or use the session of spark-submit. settings: further Spark settings.
 
-    Raises JavaMissingError.
+    Raises JavaMissingError, and EngineError if Spark does not start.
     """
     find_java()
     builder = SparkSession.builder.appName("leveret analyze")
@@ -60,7 +63,13 @@ def start_session(
         settings = {**_OF_LOCAL_RUN, **heap, **(settings or {})}
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise EngineError(
+            f"Spark does not start with the master {master or 'of spark-submit'}"
+            f" ({_cause(error)}): check its address, and that this machine can reach it"
+        ) from None
     if shuffle_partitions is not None:
         session.conf.set("spark.sql.shuffle.partitions", shuffle_partitions)
     for name, value in _NEEDED.items():
@@ -70,6 +79,13 @@ def start_session(
             session.conf.set(name, value)
     session.addArtifacts(str(packed_code()), pyfile=True)
     return session
+
+
+def _cause(error: Exception) -> str:
+    """Return what Java said, on one line."""
+    exception = getattr(error, "java_exception", None)
+    text = str(exception.getMessage() if exception is not None else error)
+    return text.partition("\n")[0].strip().rstrip(".")
 
 
 def heap_mb(memory_bytes: int) -> int:

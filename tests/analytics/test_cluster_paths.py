@@ -1,12 +1,16 @@
 """Paths of one machine are refused on a cluster of several; nothing private of PySpark is used."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from leveret.analytics.analyze import EXIT_USAGE
 from leveret.analytics.job.cluster import is_one_machine, refuse_local_paths
 from leveret.analytics.job.engines import EngineError
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = re.compile(r"\._(j[a-z]+|sc|gateway|spark)\b")
@@ -47,3 +51,16 @@ def test_private_members_of_pyspark_are_not_used():
         if PRIVATE.search(line)
     }
     assert not found
+
+
+def test_spark_does_not_start_with_a_master_that_there_is_not(tmp_path):
+    (tmp_path / "trace").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "leveret.analytics.analyze", str(tmp_path / "trace"),
+         "--out", str(tmp_path / "out"), "--master", "nonsense"],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert done.returncode == EXIT_USAGE
+    assert "Traceback" not in done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("leveret analyze: Spark does not start with the master nonsense (")
