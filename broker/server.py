@@ -33,18 +33,13 @@ from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.pending import Answer
 from leveret.broker.pending_in_task import in_task
-from leveret.broker.policies.parameters import (
-    CLUSTER_NAME,
-    GLOBAL,
-    INTERNAL_CLUSTER_ID,
-    NO_VHOST,
-)
+from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
 from leveret.broker.registry import rows
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Dependents, Registry
 from leveret.broker.resources.alarms import DISK
-from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
+from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
 from leveret.broker.shard_declarations import ShardDeclarations
@@ -185,7 +180,7 @@ class Broker:
         AlarmEvents(self.services.events, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
-        self.traces = Traces(self.services, self.tracing, data_dir)
+        self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
         self.links = Links(self.services, self._make_connection, lambda: self.cluster_name)
         self.shovels, self.federation = self.links.shovels, self.links.federation
         self.services.registry.policing.policy_changed = self.federation.changed
@@ -335,13 +330,8 @@ class Broker:
         # Recovered queues do not count as created.
         counts.queues_created = 0
         if total:
-            logger.info("restored %d queues with %d messages", total, self._ready_count())
-
-    def _ready_count(self) -> int:
-        """How many messages are in all queues."""
-        vhosts = self.services.vhosts.values()
-        queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-        return sum(queue.figures.counts().ready for queue in queues)
+            messages = 0 if self._store is None else self._store.ready_count
+            logger.info("restored %d queues with %d messages", total, messages)
 
     # Virtual hosts
 
@@ -351,10 +341,19 @@ class Broker:
         return self._store
 
     @property
+    def disk_monitor(self) -> DiskMonitor | None:
+        """None if the disk is not monitored."""
+        return next((one for one in self.monitors if isinstance(one, DiskMonitor)), None)
+
+    def disk_limit_bytes(self) -> int:
+        """The limit of free disk space, which can change at any time."""
+        monitor = self.disk_monitor
+        return disk_limit_bytes(self.config) if monitor is None else monitor.limit_bytes
+
+    @property
     def cluster_name(self) -> str:
-        """The global parameter, else the configured name, else the node's name."""
-        named = self.services.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
-        return str(named or self.config.cluster_name or self.config.node_name)
+        """See `Services`."""
+        return self.services.cluster_name
 
     @property
     def cluster_id(self) -> str:

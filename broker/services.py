@@ -14,7 +14,7 @@ from leveret.broker.events.events import Events
 from leveret.broker.message_numbers import MessageNumbers
 from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.open_counts import OpenCounts
-from leveret.broker.policies.parameters import Parameters
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.queue_kinds import QueueKinds
 from leveret.broker.queues.queue_places import QueuePlaces
@@ -90,3 +90,12 @@ class Services:
         self.vhosts, self.users = registry.vhosts, registry.users
         self.permissions, self.parameters = registry.permissions, registry.parameters
         self.limits, self.policies = registry.limits, registry.policies
+
+    @property
+    def cluster_name(self) -> str:
+        """The global parameter, else the configured name, else the node's name.
+
+        It can change at any time.
+        """
+        named = self.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
+        return str(named or self.config.cluster_name or self.config.node_name)

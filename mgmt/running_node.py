@@ -355,8 +355,7 @@ class Node:
     @property
     def disk_monitor(self) -> DiskMonitor | None:
         """None if the disk is not monitored."""
-        monitors = self.broker.monitors if self.broker is not None else []
-        return next((one for one in monitors if isinstance(one, DiskMonitor)), None)
+        return None if self.broker is None else self.broker.disk_monitor
 
     @property
     def memory_limit(self) -> int:

@@ -135,8 +135,7 @@ class Login:
             version_major=versions[0],
             version_minor=versions[1],
             server_properties=server_properties(
-                connection.services.config.cluster_name or connection.services.config.node_name,
-                connection.services.config.compat,
+                connection.services.cluster_name, connection.services.config.compat
             ),
             mechanisms=" ".join(self._mechanisms),
             locales=LOCALES,

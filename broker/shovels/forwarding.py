@@ -49,19 +49,20 @@ def leads_back(definition: ShovelDefinition) -> bool:
 
 def readdress_of(
     definition: ShovelDefinition,
-    facts: Mapping[str, str],
+    facts: Callable[[], Mapping[str, str]],
     wall_time_s: Callable[[], float],
     came_round: Callable[[], object],
 ) -> Readdress:
     """What becomes of the messages of a shovel.
 
-    facts: what the header `x-shovelled` has to say of it, in order. came_round: called with each
-    message whose header says that this shovel has moved it before.
+    facts: tells what the header `x-shovelled` has to say of it, in order: the name of the cluster
+    may change meanwhile. came_round: called with each message whose header says that this shovel
+    has moved it before.
     """
     destination = definition.destination
     change = None
     header = facts if destination.adds_forward_headers else None
-    if destination.properties or header or destination.adds_timestamp_header:
+    if destination.properties or header is not None or destination.adds_timestamp_header:
         clock = wall_time_s if destination.adds_timestamp_header else None
         change = Change(destination.properties, header, clock, came_round)
     if destination.queue is not None:
@@ -77,14 +78,16 @@ class Change:
     def __init__(
         self,
         properties: Mapping[str, Any],
-        header: Mapping[str, str] | None,
+        facts: Callable[[], Mapping[str, str]] | None,
         wall_time_s: Callable[[], float] | None,
         came_round: Callable[[], object],
     ) -> None:
         self._properties = properties
-        table = json_to_table(header or {})
-        self._header = None if header is None else ("F", table)
-        self._identity = {name: table[name] for name in IDENTITY if name in table}.items()
+        self._facts = facts
+        # The facts of the message before, and what the header says of them.
+        self._told: Mapping[str, str] = {}
+        self._table: Table = {}
+        self._identity: Table = {}
         self._came_round = came_round
         self._wall_time_s = wall_time_s
 
@@ -92,17 +95,24 @@ class Change:
         """The properties of a message, changed."""
         properties = decode_properties(delivery.properties) | dict(self._properties)
         headers: Table = dict(properties.get("headers") or {})
-        if self._header is not None:
+        if self._facts is not None:
+            self._tell(self._facts())
             kind, before = headers.get(FORWARD_HEADER, ("A", []))
             before = before if kind == "A" else []
-            if any(kind == "F" and self._identity <= one.items() for kind, one in before):
+            identity = self._identity.items()
+            if any(kind == "F" and identity <= one.items() for kind, one in before):
                 self._came_round()
-            headers[FORWARD_HEADER] = "A", [self._header, *before]
+            headers[FORWARD_HEADER] = "A", [("F", self._table), *before]
         if self._wall_time_s is not None:
             headers[TIMESTAMP_HEADER] = "l", int(self._wall_time_s())
         if headers:
             properties["headers"] = headers
         return encode_properties(properties)
+
+    def _tell(self, facts: Mapping[str, str]) -> None:
+        if facts != self._told:
+            self._told, self._table = facts, json_to_table(facts)
+            self._identity = {name: self._table[name] for name in IDENTITY if name in facts}
 
 
 def facts_of(

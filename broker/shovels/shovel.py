@@ -256,7 +256,10 @@ class Shovel:
         if limit == 0:
             return True
         uris = source_uri, destination_uri
-        facts = facts_of(self.name, self.vhost, self._cluster_name(), uris, definition)
+
+        def facts() -> dict[str, str]:
+            return facts_of(self.name, self.vhost, self._cluster_name(), uris, definition)
+
         ended: asyncio.Future[None] = loop.create_future()
         broken: asyncio.Future[str] = loop.create_future()
         transfer = Transfer(

@@ -12,6 +12,7 @@ alarm, which blocks publishers.
 import errno
 import logging
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -33,13 +34,13 @@ logger = logging.getLogger("leveret.tracing")
 class Keeping(NamedTuple):
     """Limits of files. file_bytes: size of a full file. bytes_max, days_max: None is unlimited.
 
-    reserve_bytes: space that must stay free on the disk.
+    reserve_bytes: tells the space that must stay free on the disk; 0 for none.
     """
 
     file_bytes: int = 64 * 1024 * 1024
     bytes_max: int | None = None
     days_max: int | None = None
-    reserve_bytes: int = 0
+    reserve_bytes: Callable[[], int] = int
 
 
 class LogDirectory:
@@ -98,7 +99,7 @@ class LogDirectory:
 
     def _require_room(self) -> None:
         """Raise OSError if the disk has too little free space."""
-        reserve = self._keeping.reserve_bytes
+        reserve = self._keeping.reserve_bytes()
         if not reserve:
             return
         make_directory(self._directory)

@@ -10,14 +10,13 @@ cluster every node writes a log of what happens there.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from leveret.broker.declarations import DeleteParameter, PutParameter
 from leveret.broker.events.taps import Sink
 from leveret.broker.pending import Answer, given
-from leveret.broker.resources.disk_monitor import disk_limit_bytes
 from leveret.broker.services import Services
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.lines import Lines
@@ -57,12 +56,20 @@ class Running(NamedTuple):
 class Traces:
     """All traces of a node. directory: for their files; None if there is none."""
 
-    def __init__(self, services: Services, tracing: Tracing, data_dir: Path | None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        tracing: Tracing,
+        data_dir: Path | None,
+        disk_limit_bytes: Callable[[], int],
+    ) -> None:
+        """disk_limit_bytes: tells the limit of free disk space, which can change at any time."""
         self.directory = services.config.tracing.dir
         if self.directory is None and data_dir is not None:
             self.directory = data_dir / TRACE_DIRECTORY
         self._services = services
         self._tracing = tracing
+        self._disk_limit_bytes = disk_limit_bytes
         self._writer = Writer(services.clock.wall_time_s)
         self._running: dict[tuple[str, str], Running] = {}
         self._is_restored = False
@@ -175,7 +182,7 @@ class Traces:
         )
         keeping = Keeping(
             config.tracing.file_bytes, config.tracing.bytes_max, config.tracing.days_max,
-            disk_limit_bytes(config) * RESERVE_OF_LIMIT,
+            lambda: self._disk_limit_bytes() * RESERVE_OF_LIMIT,
         )  # fmt: skip
         destination = LogDirectory(self.directory, trace.vhost, config.node_name, keeping)
         blocks = LogBlocks(self._open(trace, destination), clock, options)

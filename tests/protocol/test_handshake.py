@@ -10,7 +10,7 @@ from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
 from leveret.broker.amqp.methods import encode_method
 from leveret.broker.config import Config
-from leveret.broker.declarations import PutVhost
+from leveret.broker.declarations import DeleteParameter, PutParameter, PutVhost
 from leveret.broker.net.connection import Connection
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
@@ -84,6 +84,18 @@ def test_the_broker_presents_itself(broker):
     assert properties["product"] == ("S", "RabbitMQ")
     assert properties["capabilities"][1]["publisher_confirms"] == ("t", True)
     assert properties["capabilities"][1]["authentication_failure_close"] == ("t", True)
+
+
+def test_the_broker_announces_the_name_that_its_cluster_has_now(broker):
+    named = PutParameter("global", "", "cluster_name", "hares")
+    unnamed = DeleteParameter("global", "", "cluster_name")
+    node = broker.call(lambda embedded: embedded.broker.config.node_name)
+    for change, name in ((named, "hares"), (unnamed, node)):
+        broker.call(lambda embedded, change=change: declare(embedded, change))
+        with RawClient(broker) as client:
+            client.send(PROTOCOL_HEADER)
+            started = client.read_method(0, commands.Connection.Start)
+            assert started.server_properties["cluster_name"] == ("S", name)
 
 
 def test_a_handshake_reads_no_file(broker, monkeypatch):

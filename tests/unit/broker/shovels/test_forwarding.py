@@ -21,7 +21,7 @@ def changed(properties, came_round=nobody_asks, **value):
         "s", ENDS | {key.replace("_", "-"): one for key, one in value.items()}
     )
     facts = facts_of("s", "/", "cluster", ("amqp://one", "amqp://two"), definition)
-    change = readdress_of(definition, facts, lambda: NOW_S, came_round).change
+    change = readdress_of(definition, lambda: facts, lambda: NOW_S, came_round).change
     delivery = SimpleNamespace(properties=encode_properties(properties))
     return decode_properties(change(delivery))
 
@@ -48,7 +48,7 @@ def test_messages_of_an_exchange_do_not_come_back():
 
 
 def test_properties_are_left_alone_unless_something_is_asked_for():
-    assert readdress_of(parse_shovel("s", ENDS), {}, lambda: NOW_S, nobody_asks).change is None
+    assert readdress_of(parse_shovel("s", ENDS), dict, lambda: NOW_S, nobody_asks).change is None
 
 
 def test_properties_are_replaced():
@@ -96,6 +96,22 @@ def test_the_time_is_in_seconds():
     assert found["headers"] == {"x-shovelled-timestamp": ("l", int(NOW_S))}
 
 
+def test_the_header_has_the_name_that_the_cluster_has_now():
+    definition = parse_shovel("s", ENDS | {"dest-add-forward-headers": True})
+    name = ["hares"]
+
+    def facts():
+        return facts_of("s", "/", name[0], ("amqp://one", "amqp://two"), definition)
+
+    change = readdress_of(definition, facts, lambda: NOW_S, nobody_asks).change
+    delivery = SimpleNamespace(properties=encode_properties({}))
+    told = []
+    for name[0] in ("hares", "rabbits"):
+        ((_, entry),) = decode_properties(change(delivery))["headers"]["x-shovelled"][1]
+        told.append(entry["shovelled-by"])
+    assert told == [("S", "hares"), ("S", "rabbits")]
+
+
 def test_a_static_shovel_says_in_the_header_that_it_is_one():
     shovel = parse_shovel("s", ENDS)
     assert facts_of("s", None, "c", ("amqp://one", "amqp://two"), shovel) == {
@@ -106,8 +122,8 @@ def test_a_static_shovel_says_in_the_header_that_it_is_one():
 
 def test_the_queue_that_a_static_shovel_names_by_the_default_exchange_has_to_be_there():
     given = {"dest-exchange": "", "dest-exchange-key": "q"}
-    assert readdress_of(parse_shovel("s", ENDS | given), {}, lambda: NOW_S, nobody_asks).mandatory
+    assert readdress_of(parse_shovel("s", ENDS | given), dict, lambda: NOW_S, nobody_asks).mandatory
     given = {"dest-exchange": ""}
     assert not readdress_of(
-        parse_shovel("s", ENDS | given), {}, lambda: NOW_S, lambda: None
+        parse_shovel("s", ENDS | given), dict, lambda: NOW_S, lambda: None
     ).mandatory

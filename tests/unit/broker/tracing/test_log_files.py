@@ -195,8 +195,14 @@ def test_nothing_is_removed_unless_it_is_asked_for(tmp_path):
     assert old.exists()
 
 
-def test_nothing_is_written_into_the_reserve(tmp_path):
-    log = directory(tmp_path, reserve_bytes=1 << 62)
+def test_nothing_is_written_into_the_reserve_which_may_change(tmp_path):
+    reserve = [0]
+    log = directory(tmp_path, reserve_bytes=lambda: reserve[0])
+    log.write(batch())
+    written = files(tmp_path)
+    reserve[0] = 1 << 62
     with pytest.raises(OSError, match="are reserved for messages"):
         log.write(batch())
-    assert files(tmp_path) == []
+    assert files(tmp_path) == written != []
+    reserve[0] = 0
+    log.write(batch())
