@@ -162,6 +162,11 @@ class Store:
         return store_figures(self.disk.counts, messages, (self.bodies.reads, self.bodies.writes))
 
     @property
+    def ready_count(self) -> int:
+        """The ready messages of all queues, and of copies of queues that another node leads."""
+        return sum(queue.ready_count for queue in self.pager.queues.values())
+
+    @property
     def highest_storage_id(self) -> int:
         """The highest storage id of a durable queue that exists or has files or records; 0 if none
         has. New ids are the metadata's (K1): a file of a deleted queue may come back after a power
