@@ -11,7 +11,6 @@ options; 130 after Ctrl-C.
 
 import argparse
 import json
-import os
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from leveret.analytics.journey.journeys import Journey, count, journeys, time_us
 from leveret.analytics.journey.search import Result, Wanted, search
 from leveret.analytics.traces.log_blocks import read_blocks
 from leveret.analytics.traces.trace_files import TraceFile, Window, read_moment, trace_files
+from leveret.broker.resources.available_processors import available_processors
 from leveret.broker.tracing import record
 
 EXIT_FOUND, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=_positive, default=MESSAGES_MAX, metavar="N",
                         help="messages to show at most (%(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="a JSON object for each message")
-    parser.add_argument("--processes", type=_positive, default=os.cpu_count() or 1, metavar="N",
+    parser.add_argument("--processes", type=_positive, default=available_processors(), metavar="N",
                         help="processes that search files (%(default)s)")  # fmt: skip
     return parser
 

@@ -23,23 +23,29 @@ from leveret.analytics.traces.local_files import list_local_files, local_path
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.record_files import RecordFiles
 from leveret.analytics.traces.trace_files import Window
+from leveret.broker.resources.available_memory import available_bytes
 
-MEMORY = "2GB"
-"""The most memory that DuckDB uses for data; reading logs needs its own (record_files.py)."""
+MEMORY_BYTES_MAX = 2_000_000_000
+"""What DuckDB uses for data, or half of what the machine or container has if that is less; reading
+logs needs its own (record_files.py)."""
 COMPRESSION = "zstd"
 
 
 class DuckDBEngine:
     """An Engine (engine.py). work: a directory for intermediate data; None to use memory only."""
 
-    def __init__(self, work: str | None = None, memory: str = MEMORY) -> None:
+    def __init__(self, work: str | None = None, memory_bytes: int | None = None) -> None:
         self._work = None if work is None else Path(local_path(work))
         self._reading: RecordFiles | None = None
         self._expected = 0
         if self._work is not None:
             shutil.rmtree(self._work, ignore_errors=True)
             self._work.mkdir(parents=True)
-        limits: dict[str, str | bool | int | float | list[str]] = {"memory_limit": memory}
+        if memory_bytes is None:
+            memory_bytes = min(MEMORY_BYTES_MAX, available_bytes() // 2)
+        limits: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": f"{memory_bytes}B"
+        }
         if self._work is not None:
             limits["temp_directory"] = str(self._work / "spilled")
         self._connection = duckdb.connect(":memory:", config=limits)

@@ -4,7 +4,6 @@ The files of one hour are read before those of the next, and files of the same h
 so what the nodes of a cluster wrote of a message is read at about the same time.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -27,6 +26,7 @@ from leveret.analytics.traces.log_records import sample_of
 from leveret.analytics.traces.parsing import ARROW_COLUMNS, set_aside
 from leveret.analytics.traces.record_files import THREADS_MAX
 from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.broker.resources.available_processors import available_processors
 from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
 
 TRIGGER_BYTES = 8 * 1024 * 1024
@@ -126,7 +126,7 @@ def read_added(added: Iterable[Added], state: State, files: Found, window: Windo
     """Read the records of the added bytes, and move the positions. Raises OSError."""
     positions = {file.path: state.logs[key] for key, file in files.items()}
     pieces = [piece for one in added for piece in pieces_of(one, PIECE_BYTES)]
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS_MAX)) as threads:
+    with ThreadPoolExecutor(min(available_processors(), THREADS_MAX)) as threads:
         found = list(threads.map(lambda piece: AddedRecords(piece, window), pieces))
     rejected = list[pa.RecordBatch]()
     for piece, records in zip(pieces, found, strict=True):

@@ -4,7 +4,6 @@ Each log is parsed once. The files are short-lived: they are in the work directo
 the job ends.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -18,6 +17,7 @@ from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.parsing import ARROW_COLUMNS
 from leveret.analytics.traces.schema import REPEATED
 from leveret.analytics.traces.trace_files import Window
+from leveret.broker.resources.available_processors import available_processors
 
 COMPRESSION = "snappy"
 """Chosen for speed, since the files are short-lived. Not LZ4: Parquet for Java cannot read all of
@@ -67,7 +67,7 @@ class RecordFiles:
         """
         self._directory.mkdir()
         write_batches((), str(self._directory / "empty.parquet"))
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS_MAX)) as threads:
+        with ThreadPoolExecutor(min(available_processors(), THREADS_MAX)) as threads:
             futures = [threads.submit(self._write, number) for number in range(len(self._parts))]
             try:
                 return _summed(future.result() for future in as_completed(futures))

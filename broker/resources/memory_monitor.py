@@ -13,12 +13,11 @@ collected before the alarm is set, and once in a while as long as it is in force
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import MemorySettings
 from leveret.broker.resources.alarms import CLEARANCE, MEMORY, Alarms
-from leveret.broker.resources.available_memory import CGROUP_FILES, available_bytes
+from leveret.broker.resources.available_memory import available_bytes
 from leveret.broker.resources.garbage_collections import collect_everything
 from leveret.broker.resources.memory_measures import (
     allocated_bytes,
@@ -34,13 +33,11 @@ MESSAGES_SHARE_MIN = 0.1
 logger = logging.getLogger("leveret.memory")
 
 
-def total_memory_bytes(
-    settings: MemorySettings, cgroup_files: tuple[Path, ...] = CGROUP_FILES
-) -> int:
+def total_memory_bytes(settings: MemorySettings) -> int:
     """The memory that settings say there is, or that this process can have."""
     if settings.total_bytes is not None:
         return settings.total_bytes
-    return available_bytes(cgroup_files)
+    return available_bytes()
 
 
 def memory_limit_bytes(settings: MemorySettings) -> int:

@@ -71,7 +71,7 @@ def test_what_an_interrupted_run_left_is_removed(tmp_path):
 
 def test_more_than_the_memory_is_kept_on_disk(tmp_path):
     rows = 1_000_000
-    with DuckDBEngine(str(tmp_path / "work"), memory="32MB") as engine:
+    with DuckDBEngine(str(tmp_path / "work"), memory_bytes=32_000_000) as engine:
         engine.put("ids", pa.table({"id": range(rows)}))
         # Hashes cannot be compressed: eight columns of 8 MB.
         columns = [f"xxhash64(id, {number}) as h{number}" for number in range(8)]
@@ -98,6 +98,6 @@ def test_a_fault_ends_the_reading_of_all_files(tmp_path, monkeypatch):
 
     monkeypatch.setattr(record_files, "read_log", read)
     parts = [LogPart(name, 0, 1, 1) for name in ("long", "full")]
-    monkeypatch.setattr(record_files.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(record_files, "available_processors", lambda: 2)
     with pytest.raises(OSError, match="no space left"):
         RecordFiles(parts, EVERYTHING, Path(tmp_path / "records")).write()

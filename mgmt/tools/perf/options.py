@@ -4,7 +4,6 @@ Options are passed to the worker processes as JSON, so all values are plain. `ch
 combinations that are invalid.
 """
 
-import os
 import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -190,8 +189,3 @@ class Options:
 def _is_pattern(pattern: str) -> bool:
     rest, numbers = _NUMBER_IN_PATTERN.subn("", pattern)
     return numbers == 1 and "%" not in rest.replace("%%", "")
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0))

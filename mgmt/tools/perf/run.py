@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from leveret.broker.resources.available_processors import available_processors
 from leveret.mgmt.tools.perf.connection import PerfError
 from leveret.mgmt.tools.perf.counts import Counts
-from leveret.mgmt.tools.perf.options import Options, processors
+from leveret.mgmt.tools.perf.options import Options
 from leveret.mgmt.tools.perf.report import Report
 from leveret.mgmt.tools.perf.samples import Sample, Summary
 from leveret.mgmt.tools.perf.topology import declare, delete_polled
@@ -59,7 +60,7 @@ class Run:
     async def _start(self) -> None:
         """Start all workers, and let them begin when the last one is ready."""
         options = self._options
-        count = options.process_count(processors())
+        count = options.process_count(available_processors())
         for producers, consumers in shares(options.producers, options.consumers, count):
             worker = WorkerProcess(self._on_report, self._show.notice)
             self._workers.append(worker)

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from leveret.broker.config import Config, DiskSettings, MemorySettings
-from leveret.broker.resources import available_memory, memory_measures, memory_monitor
+from leveret.broker.resources import memory_measures, memory_monitor
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
 from leveret.broker.resources.memory_measures import (
@@ -259,49 +259,12 @@ class TestLimits:
 
 
 class TestTotalMemory:
-    @pytest.fixture(autouse=True)
-    def _machine(self, monkeypatch):
-        """A machine with 4 GB, and a process without a limit of its own."""
-        self.soft_limit = resource.RLIM_INFINITY
-        pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1_000_000}
-        monkeypatch.setattr(available_memory.os, "sysconf", pages.get)
-        monkeypatch.setattr(
-            available_memory.resource,
-            "getrlimit",
-            lambda which: (self.soft_limit, resource.RLIM_INFINITY),
-        )
+    def test_is_what_the_process_can_have(self, monkeypatch):
+        monkeypatch.setattr(memory_monitor, "available_bytes", lambda: 5_000_000_000)
+        assert total_memory_bytes(MemorySettings()) == 5_000_000_000
 
-    def total(self, *files, **settings):
-        return total_memory_bytes(MemorySettings(**settings), files)
-
-    def test_is_the_machines(self, tmp_path):
-        assert self.total() == 4_096_000_000
-        assert self.total(tmp_path / "memory.max") == 4_096_000_000
-
-    @pytest.mark.parametrize(
-        ("text", "total"),
-        [
-            pytest.param("1073741824\n", 1_073_741_824, id="a limit"),
-            pytest.param("max\n", 4_096_000_000, id="version 2: none"),
-            pytest.param("9223372036854771712\n", 4_096_000_000, id="version 1: none"),
-            pytest.param("", 4_096_000_000, id="nothing in it"),
-        ],
-    )
-    def test_is_the_containers_if_that_is_less(self, tmp_path, text, total):
-        file = tmp_path / "memory.max"
-        file.write_text(text)
-        assert self.total(tmp_path / "missing", file) == total
-
-    def test_is_the_process_s_if_that_is_less(self, tmp_path):
-        file = tmp_path / "memory.limit_in_bytes"
-        file.write_text("2000000000")
-        self.soft_limit = 1_000_000_000
-        assert self.total(file) == 1_000_000_000
-
-    def test_is_what_is_configured_before_all_else(self, tmp_path):
-        file = tmp_path / "memory.max"
-        file.write_text("1000")
-        assert self.total(file, total_bytes=8_000_000_000) == 8_000_000_000
+    def test_is_what_is_configured_before_all_else(self):
+        assert total_memory_bytes(MemorySettings(total_bytes=8_000_000_000)) == 8_000_000_000
 
 
 class TestMeasures:
