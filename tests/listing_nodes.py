@@ -65,7 +65,9 @@ class ListingNode:
         return item
 
     def _answer(self, call):
-        listing = Listing(lambda item: item["name"], self._render, {"state": lambda i: i["state"]})
+        find = self.objects.get if self._cluster.knows_all else None
+        quick = {"state": lambda item: item["state"]}
+        listing = Listing(lambda item: item["name"], self._render, quick, find=find)
         return self._joint(listing).answer(call, self.objects.values())
 
     async def list(self, **query):
@@ -98,11 +100,12 @@ class ListingNode:
 class ListingCluster:
     """Nodes that list what they have together. joint: makes the joint list of a `Listing`.
 
-    turns: of all nodes, which take turns with each other.
+    knows_all: each node knows all objects. turns: of all nodes, which take turns with each other.
     """
 
-    def __init__(self, *names, joint=JointListing):
+    def __init__(self, *names, joint=JointListing, knows_all=False):
         self.names = names
+        self.knows_all = knows_all
         self.turns = Turns()
         self.nodes = {name: ListingNode(self, name, joint) for name in names}
 

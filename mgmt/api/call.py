@@ -27,6 +27,7 @@ from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.passed_requests import Part
+from leveret.mgmt.api_names import LINES
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
@@ -143,6 +144,12 @@ class Call:
     def part(self) -> Part | None:
         """What another node wants of a list or file; None if all of it is wanted."""
         return None if self.passed is None else self.passed.part
+
+    @property
+    def takes_lines(self) -> bool:
+        """Whether the client wants a whole list as lines of JSON, which are made as it reads."""
+        is_get = self.request.method == "GET"
+        return is_get and LINES in self.request.headers.get("Accept", "")
 
     # The path and the query
 

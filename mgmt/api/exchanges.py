@@ -1,6 +1,6 @@
 """Exchanges, publishing to them, and bindings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
@@ -8,6 +8,7 @@ from pamqp import base, commands
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.binding import Exchange
 from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
@@ -48,13 +49,23 @@ TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"
 async def list_exchanges(call: Call) -> Any:
     """Exchanges of all vhosts, or of one."""
     message_window = window(call, "msg_rates")
-    found = [(vhost, one) for vhost in call.listed_vhosts() for one in vhost.exchanges.values()]
+    vhosts = {vhost.name: vhost for vhost in call.listed_vhosts()}
+
+    def all_exchanges() -> Iterator[tuple[VirtualHost, Exchange]]:
+        for vhost in vhosts.values():
+            yield from ((vhost, one) for one in tuple(vhost.exchanges.values()))
+
+    def find(vhost: str, name: str) -> tuple[VirtualHost, Exchange] | None:
+        one = vhosts[vhost].exchanges.get(name) if vhost in vhosts else None
+        return None if one is None else (vhosts[vhost], one)
+
     listing: Listing[tuple[VirtualHost, Exchange]] = Listing(
         lambda pair: pair[1].name,
         lambda pair: exchange_view(*pair, call.node.sampler, message_window),
         {"vhost": lambda pair: pair[0].name, "type": lambda pair: pair[1].type_name},
+        find=find,
     )
-    return await SummedListing(listing, SUMMED).answer(call, found)
+    return await SummedListing(listing, SUMMED).answer(call, all_exchanges())
 
 
 @route("GET", "/exchanges/{vhost}/{exchange}")
@@ -173,9 +184,15 @@ async def _of_exchange(call: Call, vhost: VirtualHost, exchange: Exchange) -> li
 
 async def _answer(call: Call, found: Iterable[ShownBinding]) -> Any:
     listing: Listing[ShownBinding] = Listing(
-        lambda binding: binding.destination, binding_view, order=lambda binding: binding[:-1]
+        lambda binding: binding.destination, binding_view, order=_place_in_list
     )
     return await listing.answer(call, found)
+
+
+def _place_in_list(binding: ShownBinding) -> tuple[Any, ...]:
+    """What a binding is ordered by, which differs from that of each other binding."""
+    arguments = encode_table(binding.arguments) if binding.arguments else b""
+    return (*binding[:-1], arguments)
 
 
 @route("GET", "/bindings", "/bindings/{vhost}")

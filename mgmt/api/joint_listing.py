@@ -11,21 +11,29 @@ the list of a node on its own.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.listing import Keyed, Listing, Page, encoded, in_order
+from leveret.mgmt.api.listing import (
+    Keyed,
+    Listing,
+    Page,
+    collected,
+    encoded,
+    every,
+    in_order,
+    whole,
+)
 from leveret.mgmt.api.other_nodes import ask_for_part, ask_others, other_nodes
-from leveret.mgmt.api.passed_requests import KeyList, Keys, ObjectName, Rows, SortKey, pack
+from leveret.mgmt.api.passed_requests import KeyList, Keys, ObjectName, Rows, SortKey, pack, unpack
 from leveret.mgmt.statistics.sums import with_others
 
 ROWS_AT_ONCE = 2000
 ROWS_BYTES_MAX = 1024 * 1024
 """An answer with more is cut off, and the rest is fetched by another question."""
-PLACED_AT_ONCE = 100
 GONE = msgspec.Raw(b"null")
 """In place of an object that there is no longer."""
 
@@ -46,34 +54,38 @@ def object_name(order: Any) -> ObjectName:
     return tuple(map(pack, texts))
 
 
-async def part_of(
-    call: Call, listing: Listing[Item], items: list[Item], part: Keys | Rows
-) -> KeyList | list[msgspec.Raw]:
-    """What another node wants of this node's objects."""
-    if isinstance(part, Rows):
-        return await _rows(call, listing, items, part)
-    keyed = await listing.keyed(call, items, filters="page" in call.request.query)
+async def _key_list(
+    call: Call, listing: Listing[Item], items: Iterable[Item], part: Keys
+) -> KeyList:
+    """What another node wants to know to put this node's objects in order."""
+    found = await collected(call, items)
+    keyed = await listing.keyed(call, found, filters="page" in call.request.query)
     keys = []
     for one in keyed[: part.count_max]:
         keys.append((one.sort, object_name(one.name)))
         await call.node.give_way()
-    return KeyList(len(items), len(keyed), keys)
+    return KeyList(len(found), len(keyed), keys)
 
 
-async def _rows(
-    call: Call, listing: Listing[Item], items: list[Item], wanted: Rows
+async def _named_rows(
+    call: Call,
+    listing: Listing[Item],
+    items: Iterable[Item],
+    names: list[ObjectName],
+    is_own: Callable[[Item], bool] = lambda _: True,
 ) -> list[msgspec.Raw]:
-    by_name: dict[ObjectName, Item] = {}
-    names = set(wanted.names)
-    for item in items:
-        name = object_name(listing.order(item))
-        if name in names:
-            by_name[name] = item
-        await call.node.give_way()
+    """The objects that another node wants to show; fewer if they are too large for one answer."""
+    if listing.find is None:
+        found = await _found(call, listing, items, names)
+    else:
+        found = {name: listing.find(*map(unpack, name)) for name in names}
     rows: list[msgspec.Raw] = []
     size = 0
-    for name in wanted.names:
-        row = encoded(call, listing.render(by_name[name])) if name in by_name else GONE
+    for name in names:
+        item = found.get(name)
+        row = GONE
+        if item is not None and is_own(item):
+            row = encoded(call, listing.render(item))
         rows.append(row)
         size += len(bytes(row))
         if size > ROWS_BYTES_MAX:
@@ -82,10 +94,25 @@ async def _rows(
     return rows
 
 
+async def _found(
+    call: Call, listing: Listing[Item], items: Iterable[Item], names: list[ObjectName]
+) -> dict[ObjectName, Item | None]:
+    found: dict[ObjectName, Item | None] = {}
+    wanted = set(names)
+    for item in items:
+        name = object_name(listing.order(item))
+        if name in wanted:
+            found[name] = item
+        await call.node.give_way()
+    return found
+
+
 class JointListing(Generic[Item]):
     """A list of objects of which each has a node. home: its name; empty for the node itself.
 
-    Objects whose node does not answer are shown as this node knows them, if it does.
+    Objects whose node does not answer are shown as this node knows them, if it does. Where every
+    node knows all objects (`Listing.find`), a list in its own order is that of the objects that
+    this node knows: one that moves to another node meanwhile is in it all the same.
     """
 
     def __init__(self, listing: Listing[Item], home: Callable[[Item], str] = lambda _: "") -> None:
@@ -94,16 +121,45 @@ class JointListing(Generic[Item]):
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, the requested page of it, or this node's part of it. Raises ApiError."""
-        found = list(items)
         if call.wants_only_own:
-            found = [item for item in found if self._home(item) in ("", call.node.name)]
-            if isinstance(call.part, Keys | Rows):
-                return await part_of(call, self._listing, found, call.part)
+            return await self._own(call, items)
         if not other_nodes(call):
-            return await self._listing.answer(call, found)
-        return await self._joint(call, found)
+            return await self._listing.answer(call, items)
+        found = await collected(call, items)
+        if self._listing.find is not None and not call.query("sort"):
+            return await self._of_known(call, found)
+        return await self._of_keys(call, found)
 
-    async def _joint(self, call: Call, items: list[Item]) -> Any:
+    async def _own(self, call: Call, items: Iterable[Item]) -> Any:
+        """What another node wants of this node's objects."""
+
+        def is_own(item: Item) -> bool:
+            return self._home(item) in ("", call.node.name)
+
+        own = filter(is_own, items)
+        if isinstance(call.part, Keys):
+            return await _key_list(call, self._listing, own, call.part)
+        if isinstance(call.part, Rows):
+            return await _named_rows(call, self._listing, own, call.part.names, is_own)
+        return await self._listing.answer(call, own)
+
+    async def _of_known(self, call: Call, items: list[Item]) -> Any:
+        """The list of objects of which this node knows all, and where each is."""
+        page = Page.of(call)
+        keyed = await self._listing.keyed(call, items, filters=page is not None)
+        chosen = keyed if page is None else page.cut(keyed, len(keyed))
+        others = other_nodes(call)
+        places = []
+        for one in chosen:
+            home = self._home(one.item)
+            places.append(Place(home if home in others else "", object_name(one.name), one.item))
+            await call.node.give_way()
+        if page is None:
+            return await whole(call, self._rows(call, places))
+        return page.answer(await every(self._rows(call, places)), len(keyed), len(items))
+
+    async def _of_keys(self, call: Call, items: list[Item]) -> Any:
+        """The list of objects of which the other nodes tell the keys of their own."""
         page = Page.of(call)
         count_max = None if page is None else page.number * page.size
         answers = await ask_others(call, Keys(count_max))
@@ -114,31 +170,49 @@ class JointListing(Generic[Item]):
         keyed = await self._listing.keyed(call, own, filters=page is not None)
         places = await _merged(call, keyed[:count_max], lists)
         if page is None:
-            return await self._shown(call, places)
+            return await whole(call, self._rows(call, places))
         filtered = len(keyed) + sum(one.filtered for one in lists.values())
-        shown = await self._shown(call, page.cut(places, filtered))
+        shown = await every(self._rows(call, page.cut(places, filtered)))
         return page.answer(shown, filtered, len(own) + sum(one.total for one in lists.values()))
 
-    async def _shown(self, call: Call, places: Sequence[Place[Item]]) -> list[msgspec.Raw]:
-        names: dict[str, list[ObjectName]] = {}
-        for number, place in enumerate(places):
-            if place.node:
-                names.setdefault(place.node, []).append(place.name)
-            if number % PLACED_AT_ONCE == 0:
+    async def _rows(self, call: Call, places: Sequence[Place[Item]]) -> AsyncIterator[msgspec.Raw]:
+        for start in range(0, len(places), ROWS_AT_ONCE):
+            some = places[start : start + ROWS_AT_ONCE]
+            fetched = await _fetch_all(call, some)
+            moved = await self._moved(call, some, fetched)
+            fetched |= await _fetch_all(call, list(moved.values()))
+            for place in some:
+                now = moved.get(place.name, place)
+                row = fetched.get((now.node, now.name))
+                item = self._known(now.name) if now.node else now.item
+                if row is not None:
+                    yield row
+                elif item is not None:
+                    yield encoded(call, self._listing.render(item))
                 await call.node.give_way()
-        fetched = await asyncio.gather(*(_fetch(call, node, names[node]) for node in names))
-        rows = dict(zip(names, map(iter, fetched), strict=True))
-        shown = []
-        for number, place in enumerate(places):
-            if number % PLACED_AT_ONCE == 0:
-                await call.node.give_way()
-            if place.item is not None:
-                shown += await self._listing.shown(call, [place.item])
-            else:
-                row = next(rows[place.node], GONE)
-                if row != GONE:
-                    shown.append(row)
-        return shown
+
+    def _known(self, name: ObjectName) -> Item | None:
+        """What this node knows of an object of another node."""
+        find = self._listing.find
+        return None if find is None else find(*map(unpack, name))
+
+    async def _moved(
+        self,
+        call: Call,
+        places: Sequence[Place[Item]],
+        fetched: dict[tuple[str, ObjectName], msgspec.Raw],
+    ) -> dict[ObjectName, Place[Item]]:
+        """Where the objects are now that their nodes did not have any more."""
+        others = other_nodes(call)
+        moved = {}
+        for place in places:
+            if place.node and (place.node, place.name) not in fetched:
+                item = self._known(place.name)
+                home = "" if item is None else self._home(item)
+                if home != place.node and home in others:
+                    moved[place.name] = Place(home, place.name, item)
+            await call.node.give_way()
+        return moved
 
 
 async def _merged(
@@ -155,6 +229,24 @@ async def _merged(
             merged.append(Keyed(sort, name, Place(node, name, None)))
             await call.node.give_way()
     return [one.item for one in await in_order(call, merged)]
+
+
+async def _fetch_all(
+    call: Call, places: Sequence[Place[Item]]
+) -> dict[tuple[str, ObjectName], msgspec.Raw]:
+    """The objects of other nodes, by node and name, without those that are gone."""
+    names: dict[str, list[ObjectName]] = {}
+    for place in places:
+        if place.node:
+            names.setdefault(place.node, []).append(place.name)
+        await call.node.give_way()
+    lists = await asyncio.gather(*(_fetch(call, node, names[node]) for node in names))
+    return {
+        (node, name): row
+        for node, rows in zip(names, lists, strict=True)
+        for name, row in zip(names[node], rows, strict=False)
+        if row != GONE
+    }
 
 
 async def _fetch(
@@ -181,19 +273,21 @@ class SummedListing(Generic[Item]):
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, the requested page of it, or this node's part of it. Raises ApiError."""
-        found = list(items)
-        if isinstance(call.part, Keys | Rows):
-            return await part_of(call, self._listing, found, call.part)
+        if isinstance(call.part, Keys):
+            return await _key_list(call, self._listing, items, call.part)
+        if isinstance(call.part, Rows):
+            return await _named_rows(call, self._listing, items, call.part.names)
         if not other_nodes(call):
-            return await self._listing.answer(call, found)
+            return await self._listing.answer(call, items)
+        found = await collected(call, items)
         page = Page.of(call)
         keyed = await self._listing.keyed(call, found, filters=page is not None)
         if call.query("sort").partition(".")[0] in self._columns:
             keyed = await self._sorted_by_sums(call, keyed)
         if page is None:
-            return await self._shown(call, keyed)
+            return await whole(call, self._rows(call, keyed))
         chosen = page.cut(keyed, len(keyed))
-        return page.answer(await self._shown(call, chosen), len(keyed), len(found))
+        return page.answer(await every(self._rows(call, chosen)), len(keyed), len(found))
 
     async def _sorted_by_sums(self, call: Call, keyed: list[Keyed[Item]]) -> list[Keyed[Item]]:
         sums: dict[ObjectName, SortKey] = {}
@@ -207,24 +301,27 @@ class SummedListing(Generic[Item]):
             await call.node.give_way()
         return await in_order(call, summed)
 
-    async def _shown(self, call: Call, keyed: Sequence[Keyed[Item]]) -> list[msgspec.Raw]:
+    async def _rows(self, call: Call, keyed: Sequence[Keyed[Item]]) -> AsyncIterator[msgspec.Raw]:
         columns = _wanted(call, self._columns)
-        if not columns:
-            return await self._listing.shown(call, [one.item for one in keyed])
-        shown: list[msgspec.Raw] = []
         for start in range(0, len(keyed), ROWS_AT_ONCE):
             some = keyed[start : start + ROWS_AT_ONCE]
-            names = [object_name(one.name) for one in some]
-            others = await asyncio.gather(
-                *(_fetch(call, node, names, ",".join(columns)) for node in other_nodes(call))
-            )
+            others = await self._of_others(call, some, columns) if columns else []
             for number, one in enumerate(some):
-                rendered = self._listing.render(one.item)
                 same = [rows[number] for rows in others if number < len(rows)]
                 parts = [msgspec.json.decode(row) for row in same if row != GONE]
-                shown.append(encoded(call, with_others(rendered, parts, columns)))
+                rendered = self._listing.render(one.item)
+                yield encoded(call, with_others(rendered, parts, columns) if parts else rendered)
                 await call.node.give_way()
-        return shown
+
+    @staticmethod
+    async def _of_others(
+        call: Call, keyed: Sequence[Keyed[Item]], columns: tuple[str, ...]
+    ) -> list[list[msgspec.Raw]]:
+        """What each of the other nodes has of these objects."""
+        names = [object_name(one.name) for one in keyed]
+        return await asyncio.gather(
+            *(_fetch(call, node, names, ",".join(columns)) for node in other_nodes(call))
+        )
 
 
 async def summed(call: Call, shown: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:

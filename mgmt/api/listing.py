@@ -7,11 +7,15 @@ does not have, AMQP tables are lists of names, types and values. Objects are ren
 filtering by name and sorting by a quick column read the objects themselves, so that only the
 objects of the requested page are rendered. Rendering and sorting are done in slices, between which
 the node does its other work.
+
+A list without `page` has every object that is there when the request comes. A client that accepts
+lines of JSON (`LINES`) gets it as it reads: a row is rendered when those before it were sent, so
+that neither side has more than some of them.
 """
 
 import heapq
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -21,12 +25,14 @@ from leveret.broker.patterns import OutOfTimeError, compile_pattern
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request
 from leveret.mgmt.api.passed_requests import SortKey
+from leveret.mgmt.api.routes import Lines
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
 SORTED_AT_ONCE = 500
 FILTERED_AT_ONCE = 10
 KEYED_AT_ONCE = 20
+COLLECTED_AT_ONCE = 100
 NO_SORT_KEY: SortKey = (2, "")
 """That of all objects of a list in its own order, and of those without the column."""
 
@@ -45,7 +51,8 @@ class Listing(Generic[Item]):
     """How one kind of object is listed.
 
     name: the name of an object, for filtering. render: makes the JSON of an object. quick: columns
-    that are available without rendering. order: the default sort key, if not vhost and name.
+    that are available without rendering. order: the default sort key, if not vhost and name. find:
+    an object by the texts of its `order`, where every node of a cluster knows all objects.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class Listing(Generic[Item]):
         render: Callable[[Item], dict[str, Any]],
         quick: dict[str, Callable[[Item], Any]] | None = None,
         order: Callable[[Item], Any] | None = None,
+        find: Callable[..., Item | None] | None = None,
     ) -> None:
         self._name = name
         self.render = render
@@ -62,16 +70,17 @@ class Listing(Generic[Item]):
         if order is None:
             order = name if vhost is None else lambda item: (vhost(item), name(item))
         self.order = order
+        self.find = find
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, or the requested page of it. Raises ApiError."""
-        found = list(items)
+        found = await collected(call, items)
         page = Page.of(call)
         keyed = await self.keyed(call, found, filters=page is not None)
         if page is None:
-            return await self.shown(call, [one.item for one in keyed])
+            return await whole(call, self.rows(call, [one.item for one in keyed]))
         chosen = page.cut(keyed, len(keyed))
-        items_shown = await self.shown(call, [one.item for one in chosen])
+        items_shown = await every(self.rows(call, [one.item for one in chosen]))
         return page.answer(items_shown, len(keyed), len(found))
 
     async def keyed(self, call: Call, items: list[Item], *, filters: bool) -> list[Keyed[Item]]:
@@ -115,13 +124,11 @@ class Listing(Generic[Item]):
                 await call.node.give_way()
         return found
 
-    async def shown(self, call: Call, items: Sequence[Item]) -> list[msgspec.Raw]:
+    async def rows(self, call: Call, items: Iterable[Item]) -> AsyncIterator[msgspec.Raw]:
         """The objects as encoded JSON: many dicts at once would slow the garbage collector."""
-        shown = []
         for item in items:
-            shown.append(encoded(call, self.render(item)))
+            yield encoded(call, self.render(item))
             await call.node.give_way()
-        return shown
 
 
 class Page(NamedTuple):
@@ -167,6 +174,26 @@ class Page(NamedTuple):
             "page": self.number, "page_count": -(-filtered // self.size), "page_size": self.size,
             "total_count": total,
         }  # fmt: skip
+
+
+async def collected(call: Call, items: Iterable[Item]) -> list[Item]:
+    """All objects, gathered in slices. The iterable does not mind changes meanwhile."""
+    found = []
+    for item in items:
+        found.append(item)
+        if len(found) % COLLECTED_AT_ONCE == 0:
+            await call.node.give_way()
+    return found
+
+
+async def whole(call: Call, rows: AsyncIterator[msgspec.Raw]) -> Lines | list[msgspec.Raw]:
+    """The answer with all rows of a list: as they are made for a client that takes lines."""
+    return Lines(rows) if call.takes_lines else await every(rows)
+
+
+async def every(rows: AsyncIterator[msgspec.Raw]) -> list[msgspec.Raw]:
+    """All rows."""
+    return [row async for row in rows]
 
 
 def encoded(call: Call, rendered: dict[str, Any]) -> msgspec.Raw:

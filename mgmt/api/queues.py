@@ -1,5 +1,6 @@
 """Queues: listing, declaring, deleting, purging, and getting messages."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -49,7 +50,16 @@ ASKED_TIMES_MAX = 5
 async def list_queues(call: Call) -> Any:
     """Queues of all vhosts, or of one."""
     views = _views(call)
-    found = [(vhost, queue) for vhost in call.listed_vhosts() for queue in vhost.queues.values()]
+    vhosts = {vhost.name: vhost for vhost in call.listed_vhosts()}
+
+    def all_queues() -> Iterator[tuple[VirtualHost, QueueClient]]:
+        for vhost in vhosts.values():
+            yield from ((vhost, queue) for queue in tuple(vhost.queues.values()))
+
+    def find(vhost: str, name: str) -> tuple[VirtualHost, QueueClient] | None:
+        queue = vhosts[vhost].queues.get(name) if vhost in vhosts else None
+        return None if queue is None else (vhosts[vhost], queue)
+
     listing: Listing[tuple[VirtualHost, QueueClient]] = Listing(
         lambda pair: pair[1].name,
         lambda pair: views.listed(*pair),
@@ -60,8 +70,9 @@ async def list_queues(call: Call) -> Any:
             "messages_unacknowledged": lambda pair: pair[1].figures.counts().unacked,
             "consumers": lambda pair: pair[1].figures.counts().consumers,
         },
+        find=find,
     )
-    return await JointListing(listing, lambda pair: pair[1].home.node).answer(call, found)
+    return await JointListing(listing, lambda pair: pair[1].home.node).answer(call, all_queues())
 
 
 @route("GET", "/queues/{vhost}/{queue}")

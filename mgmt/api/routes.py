@@ -3,11 +3,12 @@
 An answer is a JSON value, an instance of one of the classes here, or a response of aiohttp.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from leveret.mgmt.api.call import Call
@@ -37,6 +38,16 @@ class Tagged:
 
     parts: list[bytes]
     etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """200 with the objects of a list, each of which is made when the client has read those before.
+
+    rows: the objects as JSON.
+    """
+
+    rows: AsyncIterator[msgspec.Raw]
 
 
 def has_etag(request: web.Request, etag: str) -> bool:

@@ -35,13 +35,14 @@ from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import (
     ROUTES,
     Created,
+    Lines,
     NoContent,
     Route,
     Status,
     Tagged,
     has_etag,
 )
-from leveret.mgmt.api_names import CONTROL_SOCKET, NODE_HEADER
+from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
 from leveret.mgmt.listening import listen
 from leveret.mgmt.running_node import Node
 
@@ -50,6 +51,7 @@ SOCKET_PATH_BYTES_MAX = 107
 VARIABLE = re.compile(r"\{(\w+)\}")
 CONTROL_USER = "leveretctl"
 WRITTEN_AT_ONCE = 256 * 1024
+LINES_AT_ONCE = 32 * 1024
 
 logger = logging.getLogger("leveret.management")
 
@@ -223,6 +225,8 @@ class ManagementServer:
                 response.headers[hdrs.LOCATION] = answer.location
         elif isinstance(answer, Status):
             response = _json(answer.status, msgspec.json.encode(answer.content))
+        elif isinstance(answer, Lines):
+            return await self._send_lines(request, answer)
         elif isinstance(answer, Tagged):
             if not has_etag(request, answer.etag):
                 return await self._send(request, answer.parts, answer.etag)
@@ -256,6 +260,32 @@ class ManagementServer:
             await self._node.give_way()
         return response
 
+    async def _send_lines(self, request: web.Request, answer: Lines) -> web.StreamResponse:
+        """200 with a line for each row, and in the end one with the nodes that are left out.
+
+        A client that has not got that line knows that rows are missing.
+        """
+        response = web.StreamResponse()
+        response.content_type = LINES
+        response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+        self._headers.add(request, response)
+        await response.prepare(request)
+        waiting = bytearray()
+        try:
+            async for row in answer.rows:
+                waiting += bytes(row) + b"\n"
+                if len(waiting) >= LINES_AT_ONCE:
+                    await response.write(bytes(waiting))
+                    waiting.clear()
+        except BaseException:
+            # Nothing else can be sent: the client sees an answer without an end.
+            if request.transport is not None:
+                request.transport.abort()
+            raise
+        waiting += msgspec.json.encode(sorted(request.get(NODES_LEFT_OUT, ()))) + b"\n"
+        await response.write(bytes(waiting))
+        return response
+
     def _error(self, request: web.Request, error: ApiError) -> web.StreamResponse:
         content = {"error": error.error, "reason": error.reason, **error.details}
         response = _json(error.status, msgspec.json.encode(content))
@@ -268,7 +298,7 @@ class ManagementServer:
 
 def _takes_json(request: web.Request) -> bool:
     accepted = request.headers.get(hdrs.ACCEPT, "*/*")
-    return any(one in accepted for one in ("*/*", "application/*", "application/json"))
+    return any(one in accepted for one in ("*/*", "application/*", "application/json", LINES))
 
 
 def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:

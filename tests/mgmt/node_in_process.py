@@ -13,6 +13,7 @@ import pytest
 
 from leveret.broker.config import Config, ManagementSettings, PrometheusSettings, TcpSettings
 from leveret.broker.server import Broker
+from leveret.mgmt.api_names import LINES
 from leveret.mgmt.management import Management
 from leveret.mgmt.running_node import Node
 from leveret.storage.metadata import SqliteMetadata
@@ -23,7 +24,11 @@ AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 class NodeInProcess:
-    """A node in this process. ask: sends a request from a thread; a body in bytes is JSON."""
+    """A node in this process.
+
+    ask: sends a request from a thread; a body in bytes is JSON. With `#lines` behind the path a
+    list comes as lines of JSON.
+    """
 
     def __init__(self, directory):
         self.http_port, self.metrics_port = free_ports(2)
@@ -53,9 +58,11 @@ class NodeInProcess:
 
     def ask(self, path, body=None, method=None):
         port = self.metrics_port if path.startswith("metrics") else self.http_port
+        path, _, form = path.partition("#")
         where = f"http://127.0.0.1:{port}/{path}"
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
+        headers |= {"Accept": LINES} if form == "lines" else {}
         with urllib.request.urlopen(
             urllib.request.Request(where, data, headers, method=method), timeout=PATIENCE_SECONDS
         ) as got:

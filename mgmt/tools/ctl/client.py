@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from leveret.mgmt.api_names import CONTROL_SOCKET, LEFT_OUT, NODE_HEADER
+from leveret.mgmt.api_names import CONTROL_SOCKET, LEFT_OUT, LINES, NODE_HEADER
 from leveret.mgmt.tools.ctl.errors import (
     DATA_ERROR,
     NO_PERMISSION,
@@ -30,6 +30,7 @@ from leveret.mgmt.tools.ctl.wording import in_words
 
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 TIMEOUT_SECONDS = 60
+READ_BYTES = 64 * 1024
 PATH_BYTES_MAX = 107
 """The longest socket path (`unix(7)`); a longer one is reached through its directory."""
 
@@ -167,6 +168,41 @@ class Client:
         finally:
             connection.close()
         return _content(response.status, raw)
+
+    def rows(self, *path: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Return the objects of a list as the node sends them. Raises as `request` does.
+
+        The node that is connected to answers, with what all nodes of the cluster have.
+        """
+        headers = {"Accept": LINES, NODE_HEADER: ""}
+        connection, response = self._send("GET", path, None, query, headers)
+        try:
+            if response.status >= 400:
+                _content(response.status, response.read())
+            yield from self._rows(connection, response)
+        except TimeoutError:
+            raise self.timed_out() from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self.unreachable(f"the connection was lost: {error}") from None
+        finally:
+            connection.close()
+
+    def _rows(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> Iterator[dict[str, Any]]:
+        """Read lines of JSON up to the last one, which is a list of the nodes that are left out."""
+        rest = b""
+        while True:
+            connection.sock.settimeout(max(0.001, self._deadline - time.monotonic()))
+            read = response.read1(READ_BYTES)
+            if not read:
+                raise self.unreachable("the node ended its answer before the end of the list")
+            *lines, rest = (rest + read).split(b"\n")
+            for row in json.loads(b"[" + b",".join(lines) + b"]"):
+                if isinstance(row, list):
+                    self.left_out.update(row)
+                    return
+                yield row
 
     def stream(self, *path: str) -> Iterator[bytes]:
         """Return the lines of an unlimited response until the time is over.

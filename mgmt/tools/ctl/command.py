@@ -265,19 +265,18 @@ class Session:
 
         default: the format without `--formatter`.
         """
-        listed = list(rows)
         formatter = self.formatter or default
         with_headers = not self.is_silent and self.options.get("table_headers", True)
-        if not listed and empty_line:
+        if empty_line and not (rows := list(rows)):
             self.out("[]" if formatter == "json" else "")
         elif formatter == "json":
-            self._lines(formatters.json_rows(columns, listed))
+            self._lines(formatters.json_rows(columns, rows))
         elif formatter == "csv":
-            self._lines(formatters.csv_lines(columns, listed, with_headers=with_headers))
+            self._lines(formatters.csv_lines(columns, rows, with_headers=with_headers))
         elif formatter == "pretty_table":
-            self._lines(formatters.pretty_lines(columns, listed))
+            self._lines(formatters.pretty_lines(columns, rows))
         else:
-            self._lines(formatters.table_lines(columns, listed, with_headers=with_headers))
+            self._lines(formatters.table_lines(columns, rows, with_headers=with_headers))
         self.has_printed = True
 
     def _lines(self, lines: Iterable[str]) -> None:

@@ -1,10 +1,14 @@
 """Lists of queues, exchanges, bindings, connections, channels and consumers.
 
+The node takes one snapshot of what there is and sends it row by row, with the columns that are
+needed only; each row is printed as it comes. So the cost grows with the number of rows, and what is
+declared or deleted meanwhile does not move other rows out of the list.
+
 Each tuple of columns begins with RabbitMQ's; Leveret's own follow at the end.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.tools.ctl.client import HttpError
@@ -13,7 +17,6 @@ from leveret.mgmt.tools.ctl.ip_addresses import Address
 from leveret.mgmt.tools.ctl.vhosts import check_columns
 
 LISTS = "Monitoring, observability and health checks"
-PAGE = 500
 AMQP = (0, 9, 1)
 """The protocol; a tuple is shown as an Erlang term."""
 
@@ -57,39 +60,46 @@ CONSUMER_COLUMNS = (
 DEFAULT_CONSUMER_COLUMNS = [name for name in CONSUMER_COLUMNS if name != "activity_status"]
 
 
-def of_vhost(ctl: Session, *path: str, **query: str) -> Any:
-    """Get a list; empty for a virtual host that does not exist, as in RabbitMQ."""
-    try:
-        return ctl.client.get(*path, **query)
-    except HttpError as error:
-        if error.status != 404:
-            raise
-        return []
+Row = dict[str, Any]
 
 
-def pages(ctl: Session, *path: str) -> list[dict[str, Any]]:
-    """Get a whole list page by page, so that no request is large."""
-    found: list[dict[str, Any]] = []
-    number, last = 1, 1
-    while number <= last:
-        page = of_vhost(ctl, *path, page=str(number), page_size=str(PAGE), tables="typed")
-        if not page:
-            break
-        found += page["items"]
-        number, last = number + 1, page["page_count"]
-    return found
+class Derived(NamedTuple):
+    """A column that is made of columns of the HTTP API."""
+
+    sources: tuple[str, ...]
+    make: Callable[[Row], Any]
 
 
 def _show(
-    ctl: Session, found: list[dict[str, Any]], columns: list[str],
-    derive: Callable[[dict[str, Any]], dict[str, Any]],
+    ctl: Session, derived: dict[str, Derived], columns: Sequence[str], *path: str,
+    needed: tuple[str, ...] = (), is_wanted: Callable[[Row], bool] = lambda _: True,
 ) -> None:  # fmt: skip
-    """Print rows with derived fields. Missing columns are empty."""
-    rows = []
-    for row in found:
-        whole = {**row, **derive(row)}
-        rows.append([_shown(name, whole.get(name)) for name in columns])
-    ctl.rows(rows, columns)
+    """Print the wanted rows of a list as they come. Missing columns are empty.
+
+    needed: the API's columns for `is_wanted`.
+    """
+    asked = dict.fromkeys(needed)
+    for name in columns:
+        asked |= dict.fromkeys(derived[name].sources if name in derived else (name,))
+
+    def shown() -> Iterator[list[Any]]:
+        for row in _rows(ctl, *path, columns=",".join(asked)):
+            if is_wanted(row):
+                yield [
+                    _shown(name, derived[name].make(row) if name in derived else row.get(name))
+                    for name in columns
+                ]
+
+    ctl.rows(shown(), columns)
+
+
+def _rows(ctl: Session, *path: str, **query: str) -> Iterator[Row]:
+    """Return the rows of a list; none for a virtual host that does not exist, as in RabbitMQ."""
+    try:
+        yield from ctl.client.rows(*path, **query, tables="typed")
+    except HttpError as error:
+        if error.status != 404:
+            raise
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -115,8 +125,8 @@ def list_queues(ctl: Session) -> None:
     columns = check_columns(ctl.arguments, QUEUE_COLUMNS) or ["name", "messages"]
     ctl.banner(f"Timeout: {float(ctl.connection.timeout_s)} seconds ...")
     ctl.banner(f"Listing queues for vhost {ctl.vhost} ...")
-    found = [queue for queue in pages(ctl, "queues", ctl.vhost) if _is_wanted(ctl, queue)]
-    _show(ctl, found, columns, _queue_facts)
+    _show(ctl, QUEUES, columns, "queues", ctl.vhost, needed=("node", "state"),
+          is_wanted=lambda queue: _is_wanted(ctl, queue))  # fmt: skip
 
 
 def _is_wanted(ctl: Session, queue: dict[str, Any]) -> bool:
@@ -129,24 +139,20 @@ def _is_wanted(ctl: Session, queue: dict[str, Any]) -> bool:
     return is_down or not ctl.options.get("offline")
 
 
-def _queue_facts(queue: dict[str, Any]) -> dict[str, Any]:
-    """Return RabbitMQ's columns that have other names in the HTTP API."""
+def _owner(queue: Row) -> str:
     owner = (queue.get("owner_pid_details") or {}).get("name", "")
-    mirrors, synchronised = (
-        _pids(queue, name) for name in ("slave_nodes", "synchronised_slave_nodes")
-    )
-    return {
-        "disk_reads": 0, "disk_writes": 0, "pid": pid(queue, queue["name"]),
-        "owner_pid": pid(queue, owner) if owner else "", "state": _state(queue),
-        "slave_pids": mirrors, "mirror_pids": mirrors,
-        "synchronised_slave_pids": synchronised, "synchronised_mirror_pids": synchronised,
-    }  # fmt: skip
+    return pid(queue, owner) if owner else ""
 
 
-def _pids(queue: dict[str, Any], name: str) -> list[str] | None:
-    """Substitutes for the pids of a queue on other nodes; None if it is not mirrored."""
-    nodes = queue.get(name)
-    return None if nodes is None else [pid({"node": node}, queue["name"]) for node in nodes]
+def _pids(nodes: str) -> Derived:
+    """Substitutes for the pids of a queue on other nodes; none if it is not mirrored."""
+
+    def make(queue: Row) -> list[str] | None:
+        if queue.get(nodes) is None:
+            return None
+        return [pid({"node": node}, queue["name"]) for node in queue[nodes]]
+
+    return Derived(("name", nodes), make)
 
 
 def _state(queue: dict[str, Any]) -> str:
@@ -156,6 +162,18 @@ def _state(queue: dict[str, Any]) -> str:
     """
     state = str(queue["state"])
     return f"{{{state}, {queue['sync_messages']}}}" if "sync_messages" in queue else state
+
+
+PID = Derived(("name", "node"), lambda row: pid(row, row["name"]))
+QUEUES = {
+    "pid": PID, "owner_pid": Derived(("node", "owner_pid_details"), _owner),
+    "state": Derived(("state", "sync_messages"), _state),
+    "disk_reads": Derived((), lambda _: 0), "disk_writes": Derived((), lambda _: 0),
+    "slave_pids": _pids("slave_nodes"), "mirror_pids": _pids("slave_nodes"),
+    "synchronised_slave_pids": _pids("synchronised_slave_nodes"),
+    "synchronised_mirror_pids": _pids("synchronised_slave_nodes"),
+}  # fmt: skip
+"""RabbitMQ's columns that have other names in the HTTP API."""
 
 
 @command("list_unresponsive_queues", "[--local] [--queue-timeout <milliseconds>] [<column> ...] "
@@ -174,7 +192,7 @@ def list_exchanges(ctl: Session) -> None:
     """List exchanges of a virtual host."""
     columns = check_columns(ctl.arguments, EXCHANGE_COLUMNS) or ["name", "type"]
     ctl.banner(f"Listing exchanges for vhost {ctl.vhost} ...")
-    _show(ctl, pages(ctl, "exchanges", ctl.vhost), columns, lambda _: {})
+    _show(ctl, {}, columns, "exchanges", ctl.vhost)
 
 
 @command("list_bindings", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
@@ -183,15 +201,15 @@ def list_bindings(ctl: Session) -> None:
     """List bindings of a virtual host."""
     columns = check_columns(ctl.arguments, BINDING_COLUMNS) or list(BINDING_COLUMNS)
     ctl.banner(f"Listing bindings for vhost {ctl.vhost}...")
-    _show(ctl, pages(ctl, "bindings", ctl.vhost), columns, _binding_facts)
+    _show(ctl, BINDINGS, columns, "bindings", ctl.vhost)
 
 
-def _binding_facts(binding: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "source_name": binding["source"], "source_kind": "exchange",
-        "destination_name": binding["destination"],
-        "destination_kind": binding["destination_type"],
-    }  # fmt: skip
+BINDINGS = {
+    "source_name": Derived(("source",), lambda row: row["source"]),
+    "source_kind": Derived((), lambda _: "exchange"),
+    "destination_name": Derived(("destination",), lambda row: row["destination"]),
+    "destination_kind": Derived(("destination_type",), lambda row: row["destination_type"]),
+}
 
 
 @command("list_connections", "[--no-table-headers] [<column> ...]",
@@ -203,8 +221,10 @@ def list_connections(ctl: Session) -> None:
         "user", "peer_host", "peer_port", "state"
     ]  # fmt: skip
     ctl.banner("Listing connections ...")
-    _show(ctl, pages(ctl, "connections"), columns,
-          lambda row: {"pid": pid(row, row["name"]), "protocol": AMQP})  # fmt: skip
+    _show(ctl, CONNECTIONS, columns, "connections")
+
+
+CONNECTIONS = {"pid": PID, "protocol": Derived((), lambda _: AMQP)}
 
 
 @command("list_channels", "[--no-table-headers] [<column> ...]", "Lists all channels in the node",
@@ -215,14 +235,17 @@ def list_channels(ctl: Session) -> None:
         "pid", "user", "consumer_count", "messages_unacknowledged"
     ]  # fmt: skip
     ctl.banner("Listing channels ...")
-    _show(ctl, pages(ctl, "channels"), columns, _channel_facts)
+    _show(ctl, CHANNELS, columns, "channels")
 
 
-def _channel_facts(channel: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "pid": pid(channel, channel["name"]),
-        "connection": pid(channel, channel["connection_details"]["name"]),
-    }
+def _connection_pid(channel: Row) -> str:
+    return pid(channel, channel["connection_details"]["name"])
+
+
+CHANNELS = {
+    "pid": PID,
+    "connection": Derived(("connection_details", "node"), _connection_pid),
+}
 
 
 @command("list_consumers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
@@ -232,11 +255,15 @@ def list_consumers(ctl: Session) -> None:
     asked = check_columns(ctl.arguments, CONSUMER_COLUMNS) or DEFAULT_CONSUMER_COLUMNS
     columns = [name for name in CONSUMER_COLUMNS if name in asked]
     ctl.banner(f"Listing consumers in vhost {ctl.vhost} ...")
-    _show(ctl, of_vhost(ctl, "consumers", ctl.vhost, tables="typed"), columns, _consumer_facts)
+    _show(ctl, CONSUMERS, columns, "consumers", ctl.vhost)
 
 
-def _consumer_facts(consumer: dict[str, Any]) -> dict[str, Any]:
+def _channel_pid(consumer: Row) -> str:
     channel = consumer["channel_details"]
-    return {
-        "queue_name": consumer["queue"]["name"], "channel_pid": pid(channel, channel["name"])
-    }  # fmt: skip
+    return pid(channel, channel["name"])
+
+
+CONSUMERS = {
+    "queue_name": Derived(("queue",), lambda row: row["queue"]["name"]),
+    "channel_pid": Derived(("channel_details",), _channel_pid),
+}

@@ -5,7 +5,6 @@ import time
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
 from leveret.mgmt.tools.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure, no_such
-from leveret.mgmt.tools.ctl.listing import pages
 
 QUEUES, OPERATIONS = "Queues", "Operations"
 MEMBER_COLUMNS = (
@@ -116,7 +115,7 @@ def _close_all(ctl: Session, vhost: str | None, user: str | None, reason: str) -
         return closed
     found = [
         row
-        for row in pages(ctl, "connections")
+        for row in ctl.client.rows("connections", columns="name,vhost,user")
         if vhost in (None, row["vhost"]) and user in (None, row["user"])
     ][: limit or None]
     for connection in found:

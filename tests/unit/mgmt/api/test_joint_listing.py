@@ -126,6 +126,83 @@ async def test_an_object_whose_node_does_not_answer_is_shown_as_this_node_knows_
     assert [one["node"] for one in (await a.list())[0]] == ["a", "a"]
 
 
+# Objects that all nodes know, of which each has a node
+
+
+@pytest.fixture
+def known():
+    """Two nodes that know the same objects, of which each has a half."""
+    joint = functools.partial(JointListing, home=lambda item: item["home"])
+    made = ListingCluster("a", "b", joint=joint, knows_all=True)
+    for node in made:
+        for number in range(6):
+            node.add(f"{number}", home="ab"[number % 2])
+    return made
+
+
+async def test_where_objects_are_is_known_and_only_rows_are_asked_for(known):
+    a, b = known
+    shown, _ = await a.list()
+    assert [one["node"] for one in shown] == ["a", "b"] * 3
+    page, _ = await a.list(page="2", page_size="2")
+    assert (names(page["items"]), page["total_count"], page["page_count"]) == ("23", 6, 3)
+    assert b.asked == [Rows([(b"1",), (b"3",), (b"5",)]), Rows([(b"3",)])]
+
+
+async def test_an_object_that_moves_while_it_is_listed_is_listed_by_its_new_node(known):
+    a, b = known
+    take = b.take
+
+    async def take_and_move(asked):
+        for node in known:
+            node.add("3", home="a")
+            node.add("4", home="b")
+        return await take(asked)
+
+    b.take = take_and_move
+    shown, _ = await a.list()
+    assert [one["name"] + one["node"] for one in shown] == ["0a", "1b", "2a", "3a", "4a", "5b"]
+
+
+async def test_an_object_that_moves_to_a_third_node_is_fetched_from_there():
+    joint = functools.partial(JointListing, home=lambda item: item["home"])
+    a, b, c = cluster = ListingCluster("a", "b", "c", joint=joint, knows_all=True)
+    for node in cluster:
+        node.add("1", home="b")
+    take = b.take
+
+    async def take_and_move(asked):
+        for node in cluster:
+            node.add("1", home="c")
+        return await take(asked)
+
+    b.take = take_and_move
+    shown, _ = await a.list()
+    assert [one["name"] + one["node"] for one in shown] == ["1c"]
+    assert len(c.asked) == 1
+
+
+async def test_an_object_of_a_silent_node_is_shown_as_this_node_knows_it(known):
+    a, b = known
+    b.answers = False
+    shown, left_out = await a.list()
+    assert (names(shown), {one["node"] for one in shown}) == ("012345", {"a"})
+    assert left_out == {"b"}
+
+
+async def test_an_object_that_is_deleted_everywhere_is_not_listed(known):
+    a, b = known
+    take = b.take
+
+    async def take_and_delete(asked):
+        for node in known:
+            node.objects.pop("3", None)
+        return await take(asked)
+
+    b.take = take_and_delete
+    assert names((await a.list())[0]) == "01245"
+
+
 async def test_names_that_are_not_utf_8_are_told_apart(cluster):
     cluster.nodes["b"].add("x\udcff", "x\udcfe", text="")
     cluster.nodes["b"].objects["x\udcff"]["name"] = "x\udcff"
@@ -136,8 +213,9 @@ async def test_names_that_are_not_utf_8_are_told_apart(cluster):
 @pytest.mark.parametrize(
     "query", [{}, {"sort": "state"}, {"sort": "slow", "page": "2"}, {"page": "1", "name": "7"}]
 )
-async def test_very_many_objects_are_listed_in_slices(query):
-    made = ListingCluster("a", "b")
+@pytest.mark.parametrize("knows_all", [False, True])
+async def test_very_many_objects_are_listed_in_slices(query, knows_all):
+    made = ListingCluster("a", "b", knows_all=knows_all)
     a, b = made
     a.add(*map(str, range(3000)), state="running")
     b.add(*map(str, range(3000, 6000)), state="running")
