@@ -1,6 +1,7 @@
 """Names and field tables as JSON, for the API, for MessagePack and for logs.
 
 The values of field tables lose their AMQP types, as in RabbitMQ's API (`rabbit_mgmt_format`). A
+decimal is the number that it stands for; RabbitMQ joins its two parts, and shows 1.5 as 1.15. A
 `JsonTable` keeps the table that it shows, for those who ask for the types.
 Bytes that are not UTF-8 become replacement characters.
 """
@@ -10,6 +11,8 @@ from typing import Any
 from leveret.broker.amqp.field_table import DEEP, NESTING_MAX, Field, Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 
+DECIMAL = "D"
+"""Its value is the number of digits after the point, and the number without the point."""
 NOT_SHOWN = f"nested more than {NESTING_MAX} deep"
 """What stands for a table or an array that is nested too deeply to be shown."""
 
@@ -73,6 +76,9 @@ def field_to_json(field: Field) -> Any:
         return [field_to_json(item) for item in value]
     if kind == DEEP:
         return NOT_SHOWN
+    if kind == DECIMAL:
+        scale, unscaled = value
+        return unscaled / 10**scale
     if isinstance(value, str):
         return text(value)
     if isinstance(value, bytes | bytearray):

@@ -51,6 +51,13 @@ async def show_status(call: Call) -> Any:
     return status(call.node)
 
 
+LIMITS = (
+    ("absolute", size(), "a size: a number of bytes, or one with a unit such as 512MB or 2GiB"),
+    ("relative", fraction(), "a fraction of the memory, such as 0.4"),
+)
+"""The kinds of limits, what reads one, and what it is."""
+
+
 @route("GET", "/node/environment", control_only=True, works_stopped=True)
 async def show_environment(call: Call) -> Any:
     """Every setting."""
@@ -63,16 +70,13 @@ async def _note(call: Call, action: str, text: str) -> None:
 
 def _amount(body: dict[str, Any]) -> tuple[str, float]:
     """The kind of limit, `absolute` (bytes) or `relative` (a share), and its value. Raises 400."""
-    try:
-        if "absolute" in body:
-            return "absolute", float(size().read(str(body["absolute"])))
-        return "relative", fraction().read(str(body["relative"]))
-    except KeyError:
-        raise bad_request("the body must have the key absolute or relative") from None
-    except ValueError:
-        raise bad_request(
-            f"{body} is not a limit: absolute takes bytes (2GB), relative a fraction (0.4)"
-        ) from None
+    for kind, reader, what in LIMITS:
+        if kind in body:
+            try:
+                return kind, float(reader.read(str(body[kind])))
+            except ValueError:
+                raise bad_request(f"'{body[kind]}' is not {what}") from None
+    raise bad_request("the body must have the key absolute or relative")
 
 
 @route("PUT", "/node/vm-memory-high-watermark", control_only=True)

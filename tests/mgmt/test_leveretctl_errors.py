@@ -40,9 +40,14 @@ NAMED = [
     ("set_policy -p {v} a [ {{\"max-length\":1}}", UNAVAILABLE,
      "invalid: unterminated character set at position 0"),
     ("set_policy -p {v} a . max", UNAVAILABLE, "'max' is not JSON: "),
+    ('set_policy -p {v} a . {{"max-length":{{"a":1}}}}', UNAVAILABLE,
+     '{{"a": 1}} is not a valid maximum length'),
+    ('set_policy -p {v} a . {{"x":[1,{{"b":true}}]}}', UNAVAILABLE,
+     '"x": [1, {{"b": true}}] are not recognised'),
     ("set_vm_memory_high_watermark much", DATA_ERROR, "'much' is neither a fraction"),
     ("set_vm_memory_high_watermark absolute 5XB", DATA_ERROR, "'5XB' is not a size: "),
     ("set_disk_free_limit much", DATA_ERROR, "'much' is not a size: "),
+    ("set_disk_free_limit 5XB", DATA_ERROR, "'5XB' is not a size: "),
     ("add_vhost a --default-queue-type best", USAGE, "queue type 'best': it is one of quorum"),
 ]  # fmt: skip
 

@@ -15,7 +15,8 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 LEVELS_HERE = {"notice": "info", "alert": "critical", "emergency": "critical", "none": "critical"}
 FLAG_COLUMNS = ("name", "state", "stability", "provided_by", "desc", "doc_url")
 DEPRECATED_COLUMNS = ("name", "deprecation_phase", "provided_by", "desc", "doc_url")
-_SIZE = re.compile(r"\d+([kKMGT]i?[bB]?)?")
+_SIZE = re.compile(r"\d+[A-Za-z]*")
+"""The node knows the units."""
 _FRACTION = re.compile(r"-?\d+(\.\d+)?")
 
 
@@ -31,7 +32,17 @@ def set_vm_memory_high_watermark(ctl: Session) -> None:
     ctl.require_local()
     what = f"{value} bytes" if kind == "absolute" else value
     ctl.banner(f"Setting memory threshold on {ctl.node} to {what} ...")
-    ctl.client.put("node", "vm-memory-high-watermark", body={kind: value})
+    _set_limit(ctl, "vm-memory-high-watermark", {kind: value})
+
+
+def _set_limit(ctl: Session, name: str, limit: dict[str, str]) -> None:
+    """Set a limit. One that the node cannot read, as with an unknown unit, is a bad argument."""
+    try:
+        ctl.client.put("node", name, body=limit)
+    except HttpError as error:
+        if error.status == 400:
+            raise bad_argument(error.reason) from None
+        raise
 
 
 def _watermark(words: list[str]) -> tuple[str, str]:
@@ -69,7 +80,7 @@ def set_disk_free_limit(ctl: Session) -> None:
     ctl.require_local()
     what = f"{value} bytes" if kind == "absolute" else f"{value} times the total RAM"
     ctl.banner(f"Setting disk free limit on {ctl.node} to {what} ...")
-    ctl.client.put("node", "disk-free-limit", body={kind: value})
+    _set_limit(ctl, "disk-free-limit", {kind: value})
 
 
 def _disk_limit(words: list[str]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 RabbitMQ's API returns a text with escaped HTML, or a word and its details, and Erlang terms are
 part of many texts: `[{<<"max-lenght">>,1}] are not recognised policy settings`. Here terms become
-`"max-lenght": 1`. Text that only looks like a term stays as it is.
+`"max-lenght": 1`, and maps are as in JSON. Text that only looks like a term stays as it is.
 """
 
 import json
@@ -14,7 +14,7 @@ from leveret.broker.erlang.terms import Atom, String
 
 INVALID_REGEXP = "invalid_regexp"
 _ESCAPED = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&"))
-_START = re.compile(r'<<(?=[">\d])|[\[{](?=[\[{<"])')
+_START = re.compile(r'<<(?=[">\d])|#\{|[\[{](?=[\[{<"])')
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|<<|>>|[\[\]{}]', re.DOTALL)
 _OPENING, _CLOSING = ("<<", "[", "{"), (">>", "]", "}")
 
@@ -63,6 +63,9 @@ def _shown(term: Any) -> str:
         return _shown_list(term)
     if isinstance(term, tuple):
         return _shown_tuple(term)
+    if isinstance(term, dict):
+        pairs = (f"{_shown(key)}: {_shown(value)}" for key, value in term.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(term, str) and not isinstance(term, Atom):
         return json.dumps(term, ensure_ascii=False)
     return str(term)

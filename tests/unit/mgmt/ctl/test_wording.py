@@ -19,6 +19,9 @@ from leveret.mgmt.tools.ctl.wording import in_words
         ("<<195,169>> and <<\"\">> are", '"é" and "" are'),
         ('invalid: {"unterminated character set",0}', "invalid: unterminated character set at "
          "position 0"),
+        ('#{<<"a">> => 1} is not a valid length', '{"a": 1} is not a valid length'),
+        ('[{<<"a">>,[1,#{<<"b">> => true}]}] are', '"a": [1, {"b": true}] are'),
+        ("an open #{ stays", "an open #{ stays"),
         ("a < b, [x], {y} and <<z", "a < b, [x], {y} and <<z"),
         ('an open [{<<"a">> stays', 'an open [{<<"a">> stays'),
         (["bad", "worse <b>"], "bad: worse <b>"),
