@@ -1,6 +1,7 @@
 # make run    run a broker on port 5672 with its data in ./data
 # make cluster   run three nodes as a cluster on ports 5672 to 5674, with their data in ./cluster-data
 # make test   run the test suite, on the compiled message path and on pure Python
+# make test-interop   run the tests that start a real RabbitMQ, if rabbitmq-server is installed
 # make lint   all other checks of CI
 # make compile   compile the message path, if there is a C compiler; run and test do it, too
 # make pictures  take the pictures of docs/management.md
@@ -26,7 +27,9 @@ NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
 # Many tests wait for processes and disks: four at a time keep two cores busy. A worker without
 # tests takes those of another one: the slow tests of a directory do not all wait for one worker.
 JOBS ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
+FLAKY := build/flaky.txt
+PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) -n $(JOBS) --dist worksteal
 FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
@@ -36,7 +39,7 @@ MINUTES ?= 5
 MODE ?= pause_minority
 NODES ?= 3
 
-.PHONY: run cluster compile test test-pure sim sim-ring jepsen fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring jepsen fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -71,11 +74,16 @@ run: compile
 cluster: compile
 	$(BIN)/python -m leveret.mgmt.cli.local_cluster cluster-data
 
-test: $(BIN)/.test-ready compile test-pure
-	$(PYTEST) $(TESTS)
+test: test-pure test-compiled
+
+test-compiled: $(BIN)/.test-ready compile
+	$(PYTEST) -m 'not interop' $(TESTS)
 
 test-pure: $(BIN)/.test-ready
-	LEVERET_PURE=1 $(PYTEST) $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
+	LEVERET_PURE=1 $(PYTEST) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
+
+test-interop: $(BIN)/.test-ready compile
+	$(PYTEST) -m interop $(TESTS)
 
 lint: $(BIN)/.dev-ready
 	$(BIN)/ruff check .

@@ -18,10 +18,8 @@ NUMBERS = count(1)
 
 def ends(hosts, pair):
     """The broker that has the link, and its upstream."""
-    near, leveret, rabbit = hosts.near, hosts.far[LEVERET], hosts.far.get(RABBITMQ)
-    return {
-        FROM_LEVERET: (near, leveret), FROM_RABBITMQ: (near, rabbit), TO_RABBITMQ: (rabbit, near),
-    }[pair]  # fmt: skip
+    far = hosts.far_broker(LEVERET if pair == FROM_LEVERET else RABBITMQ)
+    return (far, hosts.near) if pair == TO_RABBITMQ else (hosts.near, far)
 
 
 class FederationLink(Link):

@@ -26,20 +26,25 @@ def hosted_node(directory, name, host):
 class Hosts:
     """A node that has links, and one broker of each kind at a distance."""
 
-    def __init__(self, directory, *, has_rabbitmq):
+    def __init__(self, directory):
         self.network = Network(3)
-        near, far, rabbit = self.network.hosts
+        self._directory = directory
+        near, far, _ = self.network.hosts
         self._closing = [self.network.close]
         try:
             self.near = self._started(hosted_node(directory, "near", near))
             self.far = {LEVERET: self._started(hosted_node(directory, "far", far))}
-            if has_rabbitmq:
-                made = RabbitMqHost(directory / "rabbit", rabbit)
-                self._closing.append(made.close)
-                self.far[RABBITMQ] = made
         except BaseException:
             self.close()
             raise
+
+    def far_broker(self, kind):
+        """The other broker of this kind. RabbitMQ is started for the first test that has it."""
+        if kind not in self.far:
+            made = RabbitMqHost(self._directory / "rabbit", self.network.hosts[2])
+            self._closing.append(made.close)
+            self.far[kind] = made
+        return self.far[kind]
 
     def _started(self, node):
         self._closing.append(node.stop)

@@ -12,7 +12,6 @@ from pika import exceptions
 
 from tests.bench.brokers import (
     OUTPUT,
-    RABBITMQ_HOMES,
     find_rabbitmq,
     rabbitmq_environment,
     spawn,
@@ -26,7 +25,6 @@ AMQP_PORT = 5672
 PLUGINS = "[rabbitmq_federation, rabbitmq_shovel].\n"
 PLUGINS_OF_A_HOST = "[rabbitmq_federation, rabbitmq_shovel, rabbitmq_federation_management].\n"
 """The HTTP API answers at once; rabbitmqctl takes a second of processor time."""
-IS_INSTALLED = any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server"))
 
 
 class RabbitMqHost:

@@ -14,7 +14,7 @@ class ShovelLink(Link):
     """
 
     def __init__(self, hosts, kind, name, *, is_outgoing):
-        super().__init__(hosts.network, hosts.near, hosts.far[kind])
+        super().__init__(hosts.network, hosts.near, hosts.far_broker(kind))
         ends = (self.near, self.far)
         self.source, self.destination = ends if is_outgoing else ends[::-1]
         self._name = name

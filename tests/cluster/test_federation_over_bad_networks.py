@@ -1,7 +1,7 @@
 """Federation links while the network between two brokers, or one of them, fails: nothing is lost.
 
 Each test has a link of an exchange or a queue, with confirms, between a node and another one, or a
-real RabbitMQ at either end where one is installed. A client publishes upstream all the time, and
+real RabbitMQ at either end. A client publishes upstream all the time, and
 another consumes at this end. What was confirmed upstream has to come; and once and in order, if the
 link was never lost.
 """
@@ -20,7 +20,7 @@ from tests.cluster.federation_link import (
 )
 from tests.cluster.linked_hosts import Hosts
 from tests.cluster.namespaces import why_not
-from tests.cluster.rabbitmq_host import IS_INSTALLED
+from tests.interop import INTEROP
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -31,18 +31,13 @@ ROUND_TRIP_SECONDS = 0.1
 LOSS = 0.02
 PAIRS = [
     FROM_LEVERET,
-    *(
-        pytest.param(
-            pair, marks=pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
-        )
-        for pair in (FROM_RABBITMQ, TO_RABBITMQ)
-    ),
+    *(pytest.param(pair, marks=INTEROP) for pair in (FROM_RABBITMQ, TO_RABBITMQ)),
 ]
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    made = Hosts(tmp_path_factory.mktemp("hosts"), has_rabbitmq=IS_INSTALLED)
+    made = Hosts(tmp_path_factory.mktemp("hosts"))
     yield made
     made.close()
 

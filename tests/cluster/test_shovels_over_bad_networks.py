@@ -1,7 +1,7 @@
 """Shovels while the network between two brokers, or one of them, fails: nothing is lost.
 
-Each test has a shovel with confirms between a node and another one, or a real RabbitMQ where one is
-installed, in either direction. A client publishes to the source all the time. What it has confirmed
+Each test has a shovel with confirms between a node and another one, or a real RabbitMQ, in either
+direction. A client publishes to the source all the time. What it has confirmed
 has to be at the destination in the end; and once and in order, if the link was never lost.
 """
 
@@ -12,8 +12,8 @@ import pytest
 from tests.cluster.linked_hosts import LEVERET, RABBITMQ, Hosts
 from tests.cluster.namespaces import why_not
 from tests.cluster.publisher import ConfirmedPublisher
-from tests.cluster.rabbitmq_host import IS_INSTALLED
 from tests.cluster.shovel_link import ShovelLink
+from tests.interop import INTEROP
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -23,17 +23,12 @@ PATIENT = "heartbeat=60"
 SILENT = "has sent nothing, not even a heartbeat, for 2 s"
 ROUND_TRIP_SECONDS = 0.1
 LOSS = 0.02
-KINDS = [
-    LEVERET,
-    pytest.param(
-        RABBITMQ, marks=pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
-    ),
-]
+KINDS = [LEVERET, pytest.param(RABBITMQ, marks=INTEROP)]
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    made = Hosts(tmp_path_factory.mktemp("hosts"), has_rabbitmq=IS_INSTALLED)
+    made = Hosts(tmp_path_factory.mktemp("hosts"))
     yield made
     made.close()
 

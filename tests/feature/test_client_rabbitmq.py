@@ -9,15 +9,13 @@ from pamqp import commands
 from leveret.broker.client.address import ServerAddress
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionFailed
-from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
+from tests.bench.brokers import rabbitmq
 from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
+from tests.interop import INTEROP
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    not any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server")),
-    reason="RabbitMQ is not installed",
-)
+pytestmark = INTEROP
 MESSAGES = 20_000
 
 

@@ -4,12 +4,11 @@ import time
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
+from tests.bench.brokers import rabbitmq
 from tests.mgmt.http_api import HttpApi
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
-IS_INSTALLED = any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server"))
 PLUGINS = ("rabbitmq_management", "rabbitmq_federation", "rabbitmq_federation_management")
 
 

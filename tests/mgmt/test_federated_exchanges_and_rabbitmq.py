@@ -8,6 +8,7 @@ import pika
 import pytest
 
 from tests.bench.brokers import rabbitmq
+from tests.interop import INTEROP
 from tests.mgmt.federated_exchanges import (
     at,
     bound_queue,
@@ -17,12 +18,12 @@ from tests.mgmt.federated_exchanges import (
     link_objects,
     vhost_at,
 )
-from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
+from tests.mgmt.rabbitmq_node import cut_links, rabbitmq_node
 from tests.mgmt.test_shovels import channel_of, take_all
 from tests.ports import free_port
 
 BODIES = [b"%d" % number for number in range(500)]
-pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
+pytestmark = INTEROP
 
 
 @pytest.fixture(scope="module")

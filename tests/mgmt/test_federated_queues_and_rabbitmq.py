@@ -5,10 +5,11 @@ import json
 
 import pytest
 
-from tests.mgmt.rabbitmq_node import IS_INSTALLED, cut_links, rabbitmq_node
+from tests.interop import INTEROP
+from tests.mgmt.rabbitmq_node import cut_links, rabbitmq_node
 from tests.mgmt.test_federated_queues import BODIES, Place, Taker
 
-pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
+pytestmark = INTEROP
 
 
 @pytest.fixture(scope="module")

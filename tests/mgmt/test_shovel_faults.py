@@ -1,5 +1,5 @@
 """Shovels whose other broker refuses, is silent or cannot take a message; it is another node, or a
-real RabbitMQ where one is installed.
+real RabbitMQ.
 """
 
 import socket
@@ -10,8 +10,9 @@ import pika
 import pytest
 
 from tests.cluster.clustered_nodes import ClusteredNode
-from tests.cluster.rabbitmq_host import IS_INSTALLED, RabbitMqHost
+from tests.cluster.rabbitmq_host import RabbitMqHost
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.interop import INTEROP
 from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_shovels import (
     BODIES,
@@ -33,13 +34,7 @@ KINDS = {
 
 @pytest.fixture(
     scope="module",
-    params=[
-        "Leveret",
-        pytest.param(
-            "RabbitMQ",
-            marks=pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed"),
-        ),
-    ],
+    params=["Leveret", pytest.param("RabbitMQ", marks=INTEROP)],
 )
 def far(request, tmp_path_factory):
     """Another broker."""

@@ -3,15 +3,13 @@
 import pika
 import pytest
 
-from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
+from tests.bench.brokers import rabbitmq
+from tests.interop import INTEROP
 from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_shovels import BODIES, local, publish, ready, shovel, take_all
 from tests.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    not any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server")),
-    reason="RabbitMQ is not installed",
-)
+pytestmark = INTEROP
 PROPERTIES = {"message_id": "m", "headers": {"n": 1, "text": "x"}, "type": "t", "priority": 3}
 
 

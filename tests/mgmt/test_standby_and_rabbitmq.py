@@ -3,7 +3,8 @@
 import pika
 import pytest
 
-from tests.mgmt.rabbitmq_node import IS_INSTALLED, rabbitmq_node
+from tests.interop import INTEROP
+from tests.mgmt.rabbitmq_node import rabbitmq_node
 from tests.mgmt.served_node import ServedNode
 from tests.mgmt.standby_nodes import (
     ROUTE,
@@ -15,7 +16,7 @@ from tests.mgmt.standby_nodes import (
     wait_until_followed,
 )
 
-pytestmark = pytest.mark.skipif(not IS_INSTALLED, reason="RabbitMQ is not installed")
+pytestmark = INTEROP
 
 
 @pytest.fixture(scope="module")
