@@ -25,6 +25,7 @@ from leveret.broker.registry.registry import Registry
 from leveret.broker.replies import Replies
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.unread_sockets import UnreadSockets
 from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
@@ -75,6 +76,7 @@ class Services:
     policies: PolicyTable = field(init=False)
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)
+    unread_sockets: UnreadSockets = field(default_factory=UnreadSockets)
     message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
     open_counts: OpenCounts = field(default_factory=OpenCounts)

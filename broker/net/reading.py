@@ -4,7 +4,7 @@ The socket is read unless one of these is true:
 
 - An alarm is in force and the client publishes (broker/resources/alarms.py): the connection is
   blocked, and the client receives connection.blocked. After a timeout reading resumes and publishes
-  are refused.
+  are refused. Meanwhile broker/resources/unread_sockets.py tells whether the client has ended.
 - The store is congested and the client publishes (broker/resources/flow.py). This is brief, and the
   client is not notified.
 - The frames kept for held channels exceed their limit (net/held.py).
@@ -87,6 +87,8 @@ class Reading:
 
     def disconnect(self) -> None:
         """The socket is closed."""
+        if self._transport is not None:
+            self._services.unread_sockets.forget(self._transport)
         self._transport = None
         self.unblocked = _nobody_waits
 
@@ -217,6 +219,7 @@ class Reading:
             return
         self._blocked_as = self._services.alarms.reason
         self._transport.pause_reading()
+        self._services.unread_sockets.watch(self._transport)
         if self._client.has_capability("connection.blocked"):
             self._output.send(0, commands.Connection.Blocked, reason=self._blocked_as)
         logger.warning("%s is blocked: %s", self._client.name, self._blocked_as)
@@ -230,8 +233,7 @@ class Reading:
         if self._blocked_as:
             self._is_refusing = True
             logger.warning("%s is still blocked: its publishes are refused", self._client.name)
-            self._blocked_as = ""
-            self._resume()
+            self._end_block()
             self.unblocked()
 
     def alarms_changed(self) -> None:
@@ -254,11 +256,16 @@ class Reading:
             self._refusal_timer.cancel()
             self._refusal_timer = None
         if self._blocked_as and self._transport is not None:
-            self._blocked_as = ""
-            self._resume()
+            self._end_block()
             self.unblocked()
         elif was_outrunning:
             self._resume()
+
+    def _end_block(self) -> None:
+        self._blocked_as = ""
+        if self._transport is not None:
+            self._services.unread_sockets.forget(self._transport)
+        self._resume()
 
 
 def _nobody_waits() -> None:

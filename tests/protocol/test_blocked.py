@@ -1,5 +1,8 @@
 """A memory alarm blocks publishers only."""
 
+import socket
+import struct
+
 import pytest
 from pamqp import commands
 
@@ -13,6 +16,9 @@ from tests.protocol.raw_client import (
     wait_until,
     wait_until_read,
 )
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER of socket(7): what is unsent is dropped, and the other side gets a reset."""
 
 
 @pytest.fixture
@@ -190,3 +196,35 @@ def test_the_silence_of_a_blocked_client_is_not_held_against_it(timeless):
         wait_until_read(timeless, publisher)
         timeless.advance(40)
         wait_until(lambda: connection_count(timeless) == 0)
+
+
+@pytest.mark.parametrize("resets", [False, True], ids=["killed", "reset"])
+def test_a_blocked_client_that_ends_is_gone_though_it_has_no_heartbeats(broker, resets):
+    with opened(broker, heartbeat=0) as stays, opened(broker, heartbeat=0) as publisher:
+        stays.declare("q")
+        broker.block_publishers()
+        for client, queue in ((stays, "q"), (publisher, "other")):
+            client.publish(1, queue, b"first")
+            client.read_method(0, commands.Connection.Blocked)
+            client.publish(1, queue, b"is not read")
+        if resets:
+            publisher.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        publisher.socket.close()
+        wait_until(lambda: connection_count(broker) == 1)
+        broker.unblock_publishers()
+        stays.read_method(0, commands.Connection.Unblocked)
+        assert stays.declare("q").message_count == 2
+
+
+def test_sockets_are_watched_only_while_they_are_not_read(broker):
+    def watched():
+        return broker.call(lambda embedded: len(embedded.broker.services.unread_sockets))
+
+    with opened(broker) as publisher:
+        broker.block_publishers()
+        publisher.publish(1, "q", b"x")
+        publisher.read_method(0, commands.Connection.Blocked)
+        assert watched() == 1
+        broker.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+        assert watched() == 0

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from leveret.broker.config import Config
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.unread_sockets import UnreadSockets
 from leveret.broker.turns import WORK_MAX, Turns
 from leveret.broker.virtual_clock import VirtualClock
 
@@ -42,6 +43,9 @@ class Socket:
         self.written, self.is_read, self.ended = [], True, ""
         self.unsent_bytes = 0
 
+    def get_extra_info(self, name):
+        return None
+
     def set_write_buffer_limits(self, high, low):
         pass
 
@@ -75,6 +79,7 @@ def make_services(**settings):
         clock=VirtualClock(),
         turns=FakeTurns(),
         alarms=alarms,
+        unread_sockets=UnreadSockets(),
         flow=Flow(alarms),
         holds_confirms=False,
     )

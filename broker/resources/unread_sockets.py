@@ -1,0 +1,70 @@
+"""Notices clients that end while an alarm keeps their sockets from being read.
+
+A transport whose reading is paused does not look at its socket at all: the end of its client would
+show when it is read again, or when heartbeats are missed. So the system is asked to tell the end of
+these sockets alone, and not of data that waits in them (EPOLLRDHUP of epoll_ctl(2)). That costs a
+call when a client is blocked and one when it no longer is, and nothing in between. What the client
+had published behind the message that blocked it goes with it, as with each connection that breaks.
+"""
+
+import asyncio
+import select
+from contextlib import suppress
+
+
+class UnreadSockets:
+    """The sockets of blocked clients. There is an epoll object only while there are any."""
+
+    def __init__(self) -> None:
+        self._transports: dict[int, asyncio.Transport] = {}
+        self._epoll: select.epoll | None = None
+
+    def __len__(self) -> int:
+        return len(self._transports)
+
+    def watch(self, transport: asyncio.Transport) -> None:
+        """Abort the transport when its client has ended, unless `forget` is called before."""
+        descriptor = _descriptor(transport)
+        if descriptor is None:
+            return
+        try:
+            if self._epoll is None:
+                self._epoll = select.epoll()
+                asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._end)
+            self._epoll.register(descriptor, select.EPOLLRDHUP)
+        except OSError:
+            # Without a descriptor left, or memory, its heartbeats tell when the client has ended.
+            return
+        self._transports[descriptor] = transport
+
+    def forget(self, transport: asyncio.Transport) -> None:
+        """The socket is read again, or closed."""
+        descriptor = _descriptor(transport)
+        if descriptor is None or self._transports.get(descriptor) is not transport:
+            return
+        del self._transports[descriptor]
+        if self._epoll is None:
+            return
+        with suppress(OSError):
+            # The system has forgotten a socket that is closed already.
+            self._epoll.unregister(descriptor)
+        if not self._transports:
+            asyncio.get_running_loop().remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None
+
+    def _end(self) -> None:
+        """Some of the clients have ended."""
+        assert self._epoll is not None, "it is read while there are sockets"
+        for descriptor, _ in self._epoll.poll(0):
+            transport = self._transports[descriptor]
+            self.forget(transport)
+            transport.abort()
+            if self._epoll is None:
+                return
+
+
+def _descriptor(transport: asyncio.Transport) -> int | None:
+    """The file descriptor of a transport; None if it has none, as in memory."""
+    found = transport.get_extra_info("socket")
+    return None if found is None else int(found.fileno())
