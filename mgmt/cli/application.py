@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from leveret import __version__
-from leveret.compiled import build
 from leveret.mgmt.cli import store
 from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
 
@@ -21,7 +20,7 @@ app.add_typer(store.app, name="store")
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"{__version__} ({build()})")
+        typer.echo(f"leveret {__version__}")
         raise typer.Exit
 
 

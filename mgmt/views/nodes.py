@@ -20,6 +20,7 @@ from leveret.broker.resources.file_descriptors import (
     sockets_max,
 )
 from leveret.broker.resources.memory_measures import mapped_bytes, resident_bytes
+from leveret.compiled import build
 from leveret.mgmt.log.outputs import locations
 from leveret.mgmt.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import (
@@ -32,6 +33,7 @@ from leveret.mgmt.statistics.sampler import (
     own_queues,
 )
 from leveret.mgmt.statistics.series import Series, SeriesSum, Window
+from leveret.mgmt.views.plugins import plugins
 
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
 MECHANISMS = {
@@ -202,7 +204,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "log_files": locations(node.config),
         "db_dir": str(node.data_dir or ""),
         "config_files": [],
-        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "enabled_plugins": plugins(node.config),
         "cluster_links": [],
         "metrics_gc_queue_length": dict.fromkeys(_GARBAGE_QUEUES, 0),
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
@@ -304,11 +306,12 @@ def status(node: Node) -> dict[str, Any]:
         "partitions": partitions(node),
         **versions(node),
         "python_version": platform.python_version(),
+        "message_path": build(),
         "config_files": [],
         "log_files": locations(node.config),
         "data_directory": str(node.data_dir or ""),
         "enabled_plugin_file": "",
-        "active_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "active_plugins": plugins(node.config),
         "alarms": [{"alarm": f"resource_limit {name}", "node": node.name} for name in alarms],
         "tags": [],
         "memory": breakdown,

@@ -195,13 +195,22 @@ def test_a_source_distribution_makes_the_same_wheel(checkout, wheel, tmp_path):
 def test_the_wheel_in_pure_python_is_for_all_platforms(wheel, installed, tmp_path):
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not [name for name in packed_files(wheel) if name.endswith(".so")]
-    assert version_of(installed, tmp_path).endswith("(pure Python)")
+    assert build_of(installed, tmp_path) == compiled.PURE
 
 
-def version_of(installed, directory, **environment):
-    """What `leveret --version` prints. The build is the one of the wheel, or the environment's."""
+def build_of(installed, directory, **environment):
+    """Which build of the message path runs: that of the wheel, or the environment's."""
     chosen = {compiled.PURE_VARIABLE: "", **environment}
-    return run(installed / "leveret", "--version", cwd=directory, **chosen).strip()
+    code = "from leveret.compiled import build; print(build())"
+    return run(installed / "python", "-c", code, cwd=directory, **chosen).strip()
+
+
+def test_each_program_prints_its_version_as_others_do(wheel, installed, tmp_path):
+    version = wheel.name.split("-")[1]
+    assert run(installed / "leveret", "--version", cwd=tmp_path) == f"leveret {version}\n"
+    for command in ("leveretctl version", "leveretctl --version", "leveret version"):
+        program, argument = command.split()
+        assert run(installed / program, argument, cwd=tmp_path) == f"{version}\n"
 
 
 def test_a_machine_without_a_compiler_builds_the_wheel_in_pure_python(checkout, tmp_path):
@@ -253,8 +262,8 @@ def test_the_compiled_wheel_is_for_this_platform_and_runs_either_build(
     assert f"leveret/broker/amqp/frames{compiled.SUFFIX}" in libraries
     assert packed_files(compiled_wheel) - libraries == packed_files(wheel)
     installed = install_in(tmp_path / "environment", compiled_wheel)
-    assert version_of(installed, tmp_path).endswith("(compiled)")
-    assert version_of(installed, tmp_path, LEVERET_PURE="1").endswith("(pure Python)")
+    assert build_of(installed, tmp_path) == compiled.COMPILED
+    assert build_of(installed, tmp_path, LEVERET_PURE="1") == compiled.PURE
 
 
 def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, program):

@@ -39,7 +39,9 @@ _BY_REASON = {
         "list_node_auth_attempt_stats", "reset_node_auth_attempt_metrics",
         "enable_auth_attempt_source_tracking", "disable_auth_attempt_source_tracking",
     ),
-    "there are no plugins": ("enable", "disable", "is_enabled", "set", "directories"),
+    "there are no plugins to enable: status lists those whose work the node does": (
+        "enable", "disable", "is_enabled", "set", "directories",
+    ),
     "the free space is always watched; see set_disk_free_limit": (
         "activate_free_disk_space_monitoring", "deactivate_free_disk_space_monitoring",
     ),

@@ -59,7 +59,12 @@ def status_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
     yield f"RabbitMQ version: {found['rabbitmq_version']}"
     yield f"Leveret version: {found['leveret_version']}"
     yield f"Node name: {found['node']}"
-    yield f"Python version: {found['python_version']}\n"
+    yield f"Python version: {found['python_version']}"
+    yield f"Message path: {found['message_path']}\n"
+    yield heading("Plugins")
+    yield "Built in, and so always enabled:\n"
+    yield from (f" * {name}" for name in found["active_plugins"])
+    yield ""
     yield heading("Data directory")
     yield f"Node data directory: {found['data_directory']}\n"
     yield heading("Config files")

@@ -1,0 +1,49 @@
+"""The plugins of RabbitMQ whose work the node does, by their names.
+
+Nothing has to be enabled here: what others get from plugins is built in. Scripts and libraries ask
+a node for a plugin before they use it, so it names those that it stands for, and of what depends on
+settings those that it is set to do.
+"""
+
+from leveret.broker.config import Config
+
+BUILT_IN = (
+    "rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange",
+    "rabbitmq_federation", "rabbitmq_random_exchange", "rabbitmq_recent_history_exchange",
+    "rabbitmq_sharding", "rabbitmq_shovel", "rabbitmq_tracing",
+)  # fmt: skip
+MANAGEMENT = (
+    "rabbitmq_federation_management", "rabbitmq_management", "rabbitmq_management_agent",
+    "rabbitmq_shovel_management", "rabbitmq_web_dispatch",
+)  # fmt: skip
+BACKENDS = ("http", "ldap", "oauth2", "cache")
+
+
+def plugins(config: Config) -> list[str]:
+    """The names, sorted."""
+    found = [*BUILT_IN]
+    if config.management.port or config.management.tls_port:
+        found += MANAGEMENT
+    if config.prometheus.port:
+        found.append("rabbitmq_prometheus")
+    if config.event_exchange_vhost is not None:
+        found.append("rabbitmq_event_exchange")
+    if "EXTERNAL" in config.authentication.mechanisms:
+        found.append("rabbitmq_auth_mechanism_ssl")
+    used = _backends(config)
+    found += [f"rabbitmq_auth_backend_{name}" for name in BACKENDS if name in used]
+    return sorted(found)
+
+
+def _backends(config: Config) -> set[str]:
+    """The backends in use, by the words of the configuration or the ends of RabbitMQ's modules."""
+    settings = config.authentication
+    listed = (
+        *settings.backends, *settings.backends_authentication, *settings.backends_authorization
+    )  # fmt: skip
+    used = {name.removeprefix("rabbit_auth_backend_") for _, name in listed}
+    if "cache" in used:
+        cache = config.auth_cache
+        cached = (cache.backend, cache.authentication or "", cache.authorization or "")
+        used.update(name.removeprefix("rabbit_auth_backend_") for name in cached)
+    return used
