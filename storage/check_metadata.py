@@ -31,14 +31,14 @@ def _load_copy(directory: Path) -> Definitions:
             metadata.close()
 
 
-def check_metadata(directory: Path) -> list[str]:
-    """The problems of the metadata as sentences; empty if there are none."""
+def check_metadata(directory: Path) -> Definitions:
+    """The declarations, with the problems of their file; none if they cannot be read."""
     if not (directory / FILE).exists():
-        return [f"{directory / FILE} is missing"]
+        return Definitions(damaged=[f"{directory / FILE} is missing"])
     try:
-        return _load_copy(directory).damaged
+        return _load_copy(directory)
     except MetadataError as error:
-        return [str(error)]
+        return Definitions(damaged=[str(error)])
 
 
 def repair_metadata(directory: Path) -> bool:

@@ -30,12 +30,8 @@ class LogPosition(NamedTuple):
     offset: int
 
 
-class LogClient(Protocol):
-    """A user of the log. All methods are called in the event loop's thread."""
-
-    @property
-    def name(self) -> str:
-        """Identifies the client in errors, and in the files of clients that write named records."""
+class RecordReader(Protocol):
+    """What reading the log needs of a user of it."""
 
     @property
     def kinds(self) -> frozenset[int]:
@@ -49,17 +45,25 @@ class LogClient(Protocol):
         (recovery.py, R5).
         """
 
-    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
-        """Encode all records gathered since the last call, as pieces to be written in this order.
-
-        They begin at this offset of the file, and are durable when the batch's sync has returned.
-        """
-
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
         """Accept a record that a restart found. data: of the whole file.
 
         Returns a description of damage inside the record, or None. Raises FormatError if the record
         cannot be decoded; it is then reported as damaged.
+        """
+
+
+class LogClient(RecordReader, Protocol):
+    """A user of the log. All methods are called in the event loop's thread."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the client in errors, and in the files of clients that write named records."""
+
+    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
+        """Encode all records gathered since the last call, as pieces to be written in this order.
+
+        They begin at this offset of the file, and are durable when the batch's sync has returned.
         """
 
     def oldest_needed(self) -> int | None:

@@ -25,8 +25,7 @@ R5  In a torn batch, a record that takes messages away counts only if all that p
     queue's returned messages, and its dead letters), and be in neither otherwise.
 """
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from leveret.storage.disk import Disk, StoreError
@@ -45,7 +44,7 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.intervals import Intervals
-from leveret.storage.log_client import LogClient
+from leveret.storage.log_client import RecordReader
 from leveret.storage.log_files import LogFile, log_numbers, log_path, synced_bytes
 from leveret.storage.torn_end import torn_from
 
@@ -54,25 +53,25 @@ PROGRESS_RECORDS = 2_000
 TORN = 0
 """The size of a file with a torn batch in it: how many of its bytes count is not known."""
 
-logger = logging.getLogger("leveret.store")
-
 
 class LogReader:
     """Reads a log. clients: all that are registered, by the kinds of their records.
 
     files: those to be kept. stale: files that are not needed any more. next_number: of the file
-    that is begun next. problems: what was damaged or missing, as sentences. records: how many were
-    read. was_closed: the node was stopped cleanly.
+    that is begun next. damage: what was damaged or missing of each file, as sentences. torn: what
+    the node was writing when it stopped, as sentences. records: how many were read. was_closed: the
+    node was stopped cleanly.
     """
 
-    def __init__(self, directory: Path, disk: Disk, clients: list[LogClient]) -> None:
+    def __init__(self, directory: Path, disk: Disk, clients: Sequence[RecordReader]) -> None:
         self._directory = directory
         self._disk = disk
         self._clients = {kind: client for client in clients for kind in client.kinds}
         self.files: list[LogFile] = []
         self.stale: list[Path] = []
         self.next_number = 1
-        self.problems: list[str] = []
+        self.damage: dict[Path, list[str]] = {}
+        self.torn: list[str] = []
         self.records = 0
         self.was_closed = False
         self._has_gap = False
@@ -102,11 +101,12 @@ class LogReader:
         self.stale = [self._path(number) for number in numbers if number < oldest]
         there = Intervals((number, number + 1) for number in present)
         for start, end in there.gaps(oldest or present[0], present[-1]):
+            path = self._path(start)
             if end - start == 1:
-                self._report(f"{self._path(start)} is missing: what only it held is lost")
+                self._report(path, f"{path} is missing: what only it held is lost")
             else:
-                files = f"{self._path(start)} to {self._path(end - 1)}"
-                self._report(f"{files} are missing: what only they held is lost")
+                files = f"{path} to {self._path(end - 1)}"
+                self._report(path, f"{files} are missing: what only they held is lost")
         return present
 
     def _oldest(self, numbers: list[int]) -> int:
@@ -137,8 +137,13 @@ class LogReader:
                 f"{self._path(number)} cannot be read: {error}; start the version that wrote it"
             )
 
-    def _report(self, problem: str) -> None:
-        self.problems.append(problem)
+    def _report(self, path: Path, problem: str) -> None:
+        self.damage.setdefault(path, []).append(problem)
+
+    @property
+    def problems(self) -> list[str]:
+        """What was damaged or missing, in the order of the files."""
+        return [problem for path in sorted(self.damage) for problem in self.damage[path]]
 
     def _read_file(self, number: int, size: int | None) -> Iterator[int]:
         """Read a file of which so many bytes count; None if that is not known.
@@ -148,7 +153,7 @@ class LogReader:
         path = self._path(number)
         data = self._disk.read_all(path)
         if size is not None and len(data) < size:
-            self._report(f"{path} ends at offset {len(data)}, and had {size} bytes")
+            self._report(path, f"{path} ends at offset {len(data)}, and had {size} bytes")
         data = data[:size]
         assert not self.files or self.files[-1].number < number, "R3: files are read in order"
         file = LogFile(number, path, len(data))
@@ -160,7 +165,7 @@ class LogReader:
             self._refuse_other_version(number, error)
             # A file whose first batch is torn may have a torn header, too.
             if data.strip(b"\0") and may_be_torn_from > FILE_HEADER_BYTES:
-                self._report(f"{path}: {error}; its records are read all the same")
+                self._report(path, f"{path}: {error}; its records are read all the same")
         self.was_closed = self._has_gap = False
         for record in read_records(data, FILE_HEADER_BYTES):
             is_torn = record.offset >= may_be_torn_from
@@ -183,14 +188,14 @@ class LogReader:
                 self._note_torn(f"{where} that are no whole record")
             return
         self._report(
+            file.path,
             f"{file.path} is damaged from offset {damage.offset} to {damage.end}: "
-            f"what these {lost} bytes said is lost"
+            f"what these {lost} bytes said is lost",
         )
 
-    @staticmethod
-    def _note_torn(what: str) -> None:
-        logger.warning(
-            "%s: the node stopped while it wrote them, before anything in them was confirmed", what
+    def _note_torn(self, what: str) -> None:
+        self.torn.append(
+            f"{what}: the node stopped while it wrote them, before anything in them was confirmed"
         )
 
     def _hand_out(self, file: LogFile, data: bytes, record: Record, is_torn: bool) -> None:
@@ -215,7 +220,7 @@ class LogReader:
             size = record.end - record.offset
             self._note_torn(f"{file.path} has {size} bytes at offset {record.offset} that are torn")
         else:
-            self._report(f"{file.path} {problem}")
+            self._report(file.path, f"{file.path} {problem}")
 
 
 def _unregistered(file: LogFile, record: Record) -> StoreError:

@@ -37,8 +37,9 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.intervals import Intervals
-from leveret.storage.ledger import positions_of, segment_number
+from leveret.storage.ledger import segment_number
 from leveret.storage.message import Entry
+from leveret.storage.needed_segments import is_needed, state_of_segments, with_last_segment
 from leveret.storage.queue_recovery import FoundQueue
 from leveret.storage.segments import segment_numbers, segment_path
 from leveret.storage.tiered_queue import TieredQueue
@@ -140,21 +141,15 @@ class Restorer:
         _lose_missing(queue, kept)
 
     def _with_last_segment(self, state: State, directory: Path) -> State:
-        """The STATE; its last segment is not above all the messages that it counts in segments.
-
-        A checksum that is right does not make the numbers in a record right: it may be forged. And
-        early versions recorded a segment whose write had failed.
-        """
-        last = segment_number(state.flushed_to - 1)
-        if state.tail_number <= last:
-            return state
-        path = segment_path(directory, last)
-        logger.warning(
-            "the log says that %s is the last segment of its queue, whose messages end at position "
-            "%d: %s is taken as the last one, with all its bytes",
-            segment_path(directory, state.tail_number), state.flushed_to, path,
-        )  # fmt: skip
-        return state._replace(tail_number=last, tail_bytes=self._disk.size(path))
+        corrected = with_last_segment(self._disk, directory, state)
+        if corrected is not state:
+            logger.warning(
+                "the log says that %s is the last segment of its queue, whose messages end at "
+                "position %d: %s is taken as the last one, with all its bytes",
+                segment_path(directory, state.tail_number), state.flushed_to,
+                segment_path(directory, corrected.tail_number),
+            )  # fmt: skip
+        return corrected
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
         """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
@@ -164,10 +159,8 @@ class Restorer:
         """
         kept = set()
         for number in numbers:
-            start, end = positions_of(number)
             path = segment_path(directory, number)
-            is_done = end <= state.flushed_to and state.gone.covers(start, end)
-            if number > state.tail_number or is_done:
+            if not is_needed(state, number):
                 self._remove(path)
                 continue
             kept.add(number)
@@ -240,46 +233,24 @@ class Restorer:
 
     def _do_without_state(self, queue: TieredQueue, numbers: list[int], found: FoundQueue) -> None:
         """If segments have persistent messages that the log does not, restore from segments."""
-        in_log = found.gone.copy()
-        for entry in found.entries:
-            in_log.add(entry.position)
-        there, unknown, transient, size = Intervals(), 0, set(), 0
         directory = queue.writer.directory
-        for number in numbers:
+        runs = (
+            (number, run)
+            for number in numbers
             # What the node was writing when it stopped is in the log as well.
-            for run in self._runs_in(segment_path(directory, number), logging.INFO):
-                first = run.targets[0][1]
-                end = first + len(run.sizes)
-                there.add_range(first, end)
-                size += sum(run.sizes)
-                if not run.flags & PERSISTENT:
-                    transient.add(number)
-                elif not in_log.covers(first, end):
-                    unknown += sum(last - start for start, last in in_log.gaps(first, end))
-        if not unknown:
+            for run in self._runs_in(segment_path(directory, number), logging.INFO)
+        )
+        tail = numbers[-1], self._disk.size(segment_path(directory, numbers[-1]))
+        state = state_of_segments(queue.key, found, runs, tail)
+        if state is None:
             return
         logger.error(
             "the log has lost which messages of the queue in %s are gone: all %d messages in its "
-            "segments are restored", directory, there.count,
+            "segments are restored", directory, state.flushed_to - state.gone.count,
         )  # fmt: skip
         # Q2: the log had them, so they were not synced.
         self._disk.sync_paths([segment_path(directory, number) for number in numbers])
-        tail = self._disk.size(segment_path(directory, numbers[-1]))
-        gone = Intervals(there.gaps(0, there.end))
-        fetched_to = max(found.fetched_to, there.end)
-        found.set_state(
-            State(
-                queue.key,
-                there.end,
-                fetched_to,
-                size,
-                numbers[-1],
-                tail,
-                True,
-                sorted(transient),
-                gone,
-            )
-        )
+        found.set_state(state)
 
 
 def _lose_missing(queue: TieredQueue, kept: set[int]) -> None:

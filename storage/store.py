@@ -44,6 +44,7 @@ from leveret.storage.message_store import MessageStore
 from leveret.storage.metadata import Metadata
 from leveret.storage.pager import Pager
 from leveret.storage.pressure import Pressure
+from leveret.storage.queue_keys import HEAD_IDS, LEVELS, TRANSIENT_IDS, storage_id_of
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.queue_recovery import QueueRecovery
 from leveret.storage.reclaiming import Reclaiming
@@ -60,11 +61,6 @@ from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 
 LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
-LEVELS = 256
-TRANSIENT_IDS = 1 << 48
-"""Storage ids from this one on are of queues that are not durable."""
-HEAD_IDS = 1 << 47
-"""The head of a mirrored queue's copy (chained_queue.py) has the id of its tail, and this added."""
 CHECK_SECONDS = 1.0
 """The interval at which all queues are counted again, since they do not report when they shrink."""
 
@@ -146,6 +142,8 @@ class Store:
         self._restorer.was_closed = reader.was_closed
         for problem in reader.problems:
             logger.error("%s", problem)
+        for what in reader.torn:
+            logger.warning("%s", what)
         # R4: a killed process leaves records that are read here and not on disk.
         self._log_files.sync(reader.files)
         self._metadata.sync()
@@ -153,7 +151,7 @@ class Store:
         for path in reader.stale:
             self.disk.remove(path)
         restored = self._restorer.keys()
-        self._highest_id = max([key // LEVELS % HEAD_IDS for key in restored], default=0)
+        self._highest_id = max(map(storage_id_of, restored), default=0)
         self._log_files.begin(reader.files, reader.next_number)
 
     def figures(self) -> StoreFigures:

@@ -53,6 +53,7 @@ from leveret.broker.policies.parameters import (
 )
 from leveret.broker.policies.runtime_parameters import VHOST_LIMITS_NAME, policy_value
 from leveret.broker.queues.queue_home import HERE
+from leveret.storage.check import DeclaredIds
 from leveret.storage.metadata import Metadata
 from leveret.storage.metadata_rows import (
     BindingRow,
@@ -322,6 +323,19 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
             row.vhost, row.source, row.destination, row.routing_key, row.destination_kind,
             row.arguments,
         )  # fmt: skip
+
+
+def declared_ids(definitions: Definitions) -> DeclaredIds:
+    """The ids under which a node stores messages of what is declared."""
+    here: set[int] = set()
+    movable: set[int] = set()
+    for it in declarations(definitions):
+        if isinstance(it, PutExchange):
+            here.add(it.storage_id)
+        elif isinstance(it, PutQueue):
+            # The home of a queue of a cluster may be, or become, another node.
+            (here if (it.node, it.identity) == HERE else movable).add(it.storage_id)
+    return DeclaredIds(here, movable)
 
 
 def _of_parameter(row: ParameterRow) -> Declaration:

@@ -9,10 +9,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from leveret.storage.check import DAMAGED, FileReport, check_store, repair_store
+from leveret.broker.registry.rows import declared_ids
+from leveret.storage.check import DeclaredIds, StoreReport, check_store
 from leveret.storage.check_metadata import check_metadata, repair_metadata
+from leveret.storage.check_segments import FileReport
 from leveret.storage.data_directory import DataDirectoryError, DataDirectoryLock
 from leveret.storage.disk import StoreError
+from leveret.storage.metadata_rows import Definitions
+from leveret.storage.repair import DAMAGED, repair_store
 
 EXIT_DAMAGED, EXIT_CANNOT = 1, 2
 
@@ -25,17 +29,16 @@ app = typer.Typer(help="Check or repair the files of a stopped node.", no_args_i
 @app.command()
 def check(directory: Directory) -> None:
     """Read every file, and report its contents and any damage. Exits with 1 if there is damage."""
-    reports = _locked(directory, lambda progress: check_store(directory, progress))
-    for report in reports:
-        _show(directory, report)
-    problems = sum(len(report.problems) for report in reports)
-    for problem in check_metadata(directory):
-        problems += 1
+    definitions, report = _locked(directory, lambda progress: _check_both(directory, progress))
+    for file in report.files:
+        _show(directory, file)
+    for problem in definitions.damaged:
         typer.echo(problem)
-    messages = sum(report.counts.get("messages", 0) for report in reports)
-    size = sum(report.size for report in reports)
+    problems = len(report.problems) + len(definitions.damaged)
+    messages = sum(file.counts.get("messages", 0) for file in report.files)
+    size = sum(file.size for file in report.files)
     typer.echo(
-        f"{len(reports)} files, {size:,} bytes, {messages:,} messages (including deleted ones "
+        f"{len(report.files)} files, {size:,} bytes, {messages:,} messages (including deleted ones "
         f"and copies); {problems} problems"
     )
     if problems:
@@ -45,13 +48,31 @@ def check(directory: Directory) -> None:
 @app.command()
 def repair(directory: Directory) -> None:
     """Move damaged parts into a directory of their own, and keep the rest."""
-    repaired = _locked(directory, lambda progress: repair_store(directory, progress))
+    repaired = _locked(
+        directory,
+        lambda progress: repair_store(directory, _declared(check_metadata(directory)), progress),
+    )
     if _locked(directory, lambda progress: repair_metadata(directory)):
         typer.echo(f"undamaged declarations were kept; the original is in {directory / DAMAGED}")
     for path in repaired:
         kept = directory / DAMAGED / path.relative_to(directory)
         typer.echo(f"{path}: undamaged parts were kept; the original is {kept}")
     typer.echo(f"{len(repaired)} files were repaired")
+
+
+def _check_both(
+    directory: Path, progress: Callable[[int, int], None]
+) -> tuple[Definitions, StoreReport]:
+    definitions = check_metadata(directory)
+    return definitions, check_store(directory, _declared(definitions), progress)
+
+
+def _declared(definitions: Definitions) -> DeclaredIds | None:
+    """The storage ids of what is declared; None if that is not known.
+
+    A node keeps the messages of all queues when a declaration is damaged.
+    """
+    return None if definitions.damaged else declared_ids(definitions)
 
 
 def _locked(directory: Path, work: Callable[[Callable[[int, int], None]], Result]) -> Result:

@@ -12,6 +12,7 @@ from tests.cluster.namespaces import Host
 from tests.forked_programs import run_program, start_program
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
+from tests.store_problems import assert_intact
 
 LOOPBACK = Host("127.0.0.1")
 COOKIE = "a cookie that all nodes of a test share"
@@ -86,6 +87,7 @@ class ClusteredNode:
         if self.process.poll() is None:
             self.process.send_signal(number)
             self.process.wait(PATIENCE_SECONDS)
+            assert_intact(self.data_dir)
         self._log.close()
 
     def ctl(self, *words, succeeds=True):

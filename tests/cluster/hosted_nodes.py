@@ -1,6 +1,7 @@
 """Clusters whose nodes are on hosts of a network of their own, which a test can cut."""
 
 import base64
+import contextlib
 import json
 import signal
 import urllib.error
@@ -57,9 +58,10 @@ class Cluster:
         self.close()
 
     def close(self):
-        for node in self.nodes:
-            node.stop(signal.SIGKILL)
-        self.network.close()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.network.close)
+            for node in self.nodes:
+                stack.callback(node.stop, signal.SIGKILL)
 
     def cut(self, *sides):
         """Cut the network between nodes."""

@@ -7,6 +7,7 @@ import time
 from tests.forked_programs import start_program
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
+from tests.store_problems import assert_intact
 
 
 class Node:
@@ -42,15 +43,17 @@ class Node:
 
     def kill(self):
         """Kill it with `kill -9`."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE_SECONDS)
-        self.log.close()
+        self._end(signal.SIGKILL)
 
     def stop(self):
         """Stop it in order."""
-        self.process.send_signal(signal.SIGTERM)
+        self._end(signal.SIGTERM)
+
+    def _end(self, number):
+        self.process.send_signal(number)
         self.process.wait(PATIENCE_SECONDS)
         self.log.close()
+        assert_intact(self.directory)
 
     @property
     def text(self):

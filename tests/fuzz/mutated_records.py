@@ -41,13 +41,14 @@ from leveret.storage.intervals import Intervals
 from leveret.storage.log_files import log_path
 from leveret.storage.log_sequences import LogSequences
 from leveret.storage.metadata import NoMetadata
+from leveret.storage.queue_keys import LEVELS
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.queue_recovery import QueueRecovery
 from leveret.storage.recovery import LogReader
 from leveret.storage.segment_entries import SegmentEntries, stored_body
 from leveret.storage.segments import Lost, SegmentWriter, segment_path
 from leveret.storage.sequence_records import ENTRY, Item, encode_items, truncation
-from leveret.storage.store import LEVELS, Store
+from leveret.storage.store import Store
 from tests.fuzz.mutated_frames import EVERY_PROPERTY
 from tests.fuzz.mutation import mutated
 from tests.storage.reading import ready_entries

@@ -10,6 +10,7 @@ from tests.cluster.hosted_nodes import Cluster, partitions
 from tests.jepsen.account import Event
 from tests.jepsen.plan import CUT, FULL_DISK, KILL, ONE_WAY, PAUSE, SLOW, STOP, Fault
 from tests.patience import PATIENCE_SECONDS
+from tests.store_problems import assert_intact
 
 LOOK_SECONDS = 0.05
 DELAY_SECONDS, LOSS = 0.05, 0.1
@@ -83,6 +84,7 @@ class Nemesis:
         self._signal(fault.victims, NUMBERS[fault.kind])
         for letter in fault.victims:
             self._nodes[letter].stop()
+            assert_intact(self._nodes[letter].data_dir)
 
     def _end(self, fault: Fault) -> None:
         if fault.kind == PAUSE:

@@ -10,6 +10,7 @@ from collections import Counter
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
+from leveret.storage.check import check_store
 from leveret.storage.disk import Disk
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import NoMetadata
@@ -66,7 +67,10 @@ class Machine:
         self._freeing = []
         self._next = 0
 
-    def start(self):
+    def start(self, is_damaged=False):
+        """Start the store. is_damaged: a test has damaged its files, so that a check finds it."""
+        if not is_damaged:
+            assert check_store(self.directory).problems == []
         self.store = Store(
             self.directory,
             NoMetadata(),

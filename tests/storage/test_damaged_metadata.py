@@ -44,9 +44,9 @@ async def test_a_damaged_queue_row(tmp_path, caplog):
 
 async def test_a_repair_keeps_what_is_whole(tmp_path, caplog):
     await damaged(tmp_path)
-    assert check_metadata(tmp_path)
+    assert check_metadata(tmp_path).damaged
     assert repair_metadata(tmp_path)
-    assert check_metadata(tmp_path) == []
+    assert check_metadata(tmp_path).damaged == []
     assert (tmp_path / "damaged" / "metadata.sqlite").exists()
     with caplog.at_level(logging.ERROR):
         assert await run(tmp_path) == ["kept"]
@@ -57,6 +57,6 @@ async def test_a_repair_keeps_what_is_whole(tmp_path, caplog):
 async def test_what_cannot_be_read_at_all_is_not_replaced(tmp_path):
     await damaged(tmp_path)
     (tmp_path / "metadata.sqlite").write_bytes(b"no database" * 1000)
-    assert check_metadata(tmp_path)
+    assert check_metadata(tmp_path).damaged
     with pytest.raises(StoreError, match="cannot be repaired"):
         repair_metadata(tmp_path)

@@ -45,8 +45,8 @@ class PatientMachine(Machine):
     was_stopped = False
     store = None
 
-    def start(self):
-        super().start()
+    def start(self, is_damaged=False):
+        super().start(is_damaged)
         self.was_stopped = False
 
     async def halt(self):

@@ -179,8 +179,8 @@ async def test_a_restart_that_cannot_read_a_segment_does_not_go_on(tmp_path, mon
     (tmp_path / "log" / "0000000001.log").unlink()
     machine.disk.operation, machine.disk.number = "read", errno.EIO
     with pytest.raises(Exception, match="cannot read .*segment"):
-        machine.start()
+        machine.start(is_damaged=True)
     machine.disk.operation = ""
-    machine.start()
+    machine.start(is_damaged=True)
     assert machine.queues[3].ready_count == COUNT
     await machine.store.close()

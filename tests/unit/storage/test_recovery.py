@@ -140,7 +140,7 @@ def test_a_torn_last_batch_is_no_loss_now_or_at_the_next_restart(tmp_path, caplo
     reader, notes = read(tmp_path)
     assert reader.problems == []
     assert [one for one in notes if one != b"bad"] in ([b"a", b"b", b"c"], [b"a", b"b"])
-    assert "before anything in them was confirmed" in caplog.text
+    assert "before anything in them was confirmed" in reader.torn[0]
     files = LogFiles(tmp_path, Disk())
     files.begin(reader.files, reader.next_number)
     files.close()

@@ -5,7 +5,8 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.storage.disk import StoreError
 from leveret.storage.metadata import NoMetadata
-from leveret.storage.store import LEVELS, TRANSIENT_IDS, Store
+from leveret.storage.queue_keys import LEVELS, TRANSIENT_IDS
+from leveret.storage.store import Store
 from tests.storage.reading import ready_entries
 from tests.unit.storage.fakes import NotesClient, Waiter, persistent
 
