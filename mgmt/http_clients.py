@@ -1,6 +1,7 @@
 """A client of an HTTP server of this node, before and between its requests.
 
-aiohttp reads requests and bounds what it accepts. Two things are added here. A client that has sent
+aiohttp reads requests and bounds what it accepts. It does not decompress bodies: that would be work
+for clients that have not logged in. Two things are added here. A client that has sent
 no whole head of a request `FIRST_REQUEST_SECONDS` after it connected is disconnected, as in
 RabbitMQ: otherwise sockets that nobody uses take the file descriptors that other clients need. And
 after a request that cannot be read, no byte of its client is kept: aiohttp would make an error of
@@ -22,7 +23,7 @@ class HttpClient(web.RequestHandler):
     __slots__ = ("_first_request", "_is_unreadable")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
-        super().__init__(server, **options)
+        super().__init__(server, auto_decompress=False, **options)
         self._first_request: asyncio.TimerHandle | None = None
         self._is_unreadable = False
 

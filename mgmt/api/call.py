@@ -311,16 +311,18 @@ class Call:
     async def raw_body(self) -> bytes:
         """The body in bytes. Raises 400 and 408."""
         if self._raw_body is None:
-            self._raw_body = await incoming.read(self.http_request, self._limits)
+            read, give_way = incoming.read, self.node.give_way
+            self._raw_body = await read(self.http_request, self._limits, give_way)
         return self._raw_body
 
     async def file(self) -> bytes:
         """The file in a form that a browser sent. Raises 400 and 408."""
-        return await incoming.read_file(self.http_request, self._limits)
+        content_type = self.http_request.headers.get("Content-Type", "")
+        return incoming.file_of(await self.raw_body(), content_type)
 
     async def form_before_login(self) -> dict[str, str]:
         """The fields of a form from anybody. Raises 400, 408 and 413."""
-        return await incoming.read_form(self.http_request, incoming.BEFORE_LOGIN)
+        return await incoming.read_form(self.http_request)
 
     async def body(self, *required: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
         """The JSON object in the body. Raises 400 without one, or if a key is missing.

@@ -1,15 +1,18 @@
-"""Bodies of requests, with limits on their time and size; json_bodies.py decodes them.
+"""Bodies of requests, with limits on their time and size; json_bodies.py parses them.
 
 A body is read here only. One that takes too long, is too large or is cut off is refused,
 and its memory is freed at once: the buffer that gathers it is closed, because the exception's
 traceback keeps the buffer itself until the next collection. The buffer has the body in one piece
 when its end is there; to join 17 MB would take 10 ms.
 
-Before a login a body may have 64 KB and take 5 seconds, as in RabbitMQ. After it, the limits are
-`management.http.max_body_size` and `management.tcp.inactivity_timeout`.
+Before a login a body may have 64 KB and take 5 seconds, as in RabbitMQ, and may not be compressed.
+After it, the limits are `management.http.max_body_size` and `management.tcp.inactivity_timeout`,
+and content_coding.py decompresses. aiohttp decompresses nothing.
 """
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from email.message import Message
 from email.parser import BytesHeaderParser
 from io import BytesIO
@@ -21,8 +24,19 @@ from aiohttp import hdrs, web
 
 from leveret.broker.config.management_settings import ManagementSettings
 from leveret.mgmt.api.errors import ApiError, bad_request
+from leveret.mgmt.content_coding import (
+    CODINGS,
+    CodingError,
+    TooLargeError,
+    codings_of,
+    decoded,
+)
+from leveret.mgmt.slices import GiveWay
 
 FIELDS_MAX = 100
+NOT_BEFORE_LOGIN = "it may not be compressed before a login"
+
+logger = logging.getLogger("leveret.management")
 
 
 class Limits(NamedTuple):
@@ -58,8 +72,36 @@ def limits_of(settings: ManagementSettings) -> Limits:
     )
 
 
-async def read(request: web.Request, limits: Limits) -> bytes:
-    """The body. Raises 408 if it is too slow, 400 if it is cut off, and the limits' refusal."""
+async def read(request: web.Request, limits: Limits, give_way: GiveWay) -> bytes:
+    """The body of a user, decompressed.
+
+    Raises 408 if it is too slow, 400 if it is cut off or cannot be decompressed, and the limits'
+    refusal.
+    """
+    raw = await _read(request, limits)
+    try:
+        return await decoded(raw, _codings(request), limits.bytes_max, give_way)
+    except TooLargeError:
+        raise limits.refusal() from None
+    except CodingError as error:
+        raise _coding_refused(request, str(error), CODINGS) from None
+
+
+def _codings(request: web.Request) -> list[str]:
+    return codings_of(request.headers.getall(hdrs.CONTENT_ENCODING, ()))
+
+
+def _coding_refused(request: web.Request, reason: str, accepted: Sequence[str]) -> ApiError:
+    logger.warning("%s %s of %s: the body is refused: %s", request.method, request.path,
+                   request.remote or "the control socket", reason)  # fmt: skip
+    refusal = bad_request(f"the body cannot be read: {reason}")
+    refusal.headers[hdrs.ACCEPT_ENCODING] = ", ".join(accepted)
+    refusal.closes = True
+    return refusal
+
+
+async def _read(request: web.Request, limits: Limits) -> bytes:
+    """The body as it was sent. Raises 408, 400 if it is cut off, and the limits' refusal."""
     gathered = BytesIO()
     try:
         async with asyncio.timeout(limits.timeout_ms / 1000):
@@ -82,9 +124,11 @@ async def _gather(request: web.Request, gathered: BytesIO, limits: Limits) -> No
             raise limits.refusal()
 
 
-async def read_form(request: web.Request, limits: Limits) -> dict[str, str]:
-    """The fields of a form in the body. Raises 400 if it is not one, 408 and 413."""
-    raw = await read(request, limits)
+async def read_form(request: web.Request) -> dict[str, str]:
+    """The fields of a form in the body, from anybody. Raises 400 if it is not one, 408 and 413."""
+    if _codings(request):
+        raise _coding_refused(request, NOT_BEFORE_LOGIN, ("identity",))
+    raw = await _read(request, BEFORE_LOGIN)
     try:
         pairs = parse_qsl(
             raw.decode("utf-8", "surrogateescape"),
@@ -97,11 +141,10 @@ async def read_form(request: web.Request, limits: Limits) -> dict[str, str]:
     return dict(pairs)
 
 
-async def read_file(request: web.Request, limits: Limits) -> bytes:
-    """The field `file` of a form with parts (RFC 7578). Raises 400 without one, and 408."""
-    raw = await read(request, limits)
+def file_of(raw: bytes, content_type: str) -> bytes:
+    """The field `file` of a form with parts (RFC 7578). Raises 400 without one."""
     sent = Message()
-    sent[hdrs.CONTENT_TYPE] = request.headers.get(hdrs.CONTENT_TYPE, "")
+    sent[hdrs.CONTENT_TYPE] = content_type
     boundary = sent.get_boundary()
     if not boundary:
         raise bad_request("the form cannot be read: its content type names no boundary")

@@ -97,7 +97,8 @@ class ManagementServer:
         """Serve the control socket."""
         path = directory / CONTROL_SOCKET
         path.unlink(missing_ok=True)
-        runner = web.AppRunner(self._application(is_control=True), access_log=None)
+        application = self._application(is_control=True)
+        runner = web.AppRunner(application, access_log=None, auto_decompress=False)
         await runner.setup()
         self._runners.append(runner)
         # The mode is set before a client can connect.
