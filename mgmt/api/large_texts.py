@@ -4,8 +4,8 @@ To step over a text of 17 MB, to decode it, to join it or to copy it takes 10 ms
 if it has letters of four bytes; most of that the system takes to give memory to the process. So
 each step handles `SLICE_BYTES` of it, and nothing puts it together.
 
-`cut` replaces each large text by one that nobody can have foreseen. What is left is decoded as any
-JSON, and has that in the place of the text.
+A text of more than `SLICE_BYTES` is large. `cut` replaces each by one that nobody can have
+foreseen. What is left is decoded as any JSON, and has that in the place of the text.
 """
 
 import re
@@ -15,13 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from leveret.mgmt.json_texts import SLICE_BYTES, end_of_text
 from leveret.mgmt.slices import GiveWay
 
-SLICE_BYTES = 200_000
-"""A text of more bytes is large, and is handled in slices of so many: half a millisecond; 3 if they
-are all escapes."""
-_INSIDE = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-"""The inside of a text, from anywhere outside of an escape, up to its end or to half an escape."""
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?$")
 _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?$")
 _CHARACTER_BYTES_MAX = 4
@@ -60,7 +56,7 @@ async def cut(raw: bytes, rest_bytes_max: int, give_way: GiveWay) -> Cut:
     rest_bytes = copied = 0
     place = raw.find(b'"')
     while place >= 0:
-        start, end = place + 1, await _end_of_text(raw, place + 1, give_way)
+        start, end = place + 1, await end_of_text(raw, place + 1, give_way)
         if end - start > SLICE_BYTES:
             name = f"{mark}{len(places)}"
             pieces += (raw[copied:start], name.encode())
@@ -74,20 +70,6 @@ async def cut(raw: bytes, rest_bytes_max: int, give_way: GiveWay) -> Cut:
         return Cut(None, places)
     pieces.append(raw[copied:])
     return Cut(b"".join(pieces), places)
-
-
-async def _end_of_text(raw: bytes, start: int, give_way: GiveWay) -> int:
-    """Where the quote behind a text is, from a place inside of it."""
-    while True:
-        found = _INSIDE.match(raw, start, start + SLICE_BYTES)
-        assert found is not None, "an empty text matches, too"
-        end = found.end()
-        if raw[end : end + 1] == b'"':
-            return end
-        if end == start:
-            raise msgspec.DecodeError("a text does not end")
-        start = end
-        await give_way()
 
 
 async def decode(raw: bytes, start: int, end: int, give_way: GiveWay) -> LargeText:

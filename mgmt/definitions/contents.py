@@ -14,6 +14,7 @@ import msgspec
 from leveret.broker.auth.passwords import MD5
 from leveret.broker.names import QUEUE, RESERVED_PREFIX
 from leveret.mgmt.definitions.list_slices import ITEM_BYTES_MAX, ItemTooLarge, items_of
+from leveret.mgmt.definitions.object_slices import Place, TooMuch, members_of
 from leveret.mgmt.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
@@ -30,8 +31,11 @@ class Problem(NamedTuple):
 PROBLEMS_MAX = 1000
 """Reading ends at so many items that cannot be read at all."""
 VALUES_MAX = 2_000_000
-"""A file of 20 MB has at most a million. To find the lists in a file takes 10 ms for so many."""
+"""A file of 20 MB has at most a million."""
 TOO_MANY = f"a file of definitions may not have more than {VALUES_MAX} values"
+NUMBER_TOO_LARGE = "has a number that is too large"
+EXPLAINED_BYTES_MAX = 500_000
+"""To find out what is wrong with so much takes up to 20 ms, in one call."""
 ITEM_TOO_LARGE = f"may not have more than {ITEM_BYTES_MAX} bytes"
 _COUNTED_BYTES = 1_000_000
 NOT_JSON = "failed_to_parse_json"
@@ -135,7 +139,9 @@ def kinds_of(vhost: str | None) -> tuple[str, ...]:
 
 
 def fault_in_json(raw: bytes) -> str:
-    """Why `read_definitions` refuses a file with NOT_JSON, in words and with the place."""
+    """Why `read_definitions` refuses a file with NOT_JSON; with the place, unless it is long."""
+    if len(raw) > EXPLAINED_BYTES_MAX:
+        return "it is not JSON, or not a JSON object of lists"
     try:
         json.loads(raw.decode())
     except json.JSONDecodeError as error:
@@ -144,6 +150,9 @@ def fault_in_json(raw: bytes) -> str:
         return f"it is not UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
     except RecursionError:
         return "its values are nested too deeply"
+    except ValueError:
+        # Of Python's limit for the digits of an integer, whose text is for programmers.
+        return f"it {NUMBER_TOO_LARGE}"
     return "it is not a JSON object of lists"
 
 
@@ -152,18 +161,19 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
     if await _comma_count(raw, give_way) > VALUES_MAX:
         raise DefinitionsError(TOO_MANY)
     try:
-        content = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        await give_way()
+        content = await members_of(raw, give_way)
         lists: dict[str, list[Item]] = {}
         problems: list[Problem] = []
         for kind in kinds_of(vhost):
-            lists[kind] = await _items(kind, content.get(kind), vhost, problems, give_way)
+            lists[kind] = await _items(kind, raw, content.get(kind), vhost, problems, give_way)
         version = _version(content)
         if _is_before_3_6(version):
             for user in lists.get("users", ()):
                 user.setdefault("hashing_algorithm", MD5)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DefinitionsError(NOT_JSON) from None
+    except TooMuch as error:
+        raise DefinitionsError(f"a file of definitions may not have more than {error}") from None
     if problems:
         raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
     return Definitions(lists, vhost, version)
@@ -179,18 +189,22 @@ async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
 
 
 async def _items(
-    kind: str, raw: msgspec.Raw | None, vhost: str | None, problems: list[Problem],
+    kind: str, raw: bytes, value: Any, vhost: str | None, problems: list[Problem],
     give_way: GiveWay,
 ) -> list[Item]:  # fmt: skip
-    """The items of a list, decoded one by one and in slices, because a file may have very many."""
-    if raw is None:
+    """The items of a list, decoded one by one and in slices, because a file may have very many.
+
+    value: the place of the list, or what is there instead.
+    """
+    if value is None:
         return []
     items: list[Item] = []
     number = 0
     try:
-        async for one in items_of(bytes(raw), give_way):
-            item = msgspec.json.decode(one)
-            problem = "should be an object" if not isinstance(item, dict) else refusal_of(item)
+        if not isinstance(value, Place):
+            raise msgspec.ValidationError
+        async for one in items_of(raw, value, give_way):
+            item, problem = _item(one)
             if problem is not None:
                 problems.append(Problem(f"{kind}[{number}]", problem))
                 if len(problems) >= PROBLEMS_MAX:
@@ -208,9 +222,17 @@ async def _items(
     return items
 
 
-def _version(content: dict[str, msgspec.Raw]) -> str:
-    raw = content.get("rabbitmq_version", content.get("rabbit_version"))
-    version = None if raw is None else msgspec.json.decode(raw)
+def _item(raw: msgspec.Raw) -> tuple[Any, str | None]:
+    """An item of a list, and why it cannot be one. Raises msgspec.DecodeError."""
+    try:
+        item = msgspec.json.decode(raw)
+    except msgspec.ValidationError:
+        return None, NUMBER_TOO_LARGE
+    return item, refusal_of(item) if isinstance(item, dict) else "should be an object"
+
+
+def _version(content: dict[str, Any]) -> str:
+    version = content.get("rabbitmq_version", content.get("rabbit_version"))
     return version if isinstance(version, str) else ""
 
 

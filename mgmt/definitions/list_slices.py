@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
+from leveret.mgmt.definitions.object_slices import Place
 from leveret.mgmt.slices import GiveWay
 
 PART_BYTES = 100_000
@@ -22,14 +23,14 @@ class ItemTooLarge(ValueError):
     """An item has more than about `ITEM_BYTES_MAX` bytes."""
 
 
-async def items_of(raw: bytes, give_way: GiveWay) -> AsyncIterator[msgspec.Raw]:
-    """The items of a list, encoded. Raises msgspec.DecodeError, ItemTooLarge."""
-    raw = raw.strip()
-    if len(raw) <= PART_BYTES or raw[:1] != b"[":
-        for item in msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or ():
+async def items_of(raw: bytes, place: Place, give_way: GiveWay) -> AsyncIterator[msgspec.Raw]:
+    """The items of a list at a place, encoded. Raises msgspec.DecodeError, ItemTooLarge."""
+    start, end = place
+    if end - start <= PART_BYTES or raw[start : start + 1] != b"[":
+        for item in msgspec.json.decode(raw[start:end], type=list[msgspec.Raw]):
             yield item
         return
-    start, end = 1, len(raw) - 1
+    start, end = start + 1, end - 1
     while start < end:
         stop, items = await _part(raw, start, end, give_way)
         start = stop + 1
@@ -43,7 +44,7 @@ async def _part(
     """The items from a place on, and where they end."""
     size = PART_BYTES
     while size < 2 * ITEM_BYTES_MAX:
-        for stop in _places_to_cut(raw, start, min(start + size, end)):
+        for stop in _places_to_cut(raw, start, min(start + size, end), end):
             await give_way()
             try:
                 items = msgspec.json.decode(b"[%b]" % raw[start:stop], type=list[msgspec.Raw])
@@ -56,12 +57,12 @@ async def _part(
     raise ItemTooLarge
 
 
-def _places_to_cut(raw: bytes, start: int, stop: int) -> Iterator[int]:
+def _places_to_cut(raw: bytes, start: int, stop: int, end: int) -> Iterator[int]:
     """Where a part may end: at the end of the list, or before a comma, the last one first.
 
     Commas behind an object come first, as most lists are of objects.
     """
-    if stop == len(raw) - 1:
+    if stop == end:
         yield stop
         return
     for mark in (b"},", b","):

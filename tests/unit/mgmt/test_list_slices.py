@@ -9,6 +9,7 @@ import pytest
 from leveret.mgmt.definitions import list_slices
 from leveret.mgmt.definitions.contents import DefinitionsError, read_definitions
 from leveret.mgmt.definitions.list_slices import PART_BYTES, ItemTooLarge, items_of
+from leveret.mgmt.definitions.object_slices import Place
 
 
 def split(raw: bytes) -> tuple[list[object], int]:
@@ -20,7 +21,9 @@ def split(raw: bytes) -> tuple[list[object], int]:
         slices += 1
 
     async def read() -> list[object]:
-        return [msgspec.json.decode(item) async for item in items_of(raw, give_way)]
+        return [
+            msgspec.json.decode(item) async for item in items_of(raw, Place(0, len(raw)), give_way)
+        ]
 
     return asyncio.run(read()), slices
 
@@ -39,9 +42,9 @@ def test_the_items_of_a_long_list(item: object, separators: tuple[str, str]) -> 
     assert slices >= 3
 
 
-@pytest.mark.parametrize("raw", [b"[]", b" [ 1 , 2 ] ", b"null"])
+@pytest.mark.parametrize("raw", [b"[]", b"[ 1 , 2 ]"])
 def test_a_short_list(raw: bytes) -> None:
-    assert split(raw)[0] == (json.loads(raw) or [])
+    assert split(raw)[0] == json.loads(raw)
 
 
 @pytest.mark.parametrize("raw", [b'{"a": 1}', b"5", b'"%b"' % (b"x," * PART_BYTES)])

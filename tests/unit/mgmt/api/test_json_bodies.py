@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leveret.mgmt import json_texts
 from leveret.mgmt.api import json_bodies, large_texts
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.json_bodies import parse
@@ -25,6 +26,7 @@ def small_limits():
     """Bodies of a few hundred bytes are large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_texts, "SLICE_BYTES", SLICE_BYTES)
+        patch.setattr(json_texts, "SLICE_BYTES", SLICE_BYTES)
         patch.setattr(json_bodies, "STRUCTURE_BYTES_MAX", STRUCTURE_BYTES_MAX)
         yield
 
