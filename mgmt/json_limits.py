@@ -1,8 +1,9 @@
-"""Limits on JSON that is converted: how deep, and how many values.
+"""Limits on JSON that is converted: how deep, how many values, and how large its integers are.
 
 JSON may be nested as deeply as a field table, and may have `VALUES_MAX` values. It is checked
 before a function walks over all of it in one turn of the event loop, or descends into it and
-overflows the stack. A text is one value, however long it is.
+overflows the stack. A text is one value, however long it is. An integer may have 64 bits, as in a
+field table: no setting or argument is larger, and neither SQLite nor other nodes take one.
 """
 
 from typing import Any
@@ -13,22 +14,22 @@ VALUES_MAX = 10_000
 """The values in all lists and objects together. To convert so many takes some 10 ms."""
 TOO_DEEP = f"JSON may not be nested deeper than {NESTING_MAX} levels"
 TOO_MANY = f"JSON may not have more than {VALUES_MAX} values"
+INTEGERS = range(-(1 << 63), 1 << 63)
+TOO_LARGE = "JSON may not have integers of more than 64 bits"
 
 
 def refusal_of(content: Any) -> str | None:
-    """Why decoded JSON may not be converted: TOO_DEEP or TOO_MANY. None if it may be."""
+    """Why decoded JSON may not be converted: TOO_DEEP, TOO_MANY or TOO_LARGE. None if it may be."""
     level = [content] if isinstance(content, list | dict) else []
     count = 0
     for _ in range(NESTING_MAX):
         count += sum(map(len, level))
         if count > VALUES_MAX:
             return TOO_MANY
-        level = [
-            item
-            for one in level
-            for item in (one if isinstance(one, list) else one.values())
-            if isinstance(item, list | dict)
-        ]
+        items = [item for one in level for item in (one if isinstance(one, list) else one.values())]
+        if any(isinstance(item, int) and item not in INTEGERS for item in items):
+            return TOO_LARGE
+        level = [item for item in items if isinstance(item, list | dict)]
         if not level:
             return None
     return TOO_DEEP

@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from leveret.broker.http_answers import AnswerError, content_of, open_session
 from leveret.cluster.discovery.discovery import DiscoveryError
 
 REQUEST_SECONDS = 5.0
@@ -214,11 +215,7 @@ class JsonApi:
         """The session; it is made here because it needs a running event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=True if self.context is None else self.context)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"Accept-Encoding": "identity"},
-            )
+            self._session = open_session(connector=connector)
         return self._session
 
     async def close(self) -> None:
@@ -229,15 +226,12 @@ class JsonApi:
 
 
 async def _read(response: aiohttp.ClientResponse, asked: str, server: str) -> bytes:
-    received = bytearray()
-    async for part in response.content.iter_any():
-        received += part
-        if len(received) > ANSWER_BYTES_MAX:
-            raise DiscoveryError(
-                f"{asked} gave an answer of more than {ANSWER_BYTES_MAX} bytes: check that the "
-                f"address is that of {server}"
-            )
-    return bytes(received)
+    try:
+        return await content_of(response, ANSWER_BYTES_MAX)
+    except AnswerError as error:
+        raise DiscoveryError(
+            f"the answer to {asked} {error}: check that the address is that of {server}"
+        ) from None
 
 
 def _reason(error: Exception) -> str:

@@ -28,6 +28,7 @@ from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_f
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.api_names import LINES
+from leveret.mgmt.json_limits import INTEGERS
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
@@ -167,9 +168,12 @@ class Call:
         if not text:
             return default
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise bad_request(f"{key} must be a number, and is '{text}'") from None
+        if number not in INTEGERS:
+            raise bad_request(f"{key} must be a number of at most 64 bits")
+        return number
 
     def vhost(self, *, visible: bool = False) -> VirtualHost:
         """The vhost in the path. Raises 404, or 401 if the user has no access to it.

@@ -212,7 +212,7 @@ class Follower:
     async def _sync_timed(self, state: ReplicationState, setting: UpstreamSetting) -> float:
         """Sync; how many seconds it took. Whatever goes wrong is noted, and tried again later."""
         if state != self._followed.state:
-            self._followed = Followed(state, Upstream(setting))
+            self._followed = Followed(state, Upstream(setting, self._give_way))
         began = monotonic()
         try:
             await self._sync(self._followed, setting)

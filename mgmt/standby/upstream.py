@@ -3,6 +3,9 @@
 The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
 by an ETag whether they have changed. It also tells which clusters it follows itself, of which
 RabbitMQ knows nothing. So a sync that finds nothing new costs two small answers.
+
+RabbitMQ compresses its definitions. They are decompressed in slices and up to limits
+(content_coding.py), since nobody knows what the other end is.
 """
 
 import asyncio
@@ -12,16 +15,20 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
+from aiohttp import hdrs
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.config.tls_settings import ClientTlsOptions
+from leveret.broker.http_answers import open_session
 from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.broker.policies.schema_replication import UpstreamSetting
+from leveret.mgmt.content_coding import CODINGS, CodingError, codings_of, decoded
 from leveret.mgmt.definitions.contents import (
     NOT_JSON,
     Definitions,
@@ -33,7 +40,9 @@ from leveret.mgmt.slices import GiveWay
 
 CONNECT_SECONDS_MAX, SILENCE_SECONDS_MAX, ANSWER_SECONDS_MAX = 5.0, 30.0, 300.0
 SAID_CHARACTERS_MAX = 200
-CONTENT_BYTES_MAX = 256 * 1024 * 1024
+CONTENT_BYTES_MAX = 100_000_000
+"""Definitions may have 2,000,000 values; those of 200,000 queues and bindings have half of both."""
+REPLICATION_BYTES_MAX = 1 << 18
 READ_BYTES = 1 << 18
 MAJOR_VERSIONS = (3, 4)
 """Those of RabbitMQ whose definitions can be followed. Leveret names itself as one of them."""
@@ -61,8 +70,9 @@ class _Replication(msgspec.Struct):
 class Upstream:
     """The upstream of a setting. The authorities for its certificates are read once."""
 
-    def __init__(self, setting: UpstreamSetting) -> None:
+    def __init__(self, setting: UpstreamSetting, give_way: GiveWay) -> None:
         self._setting = setting
+        self._give_way = give_way
         self._context: ssl.SSLContext | None = None
 
     async def fetch(self, etag: str) -> Fetched:
@@ -72,7 +82,7 @@ class Upstream:
         async with await self._session() as session:
             for endpoint in setting.endpoints:
                 try:
-                    return await _ask(session, endpoint, setting, etag)
+                    return await self._ask(session, endpoint, etag)
                 except UpstreamError as error:
                     reasons.append(f"{endpoint} {error}")
         raise UpstreamError("; ".join(reasons))
@@ -87,13 +97,36 @@ class Upstream:
                 await self._session() as session,
                 _answer(session, url, self._setting, {}) as response,
             ):
-                content = await _content(response)
+                content = await self._content(response, REPLICATION_BYTES_MAX)
         except UpstreamError as error:
             raise UpstreamError(f"{endpoint} {error}") from None
         try:
             return tuple(msgspec.json.decode(content, type=_Replication).follows)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ()
+
+    async def _ask(self, session: aiohttp.ClientSession, endpoint: str, etag: str) -> Fetched:
+        more = {"If-None-Match": etag} if etag else {}
+        async with _answer(session, f"{endpoint}{PATH}", self._setting, more) as response:
+            if response.status == 304:
+                return Fetched(endpoint, None, etag)
+            if response.status != 200:
+                raise UpstreamError(await _refusal(response, self._setting))
+            content = await self._content(response, CONTENT_BYTES_MAX)
+            return Fetched(endpoint, content, response.headers.get("ETag", ""))
+
+    async def _content(self, response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+        """What an answer has, decompressed. Raises UpstreamError, and what aiohttp raises."""
+        raw = BytesIO()
+        async for part in response.content.iter_chunked(READ_BYTES):
+            raw.write(part)
+            if raw.tell() > bytes_max:
+                raise UpstreamError(f"gives an answer of more than {bytes_max} bytes")
+        codings = codings_of(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
+        try:
+            return await decoded(raw.getvalue(), codings, bytes_max, self._give_way)
+        except CodingError as error:
+            raise UpstreamError(f"gives an answer that cannot be read: {error}") from None
 
     async def _session(self) -> aiohttp.ClientSession:
         setting = self._setting
@@ -106,9 +139,7 @@ class Upstream:
             # To read the authorities of a system takes many milliseconds.
             self._context = await asyncio.to_thread(_context, setting)
         connector = aiohttp.TCPConnector(ssl=self._context or False)
-        return aiohttp.ClientSession(
-            timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
-        )
+        return open_session(timeout=timeout, connector=connector)
 
 
 def _context(setting: UpstreamSetting) -> ssl.SSLContext:
@@ -119,25 +150,17 @@ def _context(setting: UpstreamSetting) -> ssl.SSLContext:
         raise UpstreamError(str(error)) from None
 
 
-async def _ask(
-    session: aiohttp.ClientSession, endpoint: str, setting: UpstreamSetting, etag: str
-) -> Fetched:
-    more = {"If-None-Match": etag} if etag else {}
-    async with _answer(session, f"{endpoint}{PATH}", setting, more) as response:
-        if response.status == 304:
-            return Fetched(endpoint, None, etag)
-        if response.status != 200:
-            raise UpstreamError(await _refusal(response, setting))
-        content = await _content(response)
-        return Fetched(endpoint, content, response.headers.get("ETag", ""))
-
-
 @asynccontextmanager
 async def _answer(
     session: aiohttp.ClientSession, url: str, setting: UpstreamSetting, more: dict[str, str]
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """Send a request with more headers. Raises UpstreamError, also while the answer is read."""
-    headers = {"Accept": "application/json", "Authorization": _authorization(setting), **more}
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": ", ".join(CODINGS),
+        "Authorization": _authorization(setting),
+        **more,
+    }
     try:
         async with session.get(url, headers=headers, allow_redirects=False) as response:
             yield response
@@ -150,15 +173,6 @@ async def _answer(
 def _authorization(setting: UpstreamSetting) -> str:
     login = f"{setting.username}:{setting.password}".encode("utf-8", "surrogateescape")
     return f"Basic {base64.b64encode(login).decode()}"
-
-
-async def _content(response: aiohttp.ClientResponse) -> bytes:
-    content = bytearray()
-    async for part in response.content.iter_chunked(READ_BYTES):
-        content += part
-        if len(content) > CONTENT_BYTES_MAX:
-            raise UpstreamError(f"has definitions of more than {CONTENT_BYTES_MAX} bytes")
-    return bytes(content)
 
 
 async def _refusal(response: aiohttp.ClientResponse, setting: UpstreamSetting) -> str:
@@ -183,7 +197,7 @@ async def _said(response: aiohttp.ClientResponse) -> str:
     """The reason in an answer, on one line; empty if there is none."""
     try:
         body = msgspec.json.decode(await response.content.read(4096), type=dict[str, Any])
-    except (msgspec.DecodeError, aiohttp.ClientError, OSError):
+    except (msgspec.DecodeError, ValueError, RecursionError, aiohttp.ClientError, OSError):
         return ""
     reason = body.get("reason", "")
     return " ".join(str(reason).split())[:SAID_CHARACTERS_MAX]

@@ -16,7 +16,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from leveret.broker.auth.backends.oauth2 import OAuth2Backend
-from leveret.broker.auth.backends.oauth2_keys import REFRESH_AFTER_FAILURE_MS, REFRESH_MS
+from leveret.broker.auth.backends.oauth2_keys import (
+    KEYS_MAX,
+    REFRESH_AFTER_FAILURE_MS,
+    REFRESH_MS,
+)
 from leveret.broker.auth.identity import BackendUnavailable, LoginAttempt
 from leveret.broker.config import load_config
 from leveret.broker.virtual_clock import VirtualClock
@@ -200,6 +204,8 @@ class TestTrouble:
             (200, '{"keys": {}}', "it is not a set of keys"),
             (200, "[" * 100_000, "no keys from"),
             (200, " " * (1 << 21), "is too long"),
+            (200, '{"keys": [%s]}' % ("1" * 5000), "Integer value out of range"),
+            (200, '{"keys": [%s{}]}' % ("{}," * KEYS_MAX), "at most 200 are read"),
         ],
     )
     async def test_an_answer_without_keys(self, make, issuer, status, text, problem):

@@ -21,6 +21,7 @@ from leveret.broker.auth.backends.client_tls import client_context, shown_addres
 from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
 from leveret.broker.config.authentication_settings import HttpSettings
+from leveret.broker.http_answers import AnswerError, content_of, open_session
 
 ALLOW, DENY = "allow", "deny"
 SUCCESSES = (200, 201)
@@ -121,11 +122,10 @@ class HttpBackend:
                 raise BackendUnavailable(
                     f"{shown_address(url)} answered with status {response.status}"
                 )
-            content = b""
-            async for part in response.content.iter_any():
-                content += part
-                if len(content) > ANSWER_BYTES_MAX:
-                    _complain(url)
+            try:
+                content = await content_of(response, ANSWER_BYTES_MAX)
+            except AnswerError as error:
+                raise BackendUnavailable(f"the answer of {shown_address(url)} {error}") from None
             return content.decode("utf-8", "replace").strip().lower()
 
     def _opened_session(self) -> aiohttp.ClientSession:
@@ -138,9 +138,7 @@ class HttpBackend:
                 sock_connect=None if connect_ms is None else connect_ms / 1000,
             )
             connector = aiohttp.TCPConnector(ssl=self._context)
-            self._session = aiohttp.ClientSession(
-                timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
-            )
+            self._session = open_session(timeout=timeout, connector=connector)
         return self._session
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ that tokens with invented key ids do not cause a request each.
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import jwt
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -31,11 +32,14 @@ from leveret.broker.auth.identity import BackendUnavailable
 from leveret.broker.clock import Clock
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.tls_settings import ClientTlsOptions
+from leveret.broker.http_answers import AnswerError, content_of, open_session
 
 REFRESH_MS = 30_000
 REFRESH_AFTER_FAILURE_MS = 5_000
 TIMEOUT_SECONDS = 10
-ANSWER_BYTES_MAX = 1 << 20
+ANSWER_BYTES_MAX = 1 << 18
+KEYS_MAX = 200
+"""An issuer publishes two or ten, of two kilobytes each with their certificates."""
 
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EDWARDS = ("EdDSA",)
@@ -118,7 +122,7 @@ class SigningKeys:
         url, issuer = self._settings.jwks_url, self._settings.issuer
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         connector = aiohttp.TCPConnector(ssl=self._context)
-        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        async with open_session(timeout=timeout, connector=connector) as session:
             if not url:
                 about = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
                 url = await _asked(session, about, _jwks_uri)
@@ -130,40 +134,52 @@ class SigningKeys:
         return keys
 
 
-async def _asked(session: aiohttp.ClientSession, url: str, read: Callable[[Any], Read]) -> Read:
+async def _asked(
+    session: aiohttp.ClientSession, url: str, read: Callable[[Any], Awaitable[Read]]
+) -> Read:
     """Request a URL and parse the answer. Raises BackendUnavailable."""
     shown = shown_address(url)
     try:
         async with requested(session, "GET", URL(url)) as response:
             if response.status != 200:
                 raise BackendUnavailable(f"OAuth 2: {shown} answered with status {response.status}")
-            content = b""
-            async for part in response.content.iter_any():
-                content += part
-                if len(content) > ANSWER_BYTES_MAX:
-                    raise BackendUnavailable(f"OAuth 2: the answer of {shown} is too long")
-        return read(json.loads(content))
+            content = await content_of(response, ANSWER_BYTES_MAX)
+        return await read(_parsed(content))
+    except AnswerError as error:
+        raise BackendUnavailable(f"OAuth 2: the answer of {shown} {error}") from None
     except TimeoutError:
         raise BackendUnavailable(f"OAuth 2: {shown} does not answer in time") from None
-    except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
+    except (aiohttp.ClientError, OSError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise BackendUnavailable(f"OAuth 2: no keys from {shown}: {reason}") from None
 
 
-def _jwks_uri(content: Any) -> str:
+def _parsed(content: bytes) -> Any:
+    """JSON of a server. Raises ValueError."""
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"the answer cannot be read as JSON ({error})") from None
+
+
+async def _jwks_uri(content: Any) -> str:
     url = content.get("jwks_uri") if isinstance(content, dict) else None
     if not isinstance(url, str):
         raise ValueError("it has no jwks_uri")
     return url
 
 
-def _keys_of(content: Any) -> dict[str, Key]:
-    """The keys of a JWK set, without those of types that are not supported."""
+async def _keys_of(content: Any) -> dict[str, Key]:
+    """The keys of a JWK set, without those of types that are not supported. Raises ValueError."""
     listed = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a set of keys")
+    if len(listed) > KEYS_MAX:
+        raise ValueError(f"it has {len(listed)} keys, at most {KEYS_MAX} are read")
     keys = {}
     for one in listed:
+        # To make a key takes up to a millisecond.
+        await asyncio.sleep(0)
         if not isinstance(one, dict) or one.get("use", "sig") != "sig":
             continue
         try:

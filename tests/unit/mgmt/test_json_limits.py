@@ -4,7 +4,7 @@ import pytest
 
 from leveret.broker.amqp.field_table import NESTING_MAX, encode_table
 from leveret.broker.amqp.json_tables import TABLE_BYTES_MAX, json_to_table
-from leveret.mgmt.json_limits import TOO_DEEP, TOO_MANY, VALUES_MAX, refusal_of
+from leveret.mgmt.json_limits import TOO_DEEP, TOO_LARGE, TOO_MANY, VALUES_MAX, refusal_of
 
 
 def nested(depth):
@@ -27,6 +27,13 @@ def test_lists_may_be_nested_as_deeply_as_in_a_field_table():
 def test_values_are_counted_wherever_they_are(make):
     assert refusal_of(make(VALUES_MAX - 10)) is None
     assert refusal_of(make(VALUES_MAX + 10)) == TOO_MANY
+
+
+@pytest.mark.parametrize("integer", [1 << 63, -(1 << 63) - 1, 10**4000])
+def test_an_integer_has_64_bits(integer):
+    for content in ([integer], {"a": [{"b": integer}]}):
+        assert refusal_of(content) == TOO_LARGE
+    assert refusal_of([(1 << 63) - 1, -(1 << 63), True, 1e300]) is None
 
 
 def test_a_long_text_is_one_value():

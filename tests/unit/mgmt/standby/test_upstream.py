@@ -1,14 +1,17 @@
 """Getting the definitions of an upstream, and why that fails in words for an operator."""
 
+import gzip
 import inspect
 import json
 import ssl
+import zlib
 
 import pytest
 from aiohttp import web
 
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.schema_replication import endpoint_url, parse_upstream
+from leveret.mgmt.standby import upstream as upstreams
 from leveret.mgmt.standby.upstream import Upstream, UpstreamError, definitions_of
 from tests.feature import served
 from tests.feature.certificate_authority import CertificateAuthority
@@ -34,7 +37,7 @@ def serving(answer, context=None, path="/api/definitions"):
 
 def upstream(*endpoints, **setting):
     given = {"endpoints": list(endpoints), "username": "jürgen", "password": "a:b"}
-    return Upstream(parse_upstream({**given, **setting}))
+    return Upstream(parse_upstream({**given, **setting}), go_on)
 
 
 async def reason_of(answer):
@@ -106,6 +109,41 @@ async def test_an_endpoint_that_answers_is_enough():
     assert found.endpoint == endpoint
 
 
+@pytest.mark.parametrize(
+    ("coding", "compress"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+async def test_definitions_may_be_compressed(coding, compress):
+    def answer(request):
+        assert request.headers["Accept-Encoding"] == "gzip, deflate"
+        content = compress(json.dumps(DEFINITIONS).encode())
+        return web.Response(body=content, headers={"Content-Encoding": coding})
+
+    async with serving(answer) as endpoint:
+        found = await upstream(endpoint).fetch("")
+    assert json.loads(found.content) == DEFINITIONS
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "reason"),
+    [
+        ("gzip", gzip.compress(bytes(30_000_000), 9), "it expands to more than 100 times its size"),
+        ("gzip", b"no gzip", "it is not valid gzip"),
+        ("br", b"", "its coding 'br' is not one of gzip, deflate"),
+        ("gzip, gzip", b"", "it is compressed 2 times"),
+    ],
+)
+async def test_what_an_upstream_compressed_is_bounded(coding, body, reason):
+    answer = web.Response(body=body, headers={"Content-Encoding": coding})
+    told = await reason_of(answer)
+    assert told.startswith(f"gives an answer that cannot be read: {reason}")
+
+
+async def test_an_answer_has_a_limit(monkeypatch):
+    monkeypatch.setattr(upstreams, "CONTENT_BYTES_MAX", 1000)
+    answer = web.Response(body=b" " * 1001)
+    assert await reason_of(answer) == "gives an answer of more than 1000 bytes"
+
+
 async def test_a_connection_that_ends_is_told():
     async def answer(request):
         response = web.StreamResponse(headers={"Content-Length": "100"})
@@ -135,6 +173,15 @@ async def test_the_certificate_of_the_upstream_is_checked(tmp_path):
         (b"{", "cannot be read: it is not JSON: line 1 column 2"),
         (b"[]", "cannot be read: it is not a JSON object of lists"),
         (b"\xff", "cannot be read: it is not UTF-8 text"),
+        (b'{"queues": ' + b"1" * 5000 + b"}", "cannot be read: it has a number that is too large"),
+        (
+            b'{"queues": [{"name": ' + b"1" * 5000 + b"}]}",
+            "cannot be read: queues[0]: has a number that is too large",
+        ),
+        (
+            b'{"queues": [{"arguments": {"x-max-length": ' + b"1" * 50 + b"}}]}",
+            "cannot be read: queues[0]: JSON may not have integers of more than 64 bits",
+        ),
         (b"{}", "names no version of RabbitMQ"),
         (b'{"rabbitmq_version": 5}', "names no version of RabbitMQ"),
         (b'{"rabbitmq_version": "5.0.1"}', "has version 5.0.1, and definitions of versions 3 and"),

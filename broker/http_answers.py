@@ -1,0 +1,41 @@
+"""Answers of HTTP servers that a node asks, with limits to what a hostile one makes the node do.
+
+aiohttp would decompress an answer while it reads it, whatever it expands to. So answers are asked
+for without compression, and one that is compressed all the same is refused, like one that is too
+long. The name and the password of a request are never in cookies.
+"""
+
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs
+
+IDENTITY = "identity"
+"""The coding of what is not compressed (RFC 9110, 12.5.3)."""
+
+
+class AnswerError(Exception):
+    """An answer is not read. The text says why: its subject is the answer."""
+
+
+def open_session(**options: Any) -> aiohttp.ClientSession:
+    """A session for such answers. options: of aiohttp. Called while an event loop runs."""
+    return aiohttp.ClientSession(
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={hdrs.ACCEPT_ENCODING: IDENTITY},
+        auto_decompress=False,
+        **options,
+    )
+
+
+async def content_of(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+    """What a server has answered. Raises AnswerError, and what aiohttp raises."""
+    coding = response.headers.get(hdrs.CONTENT_ENCODING, IDENTITY)
+    if coding.strip().lower() != IDENTITY:
+        raise AnswerError(f"is compressed ({coding[:20]!r}), which was not asked for")
+    content = bytearray()
+    async for part in response.content.iter_any():
+        content += part
+        if len(content) > bytes_max:
+            raise AnswerError(f"is too long: it has more than {bytes_max} bytes")
+    return bytes(content)
