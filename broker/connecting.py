@@ -9,6 +9,7 @@ socket, be it another broker or a node of this cluster.
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, cast
 
 from leveret.broker.amqp.field_table import Table
@@ -19,25 +20,30 @@ from leveret.broker.client.address import ServerAddress
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ConnectionFailed
 from leveret.broker.client.uri import ThisNode, address_of
+from leveret.broker.config import Config
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.in_memory import End, connect_in_memory
 
 THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unrestricted())
 """RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""
+LARGEST_FRAME_MAX: Final = (1 << 32) - 1
 NAME: Final = "this node"
 """What stands for the address of the server, in errors."""
 
 
 class Connecting:
-    """Opens connections. node: the name of this one. accept: makes the protocol that it has for a
-    client.
+    """Opens connections. config: of this node, whose limits of frames and messages are those of its
+    connections to other servers, unless a URI has a frame_max. accept: makes the protocol that it
+    has for a client.
 
     An end in memory has the node's name for an address, and the client's end a number for a port,
     so that each connection of a cluster has a name of its own.
     """
 
-    def __init__(self, node: str, accept: Callable[[], Connection]) -> None:
-        self._node = node
+    def __init__(self, config: Config, accept: Callable[[], Connection]) -> None:
+        self._node = config.node_name
+        self._frame_max = config.frame_max_bytes
+        self._message_bytes_max = config.max_message_size_bytes
         self._accept = accept
         self._numbers = itertools.count(1)
 
@@ -55,6 +61,11 @@ class Connecting:
             raise ConnectionFailed(f"the URI is not valid: {error}") from None
         properties: Table = {"connection_name": ("S", name)}
         if isinstance(address, ServerAddress):
+            address = replace(
+                address,
+                frame_max=address.frame_max or self._frame_max,
+                message_bytes_max=self._message_bytes_max,
+            )
             return await ClientConnection.open(address, properties)
         return await self._connect_here(address, properties)
 
@@ -69,7 +80,10 @@ class Connecting:
             ends = End(self._node, next(self._numbers)), End(self._node, 0)
             connect_in_memory(client, cast(asyncio.Protocol, server), *ends)
 
+        # The node trusts itself. What was published before max_message_size was lowered is taken,
+        # and headers may grow with those that a link adds.
         address = ServerAddress(
-            NAME, vhost=here.vhost, user=here.user or "", password=here.password or ""
-        )
+            NAME, vhost=here.vhost, user=here.user or "", password=here.password or "",
+            frame_max=LARGEST_FRAME_MAX,
+        )  # fmt: skip
         return await ClientConnection.open(address, properties, connect=connect)

@@ -33,7 +33,7 @@ class Links:
         self, services: Services, accept: Callable[[], Connection], cluster_name: Callable[[], str]
     ) -> None:
         node = services.config.node_name
-        connect = Connecting(node, accept).connect
+        connect = Connecting(services.config, accept).connect
         parameters, vhosts = services.parameters, services.vhosts
         self.replication_changed: Callable[[], object] = lambda: None
         self._parameters = parameters

@@ -80,6 +80,11 @@ def precondition_failed(explanation: str) -> ChannelFault:
     return ChannelFault(reply_codes.PRECONDITION_FAILED, explanation)
 
 
+def content_too_large(explanation: str) -> ConnectionFault:
+    """311, which a client closes the connection with."""
+    return ConnectionFault(reply_codes.CONTENT_TOO_LARGE, explanation)
+
+
 def connection_forced(explanation: str) -> ConnectionFault:
     """320."""
     return ConnectionFault(reply_codes.CONNECTION_FORCED, explanation)

@@ -14,6 +14,10 @@ TLS_PORT: Final = 5671
 PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 MECHANISMS: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 """The mechanisms of authentication that the client knows."""
+FRAME_BYTES_MAX: Final = 131_072
+"""RabbitMQ's frame_max. Without a limit a server could have a frame of 4 GB be kept."""
+MESSAGE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""The most that RabbitMQ's max_message_size can be."""
 DISABLED: Final = "disable"
 """The server name that asks for none."""
 
@@ -45,9 +49,10 @@ class ServerAddress:
 
     mechanisms: in the order of preference; the first that the server offers is used. heartbeat_s,
     channel_max, frame_max: the smaller of this and of what the server offers is used; 0 for what
-    the server offers. frame_max: in bytes. connection_timeout_s: from the first packet until the
-    connection is open. tls: None for no TLS; a context for what the options cannot say, which is
-    used as it is, with the host as the server's name.
+    the server offers. frame_max: in bytes; 0 for at most `FRAME_BYTES_MAX`. message_bytes_max: the
+    largest body that is taken. connection_timeout_s: from the first packet until the connection is
+    open. tls: None for no TLS; a context for what the options cannot say, which is used as it is,
+    with the host as the server's name.
     """
 
     host: str
@@ -60,6 +65,7 @@ class ServerAddress:
     connection_timeout_s: float = 60.0
     channel_max: int = 2047
     frame_max: int = 0
+    message_bytes_max: int = MESSAGE_BYTES_MAX
     tls: AddressTls | ssl.SSLContext | None = None
 
     def __str__(self) -> str:

@@ -17,11 +17,12 @@ from typing import Any, Final, Protocol
 from pamqp import base, commands
 
 from leveret.broker.amqp.content_assembler import Content, ContentAssembler
-from leveret.broker.amqp.errors import command_invalid, unexpected_frame
+from leveret.broker.amqp.errors import command_invalid, content_too_large, unexpected_frame
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.frames import (
     BASIC_DELIVER,
     CLASS_BASIC,
+    HEADER,
     METHOD,
     encode_frame,
     settlement_frame,
@@ -67,6 +68,10 @@ class Returned:
 class ChannelOwner(Protocol):
     """What a channel needs of its connection."""
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest body that is taken."""
+
     def forget_channel(self, number: int) -> None:
         """The number of a channel is free again."""
 
@@ -95,10 +100,10 @@ class ClientChannel:
     """
 
     __slots__ = (
-        "_assembler", "_calls", "_consumers", "_error", "_exchange", "_frames", "_is_closing",
-        "_is_confirming", "_is_flowing", "_is_mandatory", "_next_tag", "_output", "_owner",
-        "_routing_key", "closed", "number", "on_cancelled", "on_confirmed", "on_returned",
-        "on_writable",
+        "_assembler", "_begun", "_calls", "_consumers", "_error", "_exchange", "_frames",
+        "_is_closing", "_is_confirming", "_is_flowing", "_is_mandatory", "_next_tag", "_output",
+        "_owner", "_routing_key", "closed", "number", "on_cancelled", "on_confirmed",
+        "on_returned", "on_writable",
     )  # fmt: skip
 
     def __init__(self, owner: ChannelOwner, output: ClientOutput, number: int) -> None:
@@ -116,7 +121,8 @@ class ClientChannel:
         self._is_flowing = True
         self._next_tag = 1
         self._error: type[ChannelClosed | ConnectionClosed] = ChannelClosed
-        # The frames of a content that has begun.
+        # The method and the frames of a content that has begun.
+        self._begun: base.Frame | None = None
         self._assembler: ContentAssembler | None = None
         # Of the publish before.
         self._exchange = self._routing_key = ""
@@ -158,6 +164,7 @@ class ClientChannel:
     def _begin_close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
+            self._assembler = None
             self._send(commands.Channel.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")
 
     async def _call(
@@ -295,12 +302,14 @@ class ClientChannel:
         """Pass deliveries on to their consumer. Raises ConnectionFault 503 if there is none."""
         if self._assembler is not None:
             raise unexpected_frame("expected content, got basic.deliver instead")
-        if self._is_closing:
-            return
+        if not self._is_closing:
+            self._consumer(consumer_tag)(deliveries)
+
+    def _consumer(self, consumer_tag: bytes) -> Take:
         take = self._consumers.get(consumer_tag)
         if take is None:
             raise command_invalid(f"a delivery for the unknown consumer {consumer_tag!r}")
-        take(deliveries)
+        return take
 
     def confirmed(self, tags: list[int], multiple: bool, is_ack: bool) -> None:
         """The server has confirmed or refused messages."""
@@ -312,18 +321,29 @@ class ClientChannel:
         if self._assembler is not None:
             self._receive_content(self._assembler, kind, payload)
         elif kind != METHOD:
-            raise unexpected_frame("expected a method, got content instead")
+            if not self._is_closing:
+                raise unexpected_frame("expected a method, got content instead")
         elif int.from_bytes(payload[:4], "big") in (BASIC_DELIVER, BASIC_RETURN):
-            self._assembler = ContentAssembler(payload)
+            self._begin_content(payload)
         else:
             self._receive_method(decode_method(payload))
 
+    def _begin_content(self, payload: bytes) -> None:
+        if self._is_closing:
+            # What follows is not kept either: it was sent before the server knew.
+            return
+        method = decode_method(payload)
+        if isinstance(method, commands.Basic.Deliver):
+            self._consumer(_encoded(str(method.consumer_tag)))
+        self._begun, self._assembler = method, ContentAssembler(b"")
+
     def _receive_content(self, assembler: ContentAssembler, kind: int, payload: bytes) -> None:
         content = assembler.add(kind, payload)
+        if kind == HEADER:
+            self._check_size(assembler.body_bytes)
         if content is None:
             return
-        self._assembler = None
-        method = decode_method(content.arguments)
+        method, self._begun, self._assembler = self._begun, None, None
         if isinstance(method, commands.Basic.Deliver):
             delivery = Delivery(
                 method.delivery_tag or 0, method.redelivered, str(method.exchange),
@@ -333,8 +353,15 @@ class ClientChannel:
             self.deliver(_encoded(str(method.consumer_tag)), [delivery])
         else:
             assert isinstance(method, commands.Basic.Return)
-            if not self._is_closing:
-                self.on_returned(Returned(method, content))
+            self.on_returned(Returned(method, content))
+
+    def _check_size(self, body_bytes: int) -> None:
+        most = self._owner.message_bytes_max
+        if body_bytes > most:
+            raise content_too_large(
+                f"the server has begun a message of {body_bytes} bytes, and this node takes "
+                f"{most} at most: see max_message_size"
+            )
 
     def _receive_method(self, method: base.Frame) -> None:
         if isinstance(method, commands.Channel.Close):

@@ -49,6 +49,12 @@ from leveret.broker.tls_errors import reason_of
 
 CLOSE_SECONDS = 5.0
 """How long a server may take to answer connection.close, and a socket to send the last bytes."""
+BIG_READ_BYTES = 128 * 1024
+"""A chunk of this size is probably followed by more."""
+BIG_READS_MAX = 3
+"""Such chunks of a turn: the event loop reads a socket up to 32 times in a row."""
+BLOCKED_LINES_MS = 60_000
+"""How often the log has a line of a server that blocks publishes, and takes them again."""
 LOCALE = "en_US"
 CONNECTING, STARTING, TUNING, OPENING, OPEN = range(5)
 STEPS = ("the connection", "connection.start", "the login", "connection.open", "")
@@ -78,13 +84,19 @@ class ClientConnection(asyncio.Protocol):
         self._step = CONNECTING
         self._is_closing = False
         self._transport: asyncio.Transport | None = None
-        self._output = ClientOutput(loop.call_soon, self._output_is_writable)
+        self._call_soon = loop.call_soon
+        self._output = ClientOutput(
+            loop.call_soon, self._output_is_writable, self._server_does_not_read
+        )
         self._incoming = ClientIncoming(self)
         self._heartbeat: Heartbeat | None = None
         self._abortion: asyncio.TimerHandle | None = None
         self.bytes_in = 0
         self.name = "?"
         self.is_reading = True
+        self._big_reads = 0
+        self._waits_for_turn = False
+        self._blocked_logged_ms = -BLOCKED_LINES_MS
 
     def __repr__(self) -> str:
         return f"<ClientConnection to {self.address}>"
@@ -146,6 +158,11 @@ class ClientConnection(asyncio.Protocol):
         return self._output.is_blocked
 
     @property
+    def message_bytes_max(self) -> int:
+        """See `ChannelOwner`."""
+        return self.address.message_bytes_max
+
+    @property
     def bytes_out(self) -> int:
         """Total bytes written."""
         return self._output.bytes_out
@@ -178,6 +195,9 @@ class ClientConnection(asyncio.Protocol):
         for channel in tuple(self._incoming.channels.values()):
             channel.output_is_writable()
 
+    def _server_does_not_read(self) -> None:
+        self.drop("the server sends what has to be answered, and does not read the answers")
+
     # The socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -202,6 +222,24 @@ class ClientConnection(asyncio.Protocol):
                 self._refuse(failed)
         self.bytes_in += len(data)
         self._incoming.receive(data)
+        if len(data) >= BIG_READ_BYTES:
+            self._big_reads += 1
+            if self._big_reads >= BIG_READS_MAX:
+                self.wait_for_turn()
+
+    def wait_for_turn(self) -> None:
+        """Read and handle no more in this turn of the event loop."""
+        if not self._waits_for_turn:
+            self._waits_for_turn = True
+            if self._transport is not None and self.is_reading and not self.closed.done():
+                self._transport.pause_reading()
+            self._call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._waits_for_turn, self._big_reads = False, 0
+        self._incoming.go_on()
+        if not self._waits_for_turn:
+            self._read_on()
 
     def eof_received(self) -> None:
         """The server closed its sending side: let asyncio close the socket."""
@@ -240,12 +278,18 @@ class ClientConnection(asyncio.Protocol):
         """Take nothing from the socket, for a while: the server stops to send when it is full."""
         if self._transport is not None and self.is_reading and not self.closed.done():
             self.is_reading = False
-            self._transport.pause_reading()
+            if not self._waits_for_turn:
+                self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read again."""
-        if self._transport is not None and not self.is_reading and not self.closed.done():
+        if not self.is_reading:
             self.is_reading = True
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self.is_reading and not self._waits_for_turn and not self.closed.done():
+            assert self._transport is not None, "it has not ended"
             self._transport.resume_reading()
 
     # Heartbeats (broker/heartbeat.py)
@@ -268,6 +312,9 @@ class ClientConnection(asyncio.Protocol):
             self._end(by_server(method.reply_code, method.reply_text))
         elif isinstance(method, commands.Connection.CloseOk) and self._is_closing:
             self._end(_BY_THIS_NODE)
+        elif self._is_closing:
+            # It was sent before the server knew.
+            return
         elif self._step == OPEN:
             self._handle_open_method(method)
         else:
@@ -278,12 +325,18 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle_open_method(self, method: base.Frame) -> None:
         if isinstance(method, commands.Connection.Blocked):
-            logger.warning("%s blocks publishes: %s", self.address, text(method.reason))
+            self._log_blocked(text(method.reason))
             self._output.set_blocked(True)
         elif isinstance(method, commands.Connection.Unblocked):
             self._output.set_blocked(False)
         else:
             raise command_invalid(f"{method_name(method)} is not expected")
+
+    def _log_blocked(self, reason: str) -> None:
+        now_ms = self._clock.now_ms()
+        if now_ms - self._blocked_logged_ms >= BLOCKED_LINES_MS:
+            self._blocked_logged_ms = now_ms
+            logger.warning("%s blocks publishes: %s", self.address, reason)
 
     def _handle_handshake(self, method: base.Frame) -> None:
         if self._step == STARTING and isinstance(method, commands.Connection.Start):
@@ -329,7 +382,7 @@ class ClientConnection(asyncio.Protocol):
     async def close(self) -> None:
         """Close the connection, in order if the server answers; returns when the socket is shut."""
         if not self.closed.done() and not self._is_closing:
-            self._is_closing = True
+            self._is_closing = self._incoming.is_closing = True
             self._send(commands.Connection.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")
             try:
                 await asyncio.wait((self.closed,), timeout=CLOSE_SECONDS)

@@ -2,9 +2,14 @@
 
 A server that breaks the protocol is told so with connection.close, as a client would be; after an
 error of this node the socket is closed. Both are decided here, and nowhere else.
+
+Frames are handled `FRAMES_MAX` at a time; the rest waits for the next turn of the event loop, and
+the socket is not read meanwhile. Deliveries that come together count as none: what they cost is
+bounded by the bytes that are read at a time.
 """
 
 import logging
+from collections import deque
 from typing import Final, Protocol
 
 from pamqp import base
@@ -20,9 +25,12 @@ from leveret.broker.amqp.frames import HEARTBEAT, METHOD, is_known_frame
 from leveret.broker.amqp.methods import UnreadableMethod, decode_method
 from leveret.broker.client.channel import ClientChannel
 from leveret.broker.client.delivery_scanner import Delivery, DeliveryScanner, DeliverySink
+from leveret.broker.turns import TurnOver
 
 FRAME_BYTES_MAX_AT_FIRST: Final = 128 * 1024
 """Before frame_max is negotiated. The properties in a server's connection.start may be long."""
+FRAMES_MAX: Final = 1000
+"""Frames of a turn. A method takes up to 10 microseconds, and a read may bring 32,000 frames."""
 
 logger = logging.getLogger("leveret.client")
 
@@ -39,26 +47,55 @@ class Receiver(Protocol):
     def drop(self, reason: str) -> None:
         """Close the socket without a word."""
 
+    def wait_for_turn(self) -> None:
+        """Call `ClientIncoming.go_on` in the next turn of the event loop."""
+
 
 class ClientIncoming(DeliverySink):
-    """The frames of one connection. scanner: takes the bytes. channels: by number."""
+    """The frames of one connection. scanner: takes the bytes. channels: by number.
 
-    __slots__ = ("_connection", "channels", "has_ended", "scanner")
+    is_closing: the connection is being closed, and nothing counts but the end of that.
+    """
+
+    __slots__ = (
+        "_connection", "_frames_left", "_is_waiting", "_later", "channels", "has_ended",
+        "is_closing", "scanner",
+    )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
         self._connection = connection
         self.channels: dict[int, ClientChannel] = {}
-        self.has_ended = False
+        self.has_ended = self.is_closing = False
+        self._frames_left = FRAMES_MAX
+        self._is_waiting = False
+        # What was read while the scanner waits for its turn.
+        self._later: deque[bytes] = deque()
         self.scanner = DeliveryScanner(self, FRAME_BYTES_MAX_AT_FIRST)
 
     def receive(self, data: bytes) -> None:
         """Process bytes from the socket."""
-        if self.has_ended:
-            return
-        scanner = self.scanner
+        if self._is_waiting:
+            self._later.append(data)
+        elif not self.has_ended:
+            self._frames_left = FRAMES_MAX
+            self.scanner.add(data)
+            self._scan()
+
+    def go_on(self) -> None:
+        """There is another turn: handle what waits for it."""
+        self._is_waiting = False
+        self._frames_left = FRAMES_MAX
+        if not self.has_ended:
+            self._scan()
+        while self._later and not self._is_waiting:
+            self.receive(self._later.popleft())
+
+    def _scan(self) -> None:
         try:
-            scanner.add(data)
-            scanner.scan()
+            self.scanner.scan()
+        except TurnOver:
+            self._is_waiting = True
+            self._connection.wait_for_turn()
         except ConnectionFault as fault:
             self._connection.fail(fault)
         except UnreadableMethod as unreadable:
@@ -69,12 +106,12 @@ class ClientIncoming(DeliverySink):
 
     def on_deliveries(self, channel: int, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
         """See `DeliverySink`."""
-        if not self.has_ended:
+        if not (self.has_ended or self.is_closing):
             self._channel(channel).deliver(consumer_tag, deliveries)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
         """Confirms. See `FrameSink`."""
-        if not self.has_ended:
+        if not (self.has_ended or self.is_closing):
             self._channel(channel).confirmed(delivery_tags, multiple != 0, True)
 
     def on_publish(
@@ -94,14 +131,16 @@ class ClientIncoming(DeliverySink):
             return
         if not is_known_frame(kind, payload):
             raise frame_error(f"type {kind}, {format_snippet(payload)}: unknown_frame")
-        if kind == HEARTBEAT:
-            return
-        if channel:
-            self._channel(channel).receive(kind, payload)
+        if channel and kind != HEARTBEAT:
+            if not self.is_closing:
+                self._channel(channel).receive(kind, payload)
         elif kind == METHOD:
             self._connection.handle_method(decode_method(payload))
-        else:
+        elif kind != HEARTBEAT:
             raise unexpected_frame("content is not expected on channel 0")
+        self._frames_left -= 1
+        if self._frames_left <= 0:
+            raise TurnOver
 
     def _channel(self, number: int) -> ClientChannel:
         channel = self.channels.get(number)

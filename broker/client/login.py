@@ -1,7 +1,7 @@
 """What a client answers in the handshake: how it logs in, and which limits it chooses.
 
 Pure. The rules for limits are those of RabbitMQ's client (`amqp_network_connection`): the smaller
-one, and 0 stands for the other side's.
+one, and 0 stands for the other side's. Frames are limited in any case.
 """
 
 from typing import Final, NamedTuple
@@ -10,10 +10,15 @@ from pamqp import commands
 
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.amqp.methods import long_string_argument
-from leveret.broker.client.address import AMQPLAIN, PLAIN, ServerAddress
+from leveret.broker.client.address import AMQPLAIN, FRAME_BYTES_MAX, PLAIN, ServerAddress
 from leveret.broker.client.ended import ConnectionFailed
 
 CHANNEL_MAX: Final = 65535
+FRAME_BYTES_MIN: Final = 4096
+"""The smallest frame_max (specification, section 4.2.3). A body in frames of a few bytes each would
+be a hundred times as large."""
+SHOWN_MAX: Final = 200
+"""Characters of a server's list that an error shows."""
 CAPABILITIES: Final = (
     "authentication_failure_close",
     "basic.nack",
@@ -27,7 +32,7 @@ TLS_RECORDS: Final = (0x15, 0x16)
 
 
 class Limits(NamedTuple):
-    """What was negotiated. frame_max in bytes, and heartbeat_s: 0 for none."""
+    """What was negotiated. frame_max: in bytes. heartbeat_s: 0 for none."""
 
     channel_max: int
     frame_max: int
@@ -47,8 +52,8 @@ def choose_mechanism(address: ServerAddress, offered: str) -> str:
             return mechanism
     wanted = " or ".join(address.mechanisms)
     raise ConnectionFailed(
-        f"{address} offers the authentication mechanisms {', '.join(names) or 'none'}, and not "
-        f"{wanted}: choose another one with auth_mechanism"
+        f"{address} offers the authentication mechanisms {_shown(names)}, and not {wanted}: choose "
+        "another one with auth_mechanism"
     )
 
 
@@ -63,12 +68,23 @@ def response(mechanism: str, address: ServerAddress) -> str:
 
 
 def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> Limits:
-    """What to answer to the server's limits."""
+    """What to answer to the server's limits. Raises ConnectionFailed."""
+    frame_max = _smaller(address.frame_max or FRAME_BYTES_MAX, offered.frame_max)
+    if frame_max < FRAME_BYTES_MIN:
+        raise ConnectionFailed(
+            f"{address} and this node agree on a frame_max of {frame_max} bytes: "
+            f"{FRAME_BYTES_MIN} is the least"
+        )
     return Limits(
         _smaller(address.channel_max, offered.channel_max) or CHANNEL_MAX,
-        _smaller(address.frame_max, offered.frame_max),
+        frame_max,
         _smaller(address.heartbeat_s, offered.heartbeat),
     )
+
+
+def _shown(names: list[str]) -> str:
+    told = ", ".join(names) or "none"
+    return told if len(told) <= SHOWN_MAX else f"{told[:SHOWN_MAX]}..."
 
 
 def _smaller(wanted: int, offered: int) -> int:

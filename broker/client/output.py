@@ -21,6 +21,8 @@ GATHERED_BYTES_MAX: Final = 64 * 1024
 WRITE_BUFFER_HIGH_BYTES: Final = 256 * 1024
 WRITE_BUFFER_LOW_BYTES: Final = 64 * 1024
 """Above the high mark the output takes no more; below the low one it does again."""
+UNREAD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Acks and answers that a server may leave unread: the acks of 200,000 messages."""
 
 
 class PublishFrames:
@@ -42,21 +44,25 @@ class ClientOutput:
 
     frame_bytes_max: as negotiated; 0 for no limit. is_blocked: the server takes no publishes
     (connection.blocked). bytes_out: the total. on_writable: called when `is_writable` becomes true.
+    on_unread: called when the server has left too many acks and answers unread.
     """
 
     __slots__ = (
-        "_call_soon", "_is_dirty", "_is_full", "_pieces", "_transport", "_writer", "bytes_out",
-        "frame_bytes_max", "is_blocked", "on_writable",
+        "_call_soon", "_is_dirty", "_is_full", "_pieces", "_transport", "_unread_bytes", "_writer",
+        "bytes_out", "frame_bytes_max", "is_blocked", "on_unread", "on_writable",
     )  # fmt: skip
 
     def __init__(
         self,
         call_soon: Callable[[Callable[[], object]], object],
         on_writable: Callable[[], object],
+        on_unread: Callable[[], object],
     ) -> None:
         """call_soon: calls back at the end of the round."""
         self._call_soon = call_soon
         self.on_writable = on_writable
+        self.on_unread = on_unread
+        self._unread_bytes = 0
         self._writer = BytesWriter()
         self._pieces: list[Piece] = []
         self._transport: asyncio.Transport | None = None
@@ -84,7 +90,15 @@ class ClientOutput:
     def write(self, data: bytes) -> None:
         """Append whole frames."""
         self._writer.write(data)
+        if self._is_full:
+            self._count_unread(len(data))
         self._gathered()
+
+    def _count_unread(self, size: int) -> None:
+        self._unread_bytes += size
+        if self._unread_bytes > UNREAD_BYTES_MAX:
+            self._unread_bytes = 0
+            self._call_soon(self.on_unread)
 
     def publish(self, frames: PublishFrames, properties: bytes, body: bytes) -> None:
         """Append the frames of a message.
@@ -147,6 +161,7 @@ class ClientOutput:
     def resume(self) -> None:
         """The socket's buffer has drained."""
         self._is_full = False
+        self._unread_bytes = 0
         if not self.is_blocked:
             self.on_writable()
 

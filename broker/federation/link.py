@@ -34,6 +34,8 @@ from leveret.broker.transfers.attempts import (
 )
 from leveret.broker.transfers.transfer import Transfer
 
+CLUSTER_NAME_MAX: Final = 1024
+"""Characters of the name of an upstream's cluster. It is in a header of each message."""
 REMOVE_SECONDS_MAX: Final = 10.0
 """How long a link that is removed waits for its upstream."""
 
@@ -65,7 +67,7 @@ class LinkEnds:
     def upstream_cluster(self) -> str | None:
         """The name of the upstream's cluster, if it says one."""
         kind, name = self.upstream.server_properties.get("cluster_name", ("", None))
-        return str(name) if kind == "S" else None
+        return str(name)[:CLUSTER_NAME_MAX] if kind == "S" else None
 
 
 class Mover(Protocol):

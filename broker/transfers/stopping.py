@@ -47,6 +47,7 @@ async def settle(
     try:
         async with asyncio.timeout(SETTLE_SECONDS_MAX):
             if not publishing.closed.done():
+                transfer.hear_source()
                 await consuming.cancel(tag)
             while not (transfer.is_settled or consuming.closed.done() or publishing.closed.done()):
                 await asyncio.sleep(SETTLE_POLL_SECONDS)

@@ -9,8 +9,10 @@ mode, as in RabbitMQ's shovels and federation links (`rabbit_shovel_behaviour`,
     no-ack       nothing: the source forgets a message when it delivers it
 
 A destination that takes no more, since its server has blocked the connection or its socket is full,
-leaves messages waiting here. With acknowledgements there are at most as many as the prefetch count;
-without, the source is paused.
+leaves messages waiting here. With acknowledgements there are at most as many as the prefetch count,
+if the source keeps to it; without, the source is paused. It is also paused while what waits here
+has more bytes than `WAITING_BYTES_MAX`, or while more messages are not settled than any prefetch
+count explains.
 
 A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`, not
 at once: it would come again at once. It does not count as moved; RabbitMQ counts it.
@@ -37,13 +39,17 @@ Pure.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import Final, Protocol
 
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 
 REFUSED_MS: Final = 1000
+WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A thousand messages of 32 KB, which is RabbitMQ's prefetch count of shovels and links."""
+UNSETTLED_MAX: Final = 2 * 65_535
+"""Twice the largest prefetch count: a queue whose leader has died delivers as many anew."""
 
 
 class Delivery(Protocol):
@@ -153,11 +159,13 @@ class Transfer:
         self._call_later_ms = call_later_ms
         self._to_publish = self._to_move = limit
         self._waiting: deque[Delivery] = deque()
+        self._waiting_bytes = 0
         # The source's tags of messages that are not confirmed, by their numbers, which count up.
         self._unconfirmed: dict[int, int] = {}
         self._refused: list[int] = []
         # Deliveries beyond the limit are left as they are, among those that are settled.
         self._leaves_some = False
+        self._has_paused_source = self._is_leaving = False
         self._is_halted = False
         self._is_publishing = True
         self.on_unpublishable: Callable[[str], object] = _nobody_asks
@@ -198,22 +206,45 @@ class Transfer:
 
     def take(self, deliveries: Sequence[Delivery]) -> None:
         """A run of deliveries has come from the source."""
-        if not self._is_publishing:
+        if not self._is_publishing or self._is_leaving:
             return
         if self._waiting or not self._destination.is_writable:
             self._waiting.extend(deliveries)
-            if self._ack_mode == NO_ACK:
-                self._set_reading(False)
+            self._waiting_bytes += _body_bytes(deliveries)
+            self._look_at_source()
         else:
             self._publish(deliveries)
+            if len(self._unconfirmed) > UNSETTLED_MAX:
+                self._look_at_source()
 
     def go_on(self) -> None:
         """The destination may take more."""
         waiting = self._waiting
         while waiting and self._is_publishing and self._destination.is_writable:
             run = [waiting.popleft() for _ in range(min(len(waiting), 256))]
+            self._waiting_bytes -= _body_bytes(run)
             self._publish(run)
-        if self._ack_mode == NO_ACK and not waiting:
+        self._look_at_source()
+
+    def _look_at_source(self) -> None:
+        """Pause the source if too much waits, or read it again."""
+        waiting = len(self._waiting)
+        if self._ack_mode == NO_ACK:
+            is_too_much = waiting > 0
+        else:
+            unsettled = waiting + len(self._unconfirmed)
+            is_too_much = self._waiting_bytes > WAITING_BYTES_MAX or unsettled > UNSETTLED_MAX
+        if is_too_much is not self._has_paused_source and not self._is_leaving:
+            self._has_paused_source = is_too_much
+            self._set_reading(not is_too_much)
+
+    def hear_source(self) -> None:
+        """The source has to be heard, also if it was paused: it is to stop.
+
+        With acknowledgements what comes after a pause is left: it goes back to its queue.
+        """
+        if self._has_paused_source and self._ack_mode != NO_ACK:
+            self._is_leaving = True
             self._set_reading(True)
 
     def _publish(self, deliveries: Sequence[Delivery]) -> None:
@@ -291,6 +322,8 @@ class Transfer:
         tags = self._settled(number, multiple)
         if not tags:
             return
+        if self._has_paused_source:
+            self._look_at_source()
         if not is_ack:
             self._refuse(tags)
             return
@@ -315,6 +348,8 @@ class Transfer:
             return
         waiting = tuple(self._waiting)
         self._waiting.clear()
+        self._waiting_bytes = 0
+        self._look_at_source()
         for one in waiting:
             self._source.nack(one.tag, multiple=False, requeue=True)
 
@@ -351,6 +386,10 @@ class Transfer:
         self._to_move -= count
         if not self._to_move:
             self._ended()
+
+
+def _body_bytes(deliveries: Iterable[Delivery]) -> int:
+    return sum(len(one.body) for one in deliveries)
 
 
 def _nobody_asks(_reason: str) -> None:

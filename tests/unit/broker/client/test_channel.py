@@ -96,7 +96,7 @@ class TestDeliveries:
             (encode_frame(BODY, 1, b"body"), 505),
             (encode_frame(HEADER, 1, bytes(14)), 505),
             (delivery(1, "tag", 1)[:30] + delivery(1, "tag", 2), 505),
-            (encode_frame(1, 1, b"\0\x3c\0\x3c\x03ta"), 505),
+            (encode_frame(1, 1, b"\0\x3c\0\x3c\x03ta"), 501),
             (delivery(1, "tag", 1).replace(b"\3key", b"\4key"), 501),
             (encode_frame(1, 1, b"\0\x3c\0\x28\0\0\0\0\0"), 503),
         ],

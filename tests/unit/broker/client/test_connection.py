@@ -42,11 +42,11 @@ class TestHandshake:
         assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (100, 8192, 10)
         assert opening.virtual_host == "/"
 
-    async def test_without_limits_of_either_side_channels_are_bounded_by_their_number(self):
+    async def test_without_limits_of_either_side_channels_and_frames_are_limited(self):
         server = Server(ServerAddress("h", heartbeat_s=0, channel_max=0))
         await server.tune(channel_max=0, frame_max=0, heartbeat=0)
         tune_ok = (await server.received())[0][1]
-        assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (65535, 0, 0)
+        assert (tune_ok.channel_max, tune_ok.frame_max, tune_ok.heartbeat) == (65535, 131_072, 0)
 
     async def test_no_mechanism_in_common(self):
         server = Server()

@@ -54,7 +54,7 @@ async def test_a_shovel_whose_end_is_lost_waits_for_no_confirms(lost):
 
 async def test_a_shovel_that_stops_waits_for_confirms_and_takes_no_more():
     (source, consuming), (_, publishing) = await opened(), await opened()
-    transfer = SimpleNamespace(is_settled=False)
+    transfer = SimpleNamespace(is_settled=False, hear_source=lambda: None)
     settling = asyncio.ensure_future(settle(consuming, "tag", publishing, transfer))
     assert (await source.received_method()).consumer_tag == "tag"
     source.send(1, commands.Basic.CancelOk, consumer_tag="tag")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
+from leveret.broker.transfers import transfer
 from leveret.broker.transfers.transfer import REFUSED_MS, Readdress, Transfer
 from leveret.broker.virtual_clock import VirtualClock
 
@@ -335,3 +336,54 @@ def test_nothing_goes_back_after_a_return():
     it.transfer.halt()
     it.transfer.give_back_waiting()
     assert it.source.said == []
+
+
+def test_the_source_is_paused_while_too_many_bytes_wait(monkeypatch):
+    monkeypatch.setattr(transfer, "WAITING_BYTES_MAX", 5)
+    it = Shoveling()
+    it.destination.room = 0
+    it.deliver(1, 2, 3, 4, 5)
+    assert it.is_reading
+    it.deliver(6)
+    assert not it.is_reading
+    it.destination.room = 1
+    it.transfer.go_on()
+    assert it.destination.bodies == [1, 2, 3, 4, 5, 6]
+    assert it.is_reading
+
+
+def test_the_source_is_paused_while_more_is_unsettled_than_a_prefetch_count_explains(monkeypatch):
+    monkeypatch.setattr(transfer, "UNSETTLED_MAX", 3)
+    it = Shoveling()
+    it.deliver(1, 2, 3)
+    assert it.is_reading
+    it.deliver(4)
+    assert not it.is_reading
+    it.transfer.confirmed(2, False, True)
+    assert it.is_reading
+
+
+@pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH, NO_ACK])
+def test_a_source_that_was_paused_is_heard_when_it_is_to_stop(monkeypatch, ack_mode):
+    monkeypatch.setattr(transfer, "WAITING_BYTES_MAX", 1)
+    it = Shoveling(ack_mode)
+    it.destination.room = 0
+    it.deliver(1, 2)
+    assert not it.is_reading
+    it.transfer.hear_source()
+    # Without acknowledgements what would come now is nowhere else.
+    assert it.is_reading is (ack_mode != NO_ACK)
+    if ack_mode != NO_ACK:
+        it.deliver(3)
+    it.destination.room = 9
+    it.transfer.go_on()
+    assert it.destination.bodies == [1, 2]
+
+
+def test_what_goes_back_does_not_wait_any_more(monkeypatch):
+    monkeypatch.setattr(transfer, "WAITING_BYTES_MAX", 1)
+    it = Shoveling()
+    it.destination.room = 0
+    it.deliver(1, 2)
+    it.transfer.give_back_waiting()
+    assert it.is_reading
