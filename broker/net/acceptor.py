@@ -52,6 +52,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._beginning: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         address = listening.getsockname()
         self.host, self.port = str(address[0]), int(address[1])
         self.refused = 0
@@ -76,8 +77,10 @@ class Acceptor:
         A client that was accepted and is not connected yet is closed: whoever closes the listeners
         of a node that stops, and then its connections, has closed all of them.
         """
-        for task in self._beginning:
-            task.cancel()
+        self._is_closed = True
+        if self._tls is not None:
+            for task in self._beginning:
+                task.cancel()
         if self._listening.fileno() < 0:
             return
         if self._pause is not None:
@@ -136,7 +139,11 @@ class Acceptor:
         tls = self._tls
         try:
             if tls is None:
-                await self._loop.connect_accepted_socket(self._make_protocol, client)
+                # It is connected in the next turn. If it were cancelled, uvloop would close the
+                # socket without telling the protocol, which would be written to, and never end.
+                transport, _ = await self._loop.connect_accepted_socket(self._make_protocol, client)
+                if self._is_closed:
+                    transport.abort()
                 return
             await self._loop.connect_accepted_socket(
                 self._make_protocol,

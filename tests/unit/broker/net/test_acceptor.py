@@ -6,6 +6,7 @@ import socket
 from contextlib import closing
 
 import pytest
+import uvloop
 
 from leveret.broker.net import acceptor as acceptor_module
 from leveret.broker.net.acceptor import ACCEPTED_MAX, Acceptor
@@ -172,3 +173,47 @@ async def test_a_client_that_is_being_connected_is_closed_with_its_listener(acce
         while received:
             received = await asyncio.get_running_loop().sock_recv(client, 5)
     client.close()
+
+
+class Noting(asyncio.Protocol):
+    """A protocol that notes what it is told, and whose acceptor closes when it is connected."""
+
+    def __init__(self, calls, loses):
+        self.calls, self.loses = calls, loses
+        self.transport = None
+
+    def connection_made(self, transport):
+        self.calls.append("made")
+        self.transport = transport
+        self.loses()
+
+    def connection_lost(self, exc):
+        self.calls.append("lost")
+
+
+async def closed_while_it_connects():
+    """What the protocol of a client is told whose acceptor closes in the same turn."""
+    calls, made = [], []
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.setblocking(False)
+
+    def make():
+        made.append(Noting(calls, acceptor.close))
+        return made[0]
+
+    acceptor = Acceptor(listening, make)
+    acceptor.start(backlog=1)
+    with socket.socket() as client:
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, (acceptor.host, acceptor.port))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await loop.sock_recv(client, 1) == b""
+    return calls
+
+
+def test_a_client_that_connects_while_it_closes_is_told_to_its_protocol_as_lost():
+    # asyncio's own loop tells the protocol in any case.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(closed_while_it_connects()) == ["made", "lost"]
