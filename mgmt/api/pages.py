@@ -1,7 +1,6 @@
 """What the ports of management serve beside the API: its pages, and the addresses of RabbitMQ's.
 
-`/api/index.html` and `/cli` are where RabbitMQ has its reference and its tools. The script
-rabbitmqadmin is not a part of Leveret, so `/cli/rabbitmqadmin` redirects to RabbitMQ's repository.
+`/api/index.html` and `/cli` are where RabbitMQ has its reference and its tools.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,14 +8,11 @@ from pathlib import Path
 
 from aiohttp import web
 
+from leveret.mgmt.api.rabbitmqadmin_file import rabbitmqadmin_file
 from leveret.mgmt.api.reference_page import reference_page
 from leveret.mgmt.api.routes import ROUTES
 
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
-RABBITMQADMIN = (
-    "https://raw.githubusercontent.com/rabbitmq/rabbitmq-server/v3.13.7/"
-    "deps/rabbitmq_management/bin/rabbitmqadmin"
-)
 MOVED = {
     "/api": "/api/index.html", "/api/": "/api/index.html", "/doc/stats.html": "/api/index.html",
     "/cli": "/cli/index.html", "/cli/": "/cli/index.html",
@@ -37,9 +33,16 @@ def add_pages(application: web.Application, prefix: str) -> None:
         router.add_get(f"{prefix}{path}", _redirect(f"{prefix}{target}", web.HTTPMovedPermanently))
     router.add_get(f"{prefix}/api/index.html", _reference(prefix))
     router.add_get(f"{prefix}/cli/index.html", _file("cli.html"))
-    router.add_get(f"{prefix}/cli/rabbitmqadmin", _redirect(RABBITMQADMIN, web.HTTPFound))
+    router.add_get(f"{prefix}/cli/rabbitmqadmin", _send_rabbitmqadmin)
     if UI_DIRECTORY.is_dir():
         router.add_static(f"{prefix}/ui", UI_DIRECTORY)
+
+
+async def _send_rabbitmqadmin(request: web.Request) -> web.StreamResponse:
+    headers = {"Content-Disposition": "attachment; filename=rabbitmqadmin"}
+    return web.Response(
+        body=rabbitmqadmin_file(), content_type="application/octet-stream", headers=headers
+    )
 
 
 def _file(name: str) -> Handler:

@@ -1,6 +1,7 @@
 """A node, and another one, for all tests of a worker; each test has a vhost of its own."""
 
 import itertools
+import urllib.request
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -33,8 +34,25 @@ def far(tmp_path_factory):
     served.stop()
 
 
+@pytest.fixture(scope="session", params=["RabbitMQ's", "served"])
+def rabbitmqadmin(request):
+    """Either program of this name: RabbitMQ's own, or the one that a node serves."""
+    name = "rabbitmqs_own" if request.param == "RabbitMQ's" else "served_rabbitmqadmin"
+    return request.getfixturevalue(name)
+
+
 @pytest.fixture(scope="session")
-def rabbitmqadmin(tmp_path_factory):
+def served_rabbitmqadmin(node, tmp_path_factory):
+    """The program that a node serves, as a user downloads it."""
+    path = tmp_path_factory.mktemp("download") / "rabbitmqadmin"
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.http_port}/cli/rabbitmqadmin") as got:
+        path.write_bytes(got.read())
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(scope="session")
+def rabbitmqs_own(tmp_path_factory):
     """RabbitMQ's own script, from the directory or archive of the management plugin."""
     for plugin in (found for place in RABBITMQ_PLACES for found in sorted(place.glob(PLUGINS))):
         if (plugin / SCRIPT).exists():

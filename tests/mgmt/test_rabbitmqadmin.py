@@ -1,4 +1,4 @@
-"""RabbitMQ's own script, rabbitmqadmin, from Debian's package, against a node."""
+"""rabbitmqadmin against a node: RabbitMQ's own, from Debian's package, and the served one."""
 
 import json
 import subprocess

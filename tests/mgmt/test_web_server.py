@@ -92,7 +92,6 @@ class Unfollowed(urllib.request.HTTPRedirectHandler):
         ("cli", 301, "/cli/index.html"), ("cli/", 301, "/cli/index.html"),
         ("api", 301, "/api/index.html"), ("api/", 301, "/api/index.html"),
         ("doc/stats.html", 301, "/api/index.html"),
-        ("cli/rabbitmqadmin", 302, "https://raw.githubusercontent.com/rabbitmq/"),
     ],
 )  # fmt: skip
 def test_addresses_of_rabbitmqs_pages_lead_on(node, path, status, location):

@@ -213,6 +213,16 @@ def test_each_program_prints_its_version_as_others_do(wheel, installed, tmp_path
         assert run(installed / program, argument, cwd=tmp_path) == f"{version}\n"
 
 
+def test_the_wheel_has_the_rabbitmqadmin_that_a_node_serves(installed, tmp_path):
+    code = (
+        "from leveret.mgmt.api.rabbitmqadmin_file import rabbitmqadmin_file; import pathlib; "
+        "pathlib.Path('served').write_bytes(rabbitmqadmin_file())"
+    )
+    run(installed / "python", "-c", code, cwd=tmp_path)
+    shown = run(installed / "python", "-I", "-S", "served", "help", "subcommands", cwd=tmp_path)
+    assert "list queues" in shown
+
+
 def test_a_machine_without_a_compiler_builds_the_wheel_in_pure_python(checkout, tmp_path):
     without = {"CC": "/nonexistent/cc", "PATH": "/nonexistent", "LEVERET_BUILD": ""}
     [path] = build(checkout, tmp_path / "out", "--wheel", **without)
