@@ -1,95 +1,102 @@
-"""Regular expressions from users, compiled and matched in bounded time.
+r"""Regular expressions from users, in PCRE's syntax, matched against names in bounded time.
 
-Permissions, policies and list filters contain expressions that users write. An expression such as
-``(a+)+$`` takes exponential time in a backtracking matcher and would block the event loop. PCRE,
-which RabbitMQ uses, stops after a number of steps, and then the expression does not match. Python's
-`re` has no limit. The package `regex` accepts the same expressions (including lookaheads and back
-references, which matchers without backtracking do not support) and has a timeout. So `re` validates
-an expression, and `regex` matches it.
+Permissions, policies and list filters contain expressions that users write for RabbitMQ, which
+takes them as PCRE does (Erlang's `re`): the expression matches anywhere in the bytes of a name. The
+package `pcre2` is that library, so what an expression means does not have to be translated.
 
-Most expressions cannot be slow on a name (`_is_quick`) and have no timeout: a machine that stands
-still must not refuse what `.*` permits. Another one that was slow several times in short succession
-gets a very short timeout for a while: otherwise it would use the full timeout for each of many
-names. Compile time is bounded by limits on the expression's length and on its size with all
-repetitions expanded, as `regex` expands them.
+PCRE searches by backtracking, and an expression such as ``(a+)+$`` takes exponential time. It stops
+after a number of steps at each position of the name, and the expression then does not match, as in
+RabbitMQ. A match may take QUICK_STEPS first, which nearly all need less than. The few that need
+more are tried once more with STEPS, and their processor time is counted: an expression that was
+slow several times in short succession is paused, and has QUICK_STEPS only until the pause is over.
+Otherwise it would take all its steps for each of many names.
+
+What a step costs grows with the length of the text, so longer texts than TEXT_BYTES_MAX are
+refused. The compiled size has a limit in the library: 65,535 items with all repetitions written
+out. Nothing is compiled to machine code (JIT): that takes longer than all the matches of most.
+
+The names `_cy.compile` and `_cy.match` are not part of the package's interface. Its `compile` reads
+``\x{e9}`` as 233 times the letter x (an option of JavaScript's syntax that only `_cy.compile` can
+leave out), and its `search` takes twenty times as long.
 """
 
 import logging
 import re
 from functools import lru_cache
 from time import monotonic, thread_time
-from typing import Any, AnyStr, Generic
+from typing import Any, Final
 
-import regex
+from pcre2 import LibraryError, PatternError, _cy
 
 LENGTH_MAX = 2048
-SIZE_MAX = 10_000
-MATCH_SECONDS = 0.01
-SLOW_SECONDS = 0.001
-"""CPU time. Names are short, and a match without exponential backtracking takes microseconds."""
+QUICK_STEPS = 500
+STEPS = 50_000
+"""At each position of a name, for which the square of the longest name's length is enough."""
+GROUPS_FOR_ALL_STEPS = 16
+"""With more groups there are fewer steps, as each step copies what all groups have matched."""
+HEAP_KIB = 16 * 1024
+"""Memory of one match. One with all its steps takes 2 MiB."""
 SLOW_SECONDS_MAX = 0.02
 """Total CPU time of an expression's slow matches before it is paused."""
 PAUSE_SECONDS = 1.0
 """How long an expression is paused, and the time after which earlier slow matches do not count."""
-PAUSED_MATCH_SECONDS = 0.000_005
-"""Timeout of a match while the expression is paused. Most names need half of it, so one slow name
-does not cause the refusal of other names, or queues without a policy."""
 COMPILED_MAX = 1024
-QUICK_LENGTH_MAX = 255
-"""Of a name in AMQP, in bytes."""
+TEXT_BYTES_MAX = 4096
+"""Of a name in AMQP 255; values of LDAP attributes can be longer."""
+
+_CASELESS: Final = _cy.CompileOption.CASELESS
+_JAVASCRIPT_ESCAPES: Final = 0x2
+"""PCRE2_ALT_BSUX."""
+_OUT_OF_STEPS = (-47, -53, -63)
+"""PCRE2_ERROR_MATCHLIMIT, _DEPTHLIMIT and _HEAPLIMIT."""
+_REASONS_OF_PCRE_8 = {
+    "missing closing parenthesis": ("missing )", 0),
+    "quantifier does not follow a repeatable item": ("nothing to repeat", 1),
+    "unmatched closing parenthesis": ("unmatched parentheses", 1),
+}
+"""The commonest mistakes in the words that clients of RabbitMQ see, and how far the place is before
+that of PCRE2."""
+_CONTEXT: Final = _cy.create_match_context()
 
 logger = logging.getLogger("leveret.patterns")
 
 
 class OutOfTimeError(Exception):
-    """A match did not finish within its timeout."""
+    """A match was not found out within the steps that it may take."""
 
 
-class Pattern(Generic[AnyStr]):
+class Pattern:
     """A compiled expression."""
 
-    __slots__ = ("_compiled", "_is_quick", "_paused_until", "_slow_at", "_slow_seconds")
+    __slots__ = ("_options", "_paused_until", "_quick", "_slow_at", "_slow_seconds", "_text")
 
-    def __init__(self, text: AnyStr, flags: int) -> None:
-        self._compiled: Any = regex.compile(text, flags)
-        self._is_quick = _is_quick(text)
+    def __init__(self, text: str, options: int) -> None:
+        self._text, self._options = text, options
+        self._quick = _compile(text, options, QUICK_STEPS)
         self._slow_seconds = self._slow_at = self._paused_until = 0.0
 
-    def is_found_in(self, text: AnyStr) -> bool:
+    def is_found_in(self, text: str) -> bool:
         """Whether the expression matches anywhere in a text. Raises OutOfTimeError."""
-        if self._is_quick and len(text) <= QUICK_LENGTH_MAX:
-            return self._compiled.search(text) is not None
+        name = text.encode("utf-8", "surrogateescape")
+        if len(name) > TEXT_BYTES_MAX:
+            raise OutOfTimeError
         try:
-            return self._compiled.search(text, timeout=MATCH_SECONDS) is not None
-        except TimeoutError:
-            raise OutOfTimeError from None
-
-    def matches(self, text: AnyStr) -> bool:
-        """As `is_found_in`, but False if the match times out."""
-        if self._is_quick and len(text) <= QUICK_LENGTH_MAX:
-            return self._compiled.search(text) is not None
+            return _is_found(self._quick, name)
+        except OutOfTimeError:
+            if self._paused_until and monotonic() < self._paused_until:
+                raise
         began = thread_time()
-        is_pausing = self._paused_until and monotonic() < self._paused_until
-        is_matching = self._is_found_in_cpu_time(
-            text, began, PAUSED_MATCH_SECONDS if is_pausing else MATCH_SECONDS
-        )
-        took = thread_time() - began
-        if took > SLOW_SECONDS:
-            self._count(took)
-        return is_matching
+        try:
+            return _is_found(_compile(self._text, self._options, STEPS), name)
+        finally:
+            self._count(thread_time() - began)
 
-    def _is_found_in_cpu_time(self, text: AnyStr, began: float, seconds: float) -> bool:
-        """As `is_found_in`, with a timeout in seconds of CPU time.
-
-        The timeout of `regex` is wall-clock time, which includes the time of other processes; that
-        must not make a match fail.
-        """
-        while True:
-            try:
-                return self._compiled.search(text, timeout=seconds) is not None
-            except TimeoutError:
-                if thread_time() >= began + seconds:
-                    return False
+    def matches(self, text: str) -> bool:
+        """As `is_found_in`, but False if that takes too many steps."""
+        try:
+            return self.is_found_in(text)
+        except OutOfTimeError:
+            return False
 
     def _count(self, seconds: float) -> None:
         now = monotonic()
@@ -102,96 +109,78 @@ class Pattern(Generic[AnyStr]):
         self._slow_seconds, self._paused_until = 0.0, now + PAUSE_SECONDS
         logger.warning(
             "the regular expression %r takes too long to match and counts as not matching; "
-            "repetitions within repetitions, as in (a+)+, make it slow", self._compiled.pattern
+            "repetitions within repetitions, as in (a+)+, make it slow", self._text
         )  # fmt: skip
 
 
 @lru_cache(maxsize=COMPILED_MAX)
-def compile_pattern(text: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
-    """Compile an expression. flags: those of `re`. Raises re.error if invalid or too large."""
+def compile_pattern(text: str, *, is_caseless: bool = False) -> Pattern:
+    """Compile an expression. Raises re.error if it is invalid or too large."""
     if len(text) > LENGTH_MAX:
         raise re.error(f"longer than {LENGTH_MAX} characters", text[:100])
+    return Pattern(text, _CASELESS if is_caseless else 0)
+
+
+def _compile(text: str, options: int, steps: int) -> Any:
+    # An expression that has limits of its own can lower these, but not raise them.
+    allowed = steps * GROUPS_FOR_ALL_STEPS // max(GROUPS_FOR_ALL_STEPS, text.count("("))
+    limits = b"(*LIMIT_MATCH=%d)(*LIMIT_HEAP=%d)" % (allowed, HEAP_KIB)
+    encoded = text.encode("utf-8", "surrogateescape")
     try:
-        re.compile(text, flags)
-        if expanded_size(text) > SIZE_MAX:
-            raise re.error("too large with its repetitions written out", text)
-        return Pattern(_with_literal_braces(text), flags)
-    except (RecursionError, OverflowError):
-        raise re.error("nested too deeply", text) from None
-    except regex.error as error:
-        raise re.error(error.msg, text, error.pos) from None
+        return _cy.compile(limits + _as_in_pcre_8(encoded), options, _JAVASCRIPT_ESCAPES)
+    except PatternError as error:
+        reason = error.msg.partition("; ")[2]
+        reason, back = _REASONS_OF_PCRE_8.get(reason, (reason, 0))
+        place = max(error.pos - back - len(limits), 0)
+        raise re.error(reason, text, len(encoded[:place].decode(errors="replace"))) from None
 
 
-_PIECE = re.compile(
-    r"""
-      \\.                                   # an escape
-    | \[ \^? \]? (?: \\. | [^\]\\] )* \]    # a set
-    | \{ (\d*) (?: ,(\d*) )? \}             # a repetition
-    | .
+_TOKEN = re.compile(
+    rb"""
+      \\Q .*? (?: \\E | $ )
+    | \\ .
+    | \[ \^? \]? (?: \[:\^?[a-z]+:\] | \\Q .*? (?: \\E | $ ) | \\ . | [^\]\\] )* \]
     """,
     re.DOTALL | re.VERBOSE,
 )
+_CLASS_TOKEN = re.compile(
+    rb"""
+      \\Q .*? (?: \\E | $ )
+    | (?P<items> \\[DHSVWdhsvw] | \[:\^?[a-z]+:\] ) -
+    | \\ .
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_LETTERS = frozenset(rb"\%c" % letter for letter in b"FIJMOTYijmqy")
+_LETTERS_IN_CLASS = _LETTERS | {rb"\B", rb"\R", rb"\X"}
 
 
-def _is_quick(expression: AnyStr) -> bool:
-    """Whether a match takes no more steps than the square of the name's length, by its form.
+def _as_in_pcre_8(pattern: bytes) -> bytes:
+    r"""The expression with escapes for what PCRE 8, Erlang's, takes literally and PCRE2 refuses.
 
-    It has alternatives in one group at most, since those of several are tried in all combinations.
-    It repeats single items only, once, or twice if it is bound to the beginning of the name.
+    These are letters that mean nothing after a backslash, and the hyphen in ``[\w-.]``.
     """
-    text = expression if isinstance(expression, str) else expression.decode("latin-1")
-    if "|" in text and text.count("(") > 1:
+    return _TOKEN.sub(_token_as_in_pcre_8, pattern)
+
+
+def _token_as_in_pcre_8(found: re.Match[bytes]) -> bytes:
+    token = found[0]
+    if token.startswith(b"["):
+        return _CLASS_TOKEN.sub(_class_token_as_in_pcre_8, token)
+    return token[1:] if token in _LETTERS else token
+
+
+def _class_token_as_in_pcre_8(found: re.Match[bytes]) -> bytes:
+    if found["items"] is not None:
+        return found["items"] + rb"\-"
+    return found[0][1:] if found[0] in _LETTERS_IN_CLASS else found[0]
+
+
+def _is_found(compiled: Any, name: bytes) -> bool:
+    try:
+        return _cy.match(compiled, name, len(name), 0, _CONTEXT)[0] is not None
+    except LibraryError as error:
+        if error.code in _OUT_OF_STEPS:
+            raise OutOfTimeError from None
+        # A recursion without end; or the expression asks for UTF-8, and the name is not.
         return False
-    repetitions, before = 0, ""
-    for piece in _PIECE.finditer(text):
-        found = piece[0]
-        if found[0] == "\\" and found[1:].isdigit():
-            return False
-        if found == "?" and before == "(":
-            return False
-        if found in ("*", "+", "?") or (found[0] == "{" and len(found) > 1):
-            if before == ")":
-                return False
-            repetitions += 1
-        before = found
-    return repetitions <= (2 if text.startswith("^") and "|" not in text else 1)
-
-
-_BRACE_IN_TEXT = r"""
-      \\.                                             # an escape
-    | \[ \^? \]? (?: \\. | [^\]\\] )* \]              # a set
-    | \{ (?: [0-9]+ (?: ,[0-9]* )? | ,[0-9]* ) \}      # a repetition
-    | (\{)                                           # any other brace
-"""
-_BRACE = re.compile(_BRACE_IN_TEXT, re.DOTALL | re.VERBOSE)
-_BRACE_IN_BYTES = re.compile(_BRACE_IN_TEXT.encode(), re.DOTALL | re.VERBOSE)
-
-
-def _with_literal_braces(expression: AnyStr) -> AnyStr:
-    """The expression with braces that repeat nothing escaped, as they mean themselves in `re`.
-
-    In `regex`, ``(orders){e}`` is a fuzzy match, of anything that is near.
-    """
-    if isinstance(expression, str):
-        return _BRACE.sub(lambda found: "\\{" if found[1] else found[0], expression)
-    return _BRACE_IN_BYTES.sub(lambda found: b"\\{" if found[1] else found[0], expression)
-
-
-def expanded_size(expression: AnyStr) -> int:
-    """The number of items of an expression with all bounded repetitions expanded."""
-    text = expression if isinstance(expression, str) else expression.decode("latin-1")
-    open_groups, last = [0], 0
-    for piece in _PIECE.finditer(text):
-        if piece[0] == "(":
-            open_groups.append(0)
-            continue
-        if piece[0] == ")" and len(open_groups) > 1:
-            last = open_groups.pop()
-        elif piece.lastindex is not None and any(piece.groups()):
-            times = max(int(number) for number in piece.groups() if number)
-            open_groups[-1] -= last
-            last *= times
-        else:
-            last = 1
-        open_groups[-1] += last
-    return sum(open_groups)

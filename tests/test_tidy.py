@@ -183,7 +183,7 @@ def test_lower_bounds_of_dependencies_are_of_the_major_versions_that_are_tested(
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     untested = []
     for requirement in project["dependencies"]:
-        name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
+        name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<[\d.]+)?", requirement).groups()
         installed = metadata.version(name)
         numbers, lowest = ([int(part) for part in re.findall(r"\d+", one)] for one in
                            (installed, bound))  # fmt: skip

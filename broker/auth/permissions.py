@@ -6,9 +6,7 @@ name ``amq.default``. Source: RabbitMQ's `rabbit_auth_backend_internal`, and its
 access control.
 
 Patterns are matched against the bytes of names, as in RabbitMQ: a dot matches one byte, and names
-need not be UTF-8. Patterns are written for PCRE, whose syntax is nearly Python's; common
-differences are translated (`_in_python_syntax`), and a pattern that Python does not support is
-refused when it is set.
+need not be UTF-8.
 
 Cached results of checks must be invalidated after a change: broker/registry does so by marking the
 routes of every vhost as changed.
@@ -16,10 +14,9 @@ routes of every vhost as changed.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from leveret.broker.declarations import Permission, TopicPermission
-from leveret.broker.patterns import COMPILED_MAX, Pattern, compile_pattern
+from leveret.broker.patterns import Pattern, compile_pattern
 
 RESULTS_MAX = 4096
 """Maximum cached results, a few hundred bytes each; the cache is cleared when it is full."""
@@ -128,25 +125,6 @@ def check_patterns(permission: Permission | TopicPermission) -> None:
 
 # Patterns
 
-_DIFFERING = re.compile(
-    rb"""
-      \\.                                                        # an escape
-    | \(\?<(?![=!])                                              # a named group's beginning
-    | \[ \^? \]? (?: \[:\^?[a-z]+:\] | \\. | [^\]\\] )* \]       # a set
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-"""Tokens in which PCRE and Python differ. Escapes match first, so they do not open a set."""
-_POSIX_CLASS = re.compile(rb"\[:(\^?[a-z]+):\]")
-_POSIX_CLASSES = {
-    b"alnum": rb"0-9A-Za-z", b"alpha": rb"A-Za-z", b"ascii": rb"\x00-\x7f", b"blank": rb"\x20\t",
-    b"cntrl": rb"\x00-\x1f\x7f", b"digit": rb"\d", b"^digit": rb"\D", b"graph": rb"\x21-\x7e",
-    b"lower": rb"a-z", b"print": rb"\x20-\x7e", b"punct": rb"\x21-\x2f:-@\x5b-`{-~",
-    b"space": rb"\s", b"^space": rb"\S", b"upper": rb"A-Z", b"word": rb"\w", b"^word": rb"\W",
-    b"xdigit": rb"0-9A-Fa-f",
-}  # fmt: skip
-_OTHER_NAMES = {rb"\z": rb"\Z", rb"\Z": rb"(?=\n?\Z)", b"(?<": b"(?P<"}
-
 
 def _matches(pattern: str, name: str) -> bool:
     try:
@@ -154,7 +132,7 @@ def _matches(pattern: str, name: str) -> bool:
     except re.error:
         # For example, {username} was replaced by a name with a parenthesis.
         return False
-    return compiled.matches(name.encode("utf-8", "surrogateescape"))
+    return compiled.matches(name)
 
 
 def check_pattern(pattern: str) -> None:
@@ -162,23 +140,5 @@ def check_pattern(pattern: str) -> None:
     _compiled(pattern)
 
 
-@lru_cache(maxsize=COMPILED_MAX)
-def _compiled(pattern: str) -> Pattern[bytes]:
-    encoded = (pattern or _ONLY_THE_EMPTY_NAME).encode("utf-8", "surrogateescape")
-    return compile_pattern(_in_python_syntax(encoded))
-
-
-def _in_python_syntax(pattern: bytes) -> bytes:
-    return _DIFFERING.sub(lambda found: _translated(found[0]), pattern)
-
-
-def _translated(piece: bytes) -> bytes:
-    if piece.startswith(b"["):
-        return _POSIX_CLASS.sub(lambda found: _posix_class(found[1]), piece)
-    return _OTHER_NAMES.get(piece, piece)
-
-
-def _posix_class(name: bytes) -> bytes:
-    if name not in _POSIX_CLASSES:
-        raise re.error(f"the class [:{name.decode()}:] is not known")
-    return _POSIX_CLASSES[name]
+def _compiled(pattern: str) -> Pattern:
+    return compile_pattern(pattern or _ONLY_THE_EMPTY_NAME)

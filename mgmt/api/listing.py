@@ -249,7 +249,7 @@ def _name_filter(wanted: str, *, is_regex: bool) -> Callable[[str], bool]:
         folded = wanted.casefold()
         return lambda name: folded in name.casefold()
     try:
-        return compile_pattern(wanted, re.IGNORECASE).is_found_in
+        return compile_pattern(wanted, is_caseless=True).is_found_in
     except re.error as error:
         reason = f"name: '{wanted}' is not a valid regular expression: {error}"
         raise bad_request(reason) from None

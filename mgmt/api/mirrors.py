@@ -91,7 +91,7 @@ def _told(call: Call, kind: str) -> tuple[str, str, str, str]:
     return "queues.rebalanced", "node", call.node.name, said
 
 
-def _pattern(body: dict[str, Any], name: str) -> Pattern[str] | None:
+def _pattern(body: dict[str, Any], name: str) -> Pattern | None:
     """A regular expression of a body; None if there is none. Raises 400."""
     value = body.get(name)
     if value is None:
@@ -106,8 +106,8 @@ class Wanted(NamedTuple):
     """Queues of a type, or of all, whose names match."""
 
     kind: str
-    vhost_pattern: Pattern[str] | None = None
-    queue_pattern: Pattern[str] | None = None
+    vhost_pattern: Pattern | None = None
+    queue_pattern: Pattern | None = None
 
     def has(self, vhost: str, queue: QueueClient) -> bool:
         """Whether a queue is one of them."""

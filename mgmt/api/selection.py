@@ -13,7 +13,7 @@ from typing import Any, cast
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern
+from leveret.broker.patterns import OutOfTimeError
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.inspection import Inspection, read_on
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
@@ -22,6 +22,7 @@ from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
+from leveret.mgmt.api.text_patterns import TextPattern, compile_text_pattern
 from leveret.mgmt.slices import GiveWay
 from leveret.storage.backing_queue import Cursor, Unreadable
 from leveret.storage.message import Entry
@@ -39,16 +40,16 @@ class Filter:
         self._routing_key = self._compiled(routing_key, "routing_key")
 
     @staticmethod
-    def _compiled(pattern: str, what: str) -> Pattern[str] | None:
+    def _compiled(pattern: str, what: str) -> TextPattern | None:
         if not pattern:
             return None
         try:
-            return compile_pattern(pattern)
+            return compile_text_pattern(pattern)
         except re.error as error:
             reason = f"{what}: '{pattern}' is not a valid regular expression: {error}"
             raise bad_request(reason) from None
 
-    def _header(self, expression: str) -> tuple[str, Pattern[str] | None]:
+    def _header(self, expression: str) -> tuple[str, TextPattern | None]:
         name, _, pattern = expression.partition(":")
         return name, self._compiled(pattern, "header")
 

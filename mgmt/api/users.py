@@ -223,10 +223,8 @@ async def show_permission(call: Call) -> Any:
 
 
 def _bad_pattern(error: re.error) -> ApiError:
-    """400 for a pattern that is not a regular expression. Patterns are kept as bytes."""
-    pattern = error.pattern
-    shown = pattern.decode(errors="replace") if isinstance(pattern, bytes) else pattern
-    return bad_request(["invalid_regexp", shown, str(error)])
+    """400 for a pattern that is not a regular expression."""
+    return bad_request(["invalid_regexp", error.pattern, str(error)])
 
 
 @route("PUT", "/permissions/{vhost}/{user}")

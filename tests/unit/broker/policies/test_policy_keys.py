@@ -30,8 +30,7 @@ def test_a_policy_federates(definition):
         ({"federation-upstream-pattern": 1}, "1 is not a valid federation upstream pattern name"),
         (
             {"federation-upstream-pattern": "("},
-            "could not compile pattern ( to a regular expression. "
-            'Error: {"missing ), unterminated subpattern",0}',
+            'could not compile pattern ( to a regular expression. Error: {"missing )",1}',
         ),
     ],
 )
