@@ -373,8 +373,11 @@ def encode(declaration: Declaration) -> bytes:
 def decode(data: bytes) -> Declaration:
     """Decode a declaration from `encode`. Raises ValueError for other bytes."""
     declaration: Declaration
-    if data[:1] == _JSON_BEGINS:
-        declaration = msgspec.convert(json.loads(data), AnyDeclaration)
-    else:
-        declaration = msgspec.msgpack.decode(data, type=AnyDeclaration)
+    try:
+        if data[:1] == _JSON_BEGINS:
+            declaration = msgspec.convert(json.loads(data), AnyDeclaration)
+        else:
+            declaration = msgspec.msgpack.decode(data, type=AnyDeclaration)
+    except RecursionError:
+        raise ValueError("a declaration is nested too deeply") from None
     return declaration

@@ -17,6 +17,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from struct import Struct
 
+import msgspec
+
 from leveret.cluster.links.services import QUESTIONS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.refused import Refused
 
@@ -202,6 +204,9 @@ class Questions:
             # That is an answer, also of a node that was asked in turn.
             logger.info("what node %s asked for is refused: %s", peer.name, error)
             self._fail(peer, number, str(error))
+        except msgspec.MsgspecError as error:
+            logger.warning("a question of node %s is damaged: %s", peer.name, error)
+            self._fail(peer, number, f"the question is damaged: {error}")
         except Exception as error:
             # Whatever it is, the node that asks must not wait for the time limit.
             logger.exception("a question of node %s was not answered", peer.name)

@@ -5,10 +5,16 @@
             5 ...    the payload
 
 A frame is complete or it is not there: the rest of one that is cut off is never delivered.
-Nothing is allocated for the length that a header states: memory grows with what has arrived.
+Nothing is allocated for the length that a header states: memory grows with what has arrived, and
+is freed when the link ends.
+
+How long a frame may be depends on its service. Those that have messages and definitions may need
+all of FRAME_OCTETS_MAX: `max_message_size` cannot be the limit, since a queue may have messages
+from before it was lowered, and other nodes may have another one.
 """
 
 import struct
+from collections.abc import Mapping
 
 FRAME_OCTETS_MAX = 544 * 1024 * 1024
 """A message body of the largest size that can be configured (512 MiB), with all its headers."""
@@ -39,10 +45,14 @@ class FrameCutter:
     What arrives of a frame is copied once, when the frame is complete.
     """
 
-    __slots__ = ("_beginning", "_length_max", "_missing", "_parts", "_service")
+    __slots__ = ("_beginning", "_length_max", "_lengths_max", "_missing", "_parts", "_service")
 
-    def __init__(self, length_max: int = FRAME_OCTETS_MAX) -> None:
+    def __init__(
+        self, length_max: int = FRAME_OCTETS_MAX, lengths_max: Mapping[int, int] | None = None
+    ) -> None:
+        """length_max: of all frames. lengths_max: of those with some service octets, if less."""
         self._length_max = length_max
+        self._lengths_max = lengths_max or {}
         # A header that is not complete; or a frame whose payload is not: its service, what there is
         # of the payload, and how much is missing.
         self._beginning = b""
@@ -54,6 +64,10 @@ class FrameCutter:
     def held_octets(self) -> int:
         """How much of a payload that is not complete is kept."""
         return sum(map(len, self._parts))
+
+    def clear(self) -> None:
+        """Free what there is of a frame: nothing is cut any more."""
+        self._beginning, self._parts, self._missing = b"", [], 0
 
     def cut(self, data: bytes) -> list[tuple[int, bytes]]:
         """The frames that are complete with these bytes: service octet and payload of each.
@@ -83,6 +97,8 @@ class FrameCutter:
                 )
             payload_at, position = position + HEADER_OCTETS, position + LENGTH_OCTETS + length
             if position > end:
+                # Only here, since what is longer than a read is never complete at first.
+                self._check_length(service, length)
                 self._service, self._missing = service, position - end
                 self._parts.append(data[payload_at:])
                 return frames
@@ -90,3 +106,12 @@ class FrameCutter:
         if position < end:
             self._beginning = data[position:]
         return frames
+
+    def _check_length(self, service: int, length: int) -> None:
+        """Raise FrameError if a frame that is not complete is too long for its service."""
+        length_max = self._lengths_max.get(service, self._length_max)
+        if length > length_max:
+            raise FrameError(
+                f"the length of a frame with the service octet {service} is {length}, at most "
+                f"{length_max} is valid"
+            )

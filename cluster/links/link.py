@@ -6,7 +6,8 @@ that what is sent to several nodes is copied for none of them. Blocks wait here 
 takes no more, and are written one after the other. The link is congested while more than its limit
 waits, and drained when half of the limit is left.
 
-Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
+Receiving. The bytes of a read are cut into frames, and each payload is given to its service; after
+DECOMPRESSED_A_TURN the rest of them waits for the next turn, and nothing is read until then. The
 service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, a
 goodbye, and what the links of the two nodes tell each other.
 
@@ -27,6 +28,7 @@ from typing import Protocol
 
 from leveret.cluster.links.compression import (
     NONE,
+    OCTETS_MAX,
     OCTETS_MIN,
     CompressionError,
     Compressor,
@@ -40,7 +42,15 @@ from leveret.cluster.links.frames import (
     FrameCutter,
     FrameError,
 )
-from leveret.cluster.links.services import Peer, Service
+from leveret.cluster.links.services import (
+    LIMITED_COUNTS_SERVICE,
+    NODE_STATES_SERVICE,
+    PAYLOAD_ERRORS,
+    Peer,
+    Service,
+    damaged_reason,
+    shown_service,
+)
 from leveret.cluster.links.ticks import Ticks, Verdict
 
 LINK_SERVICE = 0
@@ -49,8 +59,18 @@ BLOCK_OCTETS = 256 * 1024
 """As much as is read at once at the other end."""
 PIECE_OCTETS = 16 * 1024
 """Joining a larger piece with others costs more than writing it as a block of its own."""
+DECOMPRESSED_A_TURN = 2 * OCTETS_MAX
+"""A read of 256 KiB may stand for hundreds of megabytes of equal octets. This takes a few
+milliseconds."""
 OCTETS_A_TURN = 8 * BLOCK_OCTETS
 """Written to a peer that takes everything, before others have their turn: a millisecond."""
+LENGTHS_MAX = {
+    **dict.fromkeys((LINK_SERVICE, NODE_STATES_SERVICE, LIMITED_COUNTS_SERVICE), 64 * 1024 * 1024),
+    # Only what is short is compressed, and it is shorter then.
+    **dict.fromkeys(range(COMPRESSED, 2 * COMPRESSED), OCTETS_MAX + 1),
+}
+"""Of frames whose services need less than FRAME_OCTETS_MAX, by the service octet. A name with its
+counts has some dozens of octets: this is enough for a million."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -103,7 +123,10 @@ class Link(asyncio.Protocol):
         self._compressor = None if to_send == NONE else Compressor(to_send)
         self._decompressor = None if to_read == NONE else Decompressor(to_read)
         self._loop = asyncio.get_running_loop()
-        self._cutter = FrameCutter()
+        self._cutter = FrameCutter(lengths_max=LENGTHS_MAX)
+        # Frames that were read and wait for the next turn; nothing is read meanwhile.
+        self._waiting: list[tuple[int, bytes]] = []
+        self._decompressed_octets = 0
         self._ticks = Ticks()
         self._gathered: list[bytes] = []
         self._gathered_octets = 0
@@ -218,19 +241,48 @@ class Link(asyncio.Protocol):
         except FrameError as error:
             self.drop(f"what it sends is damaged: {error}")
             return
-        services = self._services
+        if self._waiting:
+            self._waiting += frames
+        else:
+            self._receive(frames)
+
+    def _receive(self, frames: list[tuple[int, bytes]]) -> None:
+        """Give frames to their services, as many as a turn may take."""
+        services, service, left = self._services, LINK_SERVICE, iter(frames)
+        self._decompressed_octets = 0
         try:
-            for service, payload in frames:
+            for service, payload in left:
                 receiver = services.get(service)
                 if receiver is not None:
                     receiver.received(self, payload)
                 else:
                     self._receive_unusual(service, payload)
+                    if self._decompressed_octets >= DECOMPRESSED_A_TURN:
+                        self._put_off(list(left))
                 if self._is_down:
                     return  # K1
+        except PAYLOAD_ERRORS as error:
+            logger.debug("what node %s sends is damaged", self.name, exc_info=True)
+            self.drop(damaged_reason(service & ~COMPRESSED, error))
         except Exception:
-            logger.exception("a frame of node %s cannot be handled", self.name)
-            self.drop("a frame of it cannot be handled, see the error above")
+            shown = shown_service(service & ~COMPRESSED)
+            logger.exception("a frame of node %s for %s cannot be handled", self.name, shown)
+            self.drop(f"a frame of it for {shown} cannot be handled, see the error above")
+
+    def _put_off(self, frames: list[tuple[int, bytes]]) -> None:
+        """Give frames to their services in the next turn."""
+        if frames and not self._is_down:
+            self._waiting = frames
+            self._transport.pause_reading()
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._is_down:
+            return
+        frames, self._waiting = self._waiting, []
+        self._receive(frames)
+        if not self._waiting and not self._is_down:
+            self._transport.resume_reading()
 
     def _receive_unusual(self, service: int, payload: bytes) -> None:
         if service & COMPRESSED and self._decompressor is not None:
@@ -240,6 +292,7 @@ class Link(asyncio.Protocol):
                 self.drop(f"what it sends is damaged: a compressed frame cannot be read: {error}")
                 return
             service &= ~COMPRESSED
+            self._decompressed_octets += len(payload)
         if service == LINK_SERVICE:
             self._receive_own(payload)
         elif service in self._services:
@@ -307,6 +360,8 @@ class Link(asyncio.Protocol):
         self._is_down = True
         self._gathered.clear()
         self._blocks.clear()
+        self._cutter.clear()
+        self._waiting.clear()
         self.unsent_octets = 0
         self._on_sign_of_life = None
         self._owner.link_down(self, reason)

@@ -11,6 +11,10 @@ What a service may rely on:
 - `received` comes between the two, and in the order in which the other node sent. What was sent
   before a link went down may be lost: a suffix of it, never a part in between.
 - A restarted node has another incarnation. A broken and renewed link has the same one.
+
+What comes from another node may be damaged, or of a release with faults. `received` says so with
+one of `PAYLOAD_ERRORS`, before it has changed anything: the link is closed, with a line in the log
+that names the node and the service.
 """
 
 from typing import Protocol
@@ -18,6 +22,30 @@ from typing import Protocol
 METADATA_SERVICE, REMOTE_QUEUES_SERVICE, QUESTIONS_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
 NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE = 5, 6, 7
 """The numbers of services. 0 is the links' own."""
+SERVICE_NAMES = {
+    METADATA_SERVICE: "declarations",
+    REMOTE_QUEUES_SERVICE: "queues of other nodes",
+    QUESTIONS_SERVICE: "questions",
+    MULTICAST_SERVICE: "mirrored queues",
+    NODE_STATES_SERVICE: "states of nodes",
+    REPLIES_SERVICE: "direct replies",
+    LIMITED_COUNTS_SERVICE: "counts of connections",
+}
+"""What log lines call them."""
+PAYLOAD_ERRORS = (ValueError, RecursionError)
+"""What decoders raise for bytes that a service does not understand."""
+
+
+def shown_service(number: int) -> str:
+    """A service, for texts."""
+    name = SERVICE_NAMES.get(number)
+    return f"service {number}" if name is None else f"service {number} ({name})"
+
+
+def damaged_reason(number: int, error: Exception) -> str:
+    """Why a link is closed over which a service has got what is damaged."""
+    reason = str(error) or type(error).__name__
+    return f"what it sends to {shown_service(number)} is damaged: {reason}"
 
 
 class Peer(Protocol):
@@ -58,7 +86,10 @@ class Peer(Protocol):
 
 
 class Service(Protocol):
-    """What links call. An exception out of `received` closes the link, and is logged."""
+    """What links call. An exception out of `received` closes the link, and is logged.
+
+    One of `PAYLOAD_ERRORS` is the other node's fault; others are this node's, with a traceback.
+    """
 
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""

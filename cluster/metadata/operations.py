@@ -62,8 +62,11 @@ def encode_refusal(error: Exception) -> bytes:
 
 
 def decode_refusal(payload: bytes) -> Exception:
-    """The error to raise where the declarations were submitted. Raises ValueError."""
-    refusal = msgspec.msgpack.decode(payload, type=Refusal)
+    """The error to raise where the declarations were submitted."""
+    try:
+        refusal = msgspec.msgpack.decode(payload, type=Refusal)
+    except msgspec.MsgspecError as error:
+        return MetadataError(f"a refusal whose text cannot be read: {error}")
     if refusal.kind == "channel":
         return ChannelFault(refusal.reply_code, refusal.text)
     if refusal.kind == "connection":

@@ -77,7 +77,7 @@ class SubmittedHere:
         elif it.outcome == REFUSED:
             submitted.failed(decode_refusal(it.detail))
         else:
-            submitted.failed(NotTaken(it.detail.decode()))
+            submitted.failed(NotTaken(it.detail.decode(errors="replace")))
         return submitted.cancelled
 
     def refuse_all(self, reason: str) -> Sequence[Consumer]:

@@ -23,7 +23,13 @@ from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.activity import read_head
 from leveret.cluster.gm.group import Change, Member
-from leveret.cluster.links.services import MULTICAST_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.links.services import (
+    MULTICAST_SERVICE,
+    PAYLOAD_ERRORS,
+    Peer,
+    ServiceRegistry,
+    damaged_reason,
+)
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
@@ -223,10 +229,9 @@ class Replicas:
                 continue
             try:
                 self.received(peer, payload)
-            except ValueError:
-                logger.exception("a frame of node %s cannot be handled", peer.name)
+            except PAYLOAD_ERRORS as error:
                 damaged.add(peer)
-                reason = "a frame of it cannot be handled, see the error above"
+                reason = damaged_reason(MULTICAST_SERVICE, error)
                 self.call_later_ms(0, partial(peer.drop, reason))
 
     def view_changed(self, is_in_view: bool) -> None:

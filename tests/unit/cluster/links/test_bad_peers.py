@@ -242,6 +242,8 @@ async def test_a_node_that_is_restarted_is_linked_again_with_its_new_incarnation
     [
         (HEADER.pack(0, 1), "the length of a frame is 0"),
         (b"\xff" * 100, "the length of a frame is 4294967295"),
+        (HEADER.pack(80 << 20, 0), "service octet 0 is 83886080, at most 67108864 is valid"),
+        (HEADER.pack(3 << 20, 129), "service octet 129 is 3145728, at most 2097153 is valid"),
     ],
 )
 async def test_a_damaged_frame_closes_the_link_which_is_made_again(data, reason):
@@ -261,7 +263,39 @@ async def test_a_frame_that_a_service_cannot_handle_closes_the_link(caplog):
         b.service.received = None
         a.send(b, b"one")
         await until(lambda: [call[0] for call in b.service.calls] == ["up", "down", "up"])
-        assert "a frame of node a@127.0.0.1 cannot be handled" in caplog.text
+        text = "a frame of node a@127.0.0.1 for service 1 (declarations) cannot be handled"
+        assert text in caplog.text
+
+
+@pytest.mark.parametrize("error", [ValueError("bytes of no kind"), RecursionError()])
+async def test_a_frame_that_a_service_finds_damaged_closes_the_link_with_a_line(caplog, error):
+    def received(peer, payload):
+        raise error
+
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        b.service.received = received
+        a.send(b, b"garbage")
+        await until(lambda: [call[0] for call in b.service.calls] == ["up", "down", "up"])
+        (line,) = lines(caplog, "is damaged")
+        reason = str(error) or "RecursionError"
+        sent = f"what it sends to service 1 (declarations) is damaged: {reason}"
+        assert line == f"the link to node a@127.0.0.1 is down: {sent}"
+        assert not [one for one in caplog.records if one.exc_info]
+
+
+async def test_what_there_is_of_a_frame_is_freed_with_the_link():
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        link = b.service.up[a.name]
+        a.service.up[b.name]._transport.write(HEADER.pack(200 << 20, 1) + bytes(1_000_000))
+        await until(lambda: link._cutter.held_octets == 1_000_000)
+        a.links.forget(b.name, "a test")
+        b.links.forget(a.name, "a test")
+        await until(lambda: link.is_down)
+        assert link._cutter.held_octets == 0
 
 
 async def test_frames_for_a_service_that_is_not_there_are_left_out_with_one_line(caplog):

@@ -1,11 +1,13 @@
 """Nodes link, send, lose and renew their links: real sockets on the loopback interface."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 import uvloop
 
 from leveret.broker.node_address import NodeAddress
+from leveret.cluster.links import link
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import DEFLATE, readable_methods
 from leveret.cluster.links.link import PIECE_OCTETS
@@ -313,3 +315,50 @@ def test_on_uvloop():
         runner.run(test_nodes_that_dial_each_other_at_once_have_one_link())
         runner.run(test_what_was_sent_before_a_stop_arrives())
         runner.run(test_what_was_sent_before_a_stop_arrives_while_the_other_sends())
+
+
+async def test_a_turn_decompresses_a_few_frames_and_leaves_the_rest_for_the_next(monkeypatch):
+    """Hundreds of them come with one read if they are as small as those of equal octets."""
+    monkeypatch.setattr(link, "DECOMPRESSED_A_TURN", 100_000)
+    payloads = [bytes((number,)) * 60_000 for number in range(50)]
+    turn, turns = 0, []
+
+    async def count_turns():
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    both = {"compression": DEFLATE, "compressions": (DEFLATE,)}
+    async with nodes("a", "b", identity=both) as (a, b):
+        counting = asyncio.create_task(count_turns())
+        a.dial(b)
+        await linked(a, b)
+        keep, b.service.received = b.service.received, lambda *call: turns.append((turn, call))
+        for payload in (*payloads, b"not compressed"):
+            a.send(b, payload)
+        await until(lambda: len(turns) > len(payloads))
+        b.service.received = keep
+        counting.cancel()
+        assert [payload for _, (_, payload) in turns] == [*payloads, b"not compressed"]
+        assert max(Counter(number for number, _ in turns).values()) <= 3
+        a.send(b, b"it is read on")
+        await until(lambda: b.service.received_payloads == [b"it is read on"])
+
+
+async def test_frames_that_wait_for_their_turn_go_with_the_link(monkeypatch):
+    monkeypatch.setattr(link, "DECOMPRESSED_A_TURN", 1)
+    both = {"compression": DEFLATE, "compressions": (DEFLATE,)}
+    async with nodes("a", "b", identity=both) as (a, b):
+        a.dial(b)
+        await linked(a, b)
+
+        def received(peer, payload):
+            calls.append(payload)
+            peer.drop("a test")
+
+        calls, b.service.received = [], received
+        for _ in range(10):
+            a.send(b, bytes(60_000))
+        await until(lambda: [call[0] for call in b.service.calls] == ["up", "down", "up"])
+        assert calls == [bytes(60_000)]

@@ -1,0 +1,151 @@
+"""Garbage from another node: a service finds it damaged, and nothing else happens.
+
+Links are closed for `PAYLOAD_ERRORS`, with a line in the log and no traceback (link.py).
+"""
+
+import random
+
+import msgspec
+import pytest
+
+from leveret.broker.replies import Replies
+from leveret.cluster.links.services import (
+    LIMITED_COUNTS_SERVICE,
+    METADATA_SERVICE,
+    MULTICAST_SERVICE,
+    NODE_STATES_SERVICE,
+    PAYLOAD_ERRORS,
+    QUESTIONS_SERVICE,
+    REMOTE_QUEUES_SERVICE,
+    REPLIES_SERVICE,
+    SERVICE_NAMES,
+)
+from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
+from leveret.cluster.queues.remote_hold import UntakenBytes
+from leveret.cluster.replies import RemoteReplies
+from tests.linked_nodes import LinkEnd, LinkServices
+from tests.linked_questions import linked
+from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.test_limited_counts import OneNode as CountingNode
+from tests.unit.cluster.test_node_states import OneNode as StatedNode
+from tests.unit.cluster.test_replicated_declarations import Cluster
+
+A, B = "a@host", "b@host"
+DEEP = b"\x91" * 20_000
+"""Lists in lists, in MessagePack."""
+DEEP_JSON = b'{"a":' * 20_000
+
+
+def garbage():
+    """Payloads of no kind, and of each kind with anything behind it."""
+    chance = random.Random(1)
+    yield from (b"", DEEP, b"P" + DEEP, b"\xff" * 100, b"\xdd\xff\xff\xff\xff", b"\xc1")
+    for kind in range(256):
+        for size in (0, 1, 8, 25, 60):
+            yield bytes((kind,)) + chance.randbytes(size)
+            yield bytes((kind,)) + bytes(size)
+
+
+def mirrored():
+    nodes = MirroredNodes(A, B)
+    nodes.mirror(B)
+    nodes.settle()
+    return nodes
+
+
+def replies():
+    service = RemoteReplies(Replies(A), LinkServices(), UntakenBytes(lambda is_behind: None))
+    end = LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
+def node_states():
+    service, end = StatedNode("a").service, LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
+def limited_counts():
+    service, end = CountingNode().counts, LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
+def questions():
+    _, b, _, to_a = linked()
+    return b, to_a
+
+
+def queues_of_other_nodes():
+    nodes = mirrored()
+    return nodes.by_name[B].queues, nodes.ends[B, A]
+
+
+def mirrored_queues():
+    nodes = mirrored()
+    return nodes.by_name[B].replicas, nodes.ends[B, A]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Two nodes, of which a coordinates."""
+    made = Cluster(tmp_path)
+    made.formed("a", "b")
+    yield made
+    for name in ("a", "b"):
+        made.stop(name)
+
+
+MADE = {
+    REMOTE_QUEUES_SERVICE: queues_of_other_nodes,
+    QUESTIONS_SERVICE: questions,
+    MULTICAST_SERVICE: mirrored_queues,
+    NODE_STATES_SERVICE: node_states,
+    REPLIES_SERVICE: replies,
+    LIMITED_COUNTS_SERVICE: limited_counts,
+}
+
+
+def refused(make):
+    """How many payloads a service finds damaged. None of these changes anything in it."""
+    service, peer = make()
+    count = 0
+    for payload in garbage():
+        try:
+            service.received(peer, payload)
+        except PAYLOAD_ERRORS:
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("number", MADE, ids=SERVICE_NAMES.get)
+async def test_a_service_finds_it_damaged(number):
+    assert refused(MADE[number]) > 500
+
+
+def test_declarations_are_found_damaged(cluster):
+    ((to_b, _),) = cluster.links
+    assert refused(lambda: (cluster.nodes["b"].log, to_b.back)) > 500
+
+
+def test_all_services_are_tried():
+    assert {*MADE, METADATA_SERVICE} == set(SERVICE_NAMES)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"garbage", DEEP, *(msgspec.msgpack.encode([one]) for one in (DEEP, DEEP_JSON))],
+    ids=["no list", "deep", "a deep one", "a deep one in JSON"],
+)
+def test_a_submission_that_is_damaged_is_refused(cluster, payload):
+    coordinator, failed = cluster.nodes["a"].log, []
+    coordinator.failed = failed.append
+    index = coordinator._stability.applied
+    submitted = Submit(coordinator.view.id, SubmissionId("b", 1, 1_000), payload)
+    ((to_b, to_a),) = cluster.links
+    wire = to_a if to_a.name == "a" else to_b
+    wire.send(METADATA_SERVICE, encode(submitted))
+    cluster.run()
+    assert coordinator._stability.applied == index + 1
+    assert failed == []
