@@ -30,9 +30,14 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
 - If a key occurs twice, the last value is used.
 - `include` reads other files, and a value `$(<secret.txt)` is the content of a file; both paths are
   relative to the file that contains them.
-- Sizes are bytes or have a unit. KB, MB and GB are powers of 1,000; K, M, G, KiB, MiB and GiB are
-  powers of 1,024. For `frame_max`, `initial_frame_max` and `queue_index_embed_msgs_below`, KB,
-  MB and GB are powers of 1,024, too, as in RabbitMQ.
+- `$(key)` in a value is the value of that key in the files (`log.dir = $(data_dir)/log`), or if no
+  file has the key, of the environment variable with this name (`default_pass = $(MQ_PASS)`). One
+  that is neither stops the start, as does a circle. The content of a file is taken as it is.
+- Sizes are bytes or have a unit. KB, MB, GB, TB and PB are powers of 1,000; Ki, Mi, Gi, Ti, Pi,
+  KiB and so on are powers of 1,024. K, M, G, T and P alone are powers of 1,024, as in RabbitMQ
+  3.12; with `compat = 4.x` they are powers of 1,000, as in RabbitMQ since 3.13. For `frame_max`,
+  `initial_frame_max` and `queue_index_embed_msgs_below`, KB, MB and so on are powers of 1,024, too,
+  as in RabbitMQ.
 - A word that begins with `$` in a key below stands for any word. Such keys are a family: in a file
   each has a line (`loopback_users.guest = false`), and `loopback_users = none` empties the family.
   A variable has all of them, separated by commas: `LEVERET_LOOPBACK_USERS=guest,monitor`, or
@@ -41,7 +46,10 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
 - An unknown key or an invalid value stops the start. The message names the file, the line, the key
   and the most similar known key; all problems are shown at once.
 - A key of RabbitMQ 3.13 or its plugins that is not listed below has no effect. It is accepted, and
-  a warning at startup names it.
+  a warning at startup names it. With `compat = 4.x` this is true for the keys of RabbitMQ 4.0 to
+  4.3, too, except for a few that limit access (`auth_oauth2.require_exp`, `auth_ldap.queries.tags`,
+  `http_dispatch.auth_backends`, `ssl_options.crl_sources`): they stop the start.
+- TLS versions before 1.2 are left out with a warning if 1.2 or 1.3 is there, too.
 - A mistake that shows only when the setting is used, such as a port that is taken or a file that is
   missing, also stops the start with one line that names the setting's place, and exit code 2.
 - A variable that begins with `LEVERET_` and belongs to no setting stops the start. Those that

@@ -1,24 +1,30 @@
-"""Reading configuration files: a file, those it includes, and values that are kept in files.
+"""Reading configuration files: a file, those it includes, and what its values refer to.
 
 `include conf.d/*.conf` stands for the settings of other files, in the order of their names. A value
 `$(<secret.txt)` is the content of that file without its last line end. Both paths are relative to
-the directory of the file that contains them.
+the directory of the file that contains them. `$(key)` in a value stands for the value of another
+key of the files, or if none has it, for a variable of the environment: as in cuttlefish, RabbitMQ's
+reader of rabbitmq.conf. The content of a secret's file is taken as it is.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.broker.config.parser import Assignment, Include, Malformed, key_of, parse
+from leveret.broker.config.parser import Assignment, Include, Malformed, key_of, parse, words_of
 
 FILE_CONTENT = re.compile(r"\$\(<(.+)\)")
+REFERENCE = re.compile(r"\$\(\s*([^)]*?)\s*\)")
+
+
+Words = tuple[str, ...]
 
 
 class Entry(NamedTuple):
     """A setting of a file."""
 
-    words: tuple[str, ...]
+    words: Words
     text: str
     file: Path
     line: int
@@ -34,13 +40,55 @@ class Entry(NamedTuple):
         return f"{self.file} line {self.line}"
 
 
-def read_entries(file: Path, problems: list[str]) -> list[Entry]:
+def read_entries(file: Path, environment: Mapping[str, str], problems: list[str]) -> list[Entry]:
     """The settings of a file, in order; of several with the same key, the last one."""
-    entries: dict[tuple[str, ...], Entry] = {}
+    entries: dict[Words, Entry] = {}
     for entry in _read_file(file, (), problems):
         entries.pop(entry.words, None)
         entries[entry.words] = entry
-    return list(entries.values())
+    values = _Values(entries, environment, problems)
+    return [entry._replace(text=values.of(entry)) for entry in entries.values()]
+
+
+class _Values:
+    """What the values of files are when what they refer to is in its place."""
+
+    def __init__(
+        self, entries: Mapping[Words, Entry], environment: Mapping[str, str], problems: list[str]
+    ) -> None:
+        self._entries = entries
+        self._environment = environment
+        self._problems = problems
+
+    def of(self, entry: Entry) -> str:
+        """The value of a setting; what it cannot refer to is a problem."""
+        try:
+            return self._value(entry, ())
+        except LookupError as error:
+            self._problems.append(f"{entry.place}: {entry.key}: {error.args[0]}")
+            return ""
+
+    def _value(self, entry: Entry, referring: tuple[str, ...]) -> str:
+        if entry.key in referring:
+            circle = (*referring[referring.index(entry.key) :], entry.key)
+            raise LookupError(f"refers to itself: {' -> '.join(circle)}")
+        if content := FILE_CONTENT.fullmatch(entry.text):
+            file = entry.file.parent / content[1].strip()
+            text = _read_text(file, f"{entry.place}: ", self._problems)
+            return text.removesuffix("\n").removesuffix("\r")
+        inner = (*referring, entry.key)
+        return REFERENCE.sub(lambda found: self._referred(found[1], inner), entry.text)
+
+    def _referred(self, key: str, referring: tuple[str, ...]) -> str:
+        entry = self._entries.get(words_of(key))
+        if entry is not None:
+            return self._value(entry, referring)
+        if key in self._environment:
+            return self._environment[key]
+        raise LookupError(
+            f"$({key}) refers to a key that no file sets and to no variable of the environment; "
+            "set one of them, or write the value itself"
+        )
 
 
 def _read_file(file: Path, including: tuple[Path, ...], problems: list[str]) -> Iterator[Entry]:
@@ -51,7 +99,7 @@ def _read_file(file: Path, including: tuple[Path, ...], problems: list[str]) -> 
             case Malformed(_, reason):
                 problems.append(f"{place}: {reason}")
             case Assignment(line, words, value):
-                yield Entry(words, _expand(file, place, value, problems), file, line)
+                yield Entry(words, value, file, line)
             case Include(_, pattern):
                 yield from _read_included(file, place, pattern, including, problems)
 
@@ -66,14 +114,6 @@ def _read_included(
             problems.append(f"{place}: {included} includes itself")
         else:
             yield from _read_file(included, open_files, problems)
-
-
-def _expand(file: Path, place: str, value: str, problems: list[str]) -> str:
-    reference = FILE_CONTENT.fullmatch(value)
-    if reference is None:
-        return value
-    content = _read_text(file.parent / reference[1].strip(), f"{place}: ", problems)
-    return content.removesuffix("\n").removesuffix("\r")
 
 
 def _read_text(file: Path, prefix: str, problems: list[str]) -> str:

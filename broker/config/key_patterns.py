@@ -4,12 +4,14 @@ A pattern is a key in which a word that begins with `$` stands for any word: `li
 A pattern without such a word takes precedence.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 from leveret.broker.config.parser import key_of, words_of
 
+WORD = re.compile(r"[a-z0-9]+")
 LIKENESS_MIN = 0.6
 """difflib's threshold for a good match; a less similar key would be a random suggestion."""
 
@@ -40,15 +42,24 @@ class KeyPatterns:
         return None
 
     def nearest(self, words: Words) -> str | None:
-        """The known key most similar to one that matches no pattern; None if none is similar."""
+        """The known key most similar to one that matches no pattern; None if none is similar.
+
+        One that has the same words is nearer than one that has nearly the same letters.
+        """
         candidates = [key_of(exact) for exact in self._exact]
         candidates += [
             key_of(_fill(pattern, words) if len(pattern) == len(words) else pattern)
             for patterns in self._by_length.values()
             for pattern in patterns
         ]
-        close = get_close_matches(key_of(words), candidates, n=1, cutoff=LIKENESS_MIN)
+        meant = [key for key in candidates if _meaning(key) == _meaning(key_of(words))]
+        close = meant or get_close_matches(key_of(words), candidates, n=1, cutoff=LIKENESS_MIN)
         return close[0] if close else None
+
+
+def _meaning(key: str) -> list[str]:
+    """The words of a key, in any order and number: `max_connections` is `connection_max`."""
+    return sorted(word.removesuffix("s") for word in WORD.findall(key.lower()))
 
 
 def _is_variable(word: str) -> bool:

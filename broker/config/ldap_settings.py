@@ -130,16 +130,22 @@ class LdapSettings:
         "auth_ldap.other_bind.password", TEXT, "", "The password of that entry.", is_secret=True
     )
     vhost_query: str = setting(
-        "auth_ldap.vhost_access_query", TEXT, ALLOW_ALL, "The query for access to a vhost."
+        "auth_ldap.vhost_access_query auth_ldap.queries.vhost_access",
+        TEXT,
+        ALLOW_ALL,
+        "The query for access to a vhost.",
     )
     resource_query: str = setting(
-        "auth_ldap.resource_access_query",
+        "auth_ldap.resource_access_query auth_ldap.queries.resource_access",
         TEXT,
         ALLOW_ALL,
         "The query for the permission to configure, write or read a queue or an exchange.",
     )
     topic_query: str = setting(
-        "auth_ldap.topic_access_query", TEXT, ALLOW_ALL, "The query for access to a routing key."
+        "auth_ldap.topic_access_query auth_ldap.queries.topic_access",
+        TEXT,
+        ALLOW_ALL,
+        "The query for access to a routing key.",
     )
     tag_queries: tuple[tuple[str, str], ...] = named_setting(
         "auth_ldap.tag_queries.$tag", TEXT, "The query for a user tag, such as administrator."

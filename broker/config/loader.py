@@ -11,6 +11,7 @@ is `guest,monitor`, or `none`; a family that names values is `name=value,name=va
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
@@ -20,13 +21,14 @@ from typing import Any, NamedTuple
 
 from leveret.broker.config.advanced import FILE_VARIABLE, Advanced, find_advanced, read_advanced
 from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, family_of, make
-from leveret.broker.config.files import Entry, read_entries
+from leveret.broker.config.files import Entry, Words, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.parser import words_of
+from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 from leveret.broker.config.rabbitmq_keys import RABBITMQ_KEYS
 from leveret.broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
 from leveret.broker.config.tcp_settings import TcpSettings
-from leveret.broker.config.value_kinds import Listener
+from leveret.broker.config.value_kinds import Listener, with_letters_of_4
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
 OTHER_VARIABLES = (
@@ -38,6 +40,7 @@ leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 ADVANCED_ATTRIBUTE = "advanced"
+VERSION_ATTRIBUTE, VERSION_4 = "compat", "4.x"
 
 
 class ConfigError(Exception):
@@ -91,6 +94,8 @@ SETTINGS_BY_FAMILY = {
 SETTINGS_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 SETTINGS_BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
 KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS))
+KEYS_OF_4 = KeyPatterns(RABBITMQ_4_KEYS)
+KEYS_OF_ACCESS = KeyPatterns(REFUSED_KEYS)
 
 
 def load_config(
@@ -105,17 +110,18 @@ def load_config(
     if file is None and environment.get(CONFIG_FILE_VARIABLE):
         file = Path(environment[CONFIG_FILE_VARIABLE])
     problems: list[str] = []
-    entries = [] if file is None else read_entries(file, problems)
+    entries = [] if file is None else read_entries(file, environment, problems)
     advanced_file = find_advanced(file, environment)
     advanced = Advanced() if advanced_file is None else read_advanced(advanced_file, problems)
     ignored: list[IgnoredSetting] = []
-    givens = chain(
-        _given_in_file(entries, ignored, problems),
-        _given_in_advanced(advanced),
-        _given_in_environment(environment, problems),
-        _given_as_flags(flags),
+    around = (
+        *_given_in_advanced(advanced),
+        *_given_in_environment(environment, problems),
+        *_given_as_flags(flags),
     )
-    settled = _read_all(givens, problems)
+    is_4 = _is_as_rabbitmq_4(entries, around)
+    givens = chain(_given_in_file(entries, ignored, problems, is_4=is_4), around)
+    settled = _read_all(givens, problems, is_4=is_4)
     if problems:
         raise ConfigError(problems)
     places = {entry.key: f"{entry.place}: {entry.key}" for entry in entries}
@@ -130,14 +136,30 @@ def load_config(
     return make(Config, _values(settled) | beside)
 
 
+def _is_as_rabbitmq_4(entries: Sequence[Entry], around: Sequence[Given]) -> bool:
+    """Whether sizes and keys are those of RabbitMQ 4: it has to be known before they are read."""
+    versions = [entry.text for entry in entries if entry.key == VERSION_ATTRIBUTE]
+    versions += [given.text for given in around if given.setting.attribute == VERSION_ATTRIBUTE]
+    return versions[-1:] == [VERSION_4]
+
+
 def _given_in_file(
-    entries: Iterable[Entry], ignored: list[IgnoredSetting], problems: list[str]
+    entries: Sequence[Entry],
+    ignored: list[IgnoredSetting],
+    problems: list[str],
+    *,
+    is_4: bool,
 ) -> Iterator[Given]:
+    left_out = _left_out(entries)
     # A setting of a whole family comes last: `listeners.tcp = none` wins, wherever it is.
     for entry in sorted(entries, key=lambda entry: entry.key in SETTINGS_BY_FAMILY):
         pattern = KNOWN_KEYS.find(entry.words)
         origin = f"{entry.place}: {entry.key}"
-        if pattern is None:
+        if reason := left_out.get(entry.words):
+            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line, reason))
+        elif pattern is None and is_4 and KEYS_OF_4.find(entry.words):
+            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+        elif pattern is None:
             problems.append(_unknown_key(entry))
         elif setting := SETTINGS_BY_FAMILY.get(pattern):
             yield Given(setting, Layer.FILE, None, entry.text, origin)
@@ -158,7 +180,28 @@ def _member(pattern: str, words: Sequence[str]) -> str:
     return next((word for expected, word in pairs if expected.startswith("$")), words[-1])
 
 
+def _left_out(entries: Iterable[Entry]) -> dict[Words, str]:
+    """The settings with a value that is left out, and why; none that is alone in its family."""
+    values: dict[str, dict[Words, str]] = defaultdict(dict)
+    for entry in entries:
+        setting = SETTINGS_BY_KEY.get(KNOWN_KEYS.find(entry.words) or "")
+        if setting is not None and setting.kind.left_out:
+            values[setting.attribute][entry.words] = setting.kind.left_out.get(entry.text, "")
+    families = (family for family in values.values() if "" in family.values())
+    return {words: reason for family in families for words, reason in family.items() if reason}
+
+
 def _unknown_key(entry: Entry) -> str:
+    if KEYS_OF_ACCESS.find(entry.words):
+        return (
+            f"{entry.place}: the key '{entry.key}' of RabbitMQ 4 limits who has access, and has no "
+            "counterpart here; remove it if access may be wider"
+        )
+    if KEYS_OF_4.find(entry.words):
+        return (
+            f"{entry.place}: '{entry.key}' is a key of RabbitMQ 4, which has no effect here; it is "
+            f"ignored with {VERSION_ATTRIBUTE} = {VERSION_4}"
+        )
     nearest = KNOWN_KEYS.nearest(entry.words)
     hint = f"; did you mean '{nearest}'?" if nearest else ""
     return f"{entry.place}: unknown key '{entry.key}'{hint}"
@@ -200,12 +243,12 @@ def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
             yield Given(setting, Layer.FLAG, None, str(value), f"--{name.replace('_', '-')}")
 
 
-def _read_all(givens: Iterable[Given], problems: list[str]) -> dict[str, Settled]:
+def _read_all(givens: Iterable[Given], problems: list[str], *, is_4: bool) -> dict[str, Settled]:
     """Parse what was given; the result is by attribute. givens: the lowest layer first."""
     settled: dict[str, Settled] = {}
     for given in givens:
         try:
-            value = _read(given)
+            value = _read(_with_its_letters(given) if is_4 else given)
         except ValueError:
             problems.append(f"{given.origin} = '{given.text}': expected {_expected(given)}")
             continue
@@ -214,6 +257,12 @@ def _read_all(givens: Iterable[Given], problems: list[str]) -> dict[str, Settled
             value = (*earlier.value, *value)
         settled[given.setting.attribute] = Settled(given.layer, value, given.origin)
     return settled
+
+
+def _with_its_letters(given: Given) -> Given:
+    if not given.setting.kind.has_letters:
+        return given
+    return given._replace(text=with_letters_of_4(given.text))
 
 
 def _is_member(given: Given) -> bool:

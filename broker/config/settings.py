@@ -70,6 +70,7 @@ class IgnoredSetting(NamedTuple):
     key: str
     file: str
     line: int
+    reason: str = "has no effect"
 
 
 def complete_node_name(name: str) -> str:
@@ -140,7 +141,7 @@ class Config:
         "The frame size limit until one is negotiated.",
     )
     channel_max: int = setting(
-        "channel_max",
+        "channel_max max_channels_per_connection",
         whole_number("channels", maximum=UINT16_MAX),
         2047,
         "How many channels a connection may have; 0 is no limit.",
@@ -180,7 +181,7 @@ class Config:
 
     # Limits
     connection_max: int | None = setting(
-        "connection_max",
+        "connection_max max_connections",
         COUNT,
         None,
         "How many connections this node accepts.",
@@ -264,8 +265,8 @@ class Config:
         one_of("3.12", "4.x"),
         "3.12",
         "The RabbitMQ version to behave like where 3.12 and 4.x differ: the version that clients "
-        "see, the smallest frame_max, the x-last-death headers, and whether death headers that "
-        "clients send are kept.",
+        "see, the smallest frame_max, the x-last-death headers, whether death headers that "
+        "clients send are kept, sizes such as 2G, and which keys are known.",
     )
 
     # The store

@@ -17,12 +17,18 @@ from leveret.broker.config.value_kinds import (
     PATH,
     TEXT,
     Listener,
+    leaving_out,
     one_of,
     whole_number,
 )
 
 VERIFY_PEER, VERIFY_NONE = "verify_peer", "verify_none"
 VERIFY = one_of(VERIFY_PEER, VERIFY_NONE)
+TLS_VERSION = leaving_out(
+    one_of("tlsv1.2", "tlsv1.3"),
+    "has no effect: this TLS version is not secure and is not offered",
+    "tlsv1.1", "tlsv1", "sslv3",
+)  # fmt: skip
 DEPTH_MAX = 255
 """RabbitMQ takes a byte."""
 
@@ -77,9 +83,9 @@ class TlsOptions:
     )
     versions: tuple[str, ...] = listed_setting(
         "versions.$version",
-        one_of("tlsv1.2", "tlsv1.3"),
+        TLS_VERSION,
         (),
-        "The TLS versions that are offered.",
+        "The TLS versions that are offered. Older ones beside these are left out with a warning.",
         default_text="tlsv1.2, tlsv1.3",
     )
     ciphers: tuple[str, ...] = listed_setting(

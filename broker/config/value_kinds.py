@@ -4,14 +4,16 @@ A `Kind` parses the text to the right of the `=` in a file, of an environment va
 Its `read` raises ValueError for a text that is not a value of the kind; the error message then
 contains "expected " and the kind's `expected`. Everything here is a pure function of the text.
 
-Sizes have two scales, as in RabbitMQ. For limits of memory and disk, KB is 1,000 bytes, and K and
-KiB are 1,024 (`rabbit_resource_monitor_misc`): `size`. For the few settings that RabbitMQ's file
-format converts itself, such as `frame_max`, KB, MB and GB are powers of 1,024: `binary_size`.
+Sizes have two scales, as in RabbitMQ. For limits of memory and disk, KB is 1,000 bytes, and Ki and
+KiB are 1,024 (`rabbit_resource_monitor_misc`): `size`. A letter alone is a power of 1,024 up to
+RabbitMQ 3.12 and a power of 1,000 since 3.13: `with_letters_of_4`. For the few settings that
+RabbitMQ's file format converts itself, such as `frame_max`, KB, MB and GB are powers of 1,024:
+`binary_size`.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -22,17 +24,20 @@ PORT_MAX = 65_535
 TRUE_WORDS = ("true", "on")
 FALSE_WORDS = ("false", "off")
 
-DECIMAL_UNITS = {"kb": 1000, "mb": 1000**2, "gb": 1000**3}
+LETTERS = "kmgtp"
+DECIMAL_UNITS = {f"{letter}b": 1000**power for power, letter in enumerate(LETTERS, 1)}
 BINARY_UNITS = {
-    "k": 1024, "m": 1024**2, "g": 1024**3,
-    "kib": 1024, "mib": 1024**2, "gib": 1024**3,
-}  # fmt: skip
+    letter + rest: 1024**power
+    for power, letter in enumerate(LETTERS, 1)
+    for rest in ("", "i", "ib")
+}
 UNITS = {"": 1} | DECIMAL_UNITS | BINARY_UNITS
-POWER_OF_TWO_UNITS = UNITS | {"kb": 1024, "mb": 1024**2, "gb": 1024**3}
+POWER_OF_TWO_UNITS = UNITS | {f"{letter}b": BINARY_UNITS[letter] for letter in LETTERS}
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 FRACTION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(%?)")
 SIZE = re.compile(r"([0-9]+)([a-z]*)")
+SIZE_WITH_LETTER = re.compile(rf"([0-9]+)([{LETTERS}])", re.IGNORECASE)
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -50,11 +55,17 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[Value_co]):
-    """How a text is parsed, what error messages expect, and the unit of the value."""
+    """How a text is parsed, what error messages expect, and the unit of the value.
+
+    has_letters: whether RabbitMQ's versions differ in the meaning of 2G. left_out: values that have
+    no effect if there are others of their family, and why.
+    """
 
     expected: str
     read: Callable[[str], Value_co]
     unit: str = ""
+    has_letters: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def whole_number(unit: str = "", minimum: int = 0, maximum: int | None = None) -> Kind[int]:
@@ -78,8 +89,14 @@ def within_bounds(number: int, minimum: int, maximum: int | None) -> int:
 
 
 def size(minimum: int = 0, maximum: int | None = None) -> Kind[int]:
-    """A number of bytes, where KB is 1,000 and KiB is 1,024."""
-    return _size(UNITS, "512KB or 2GiB", minimum, maximum)
+    """A number of bytes, where KB is 1,000 and KiB is 1,024, and K as well."""
+    return replace(_size(UNITS, "512KB or 2GiB", minimum, maximum), has_letters=True)
+
+
+def with_letters_of_4(text: str) -> str:
+    """A size for which a letter alone is a power of 1,000, as one for which it is not."""
+    found = SIZE_WITH_LETTER.fullmatch(text)
+    return text if found is None else f"{text}B"
 
 
 def binary_size(minimum: int = 0) -> Kind[int]:
@@ -125,13 +142,18 @@ def one_of(*words: str) -> Kind[str]:
     return Kind(f"one of {', '.join(words)}", read)
 
 
+def leaving_out(kind: Kind[Value_co], reason: str, *words: str) -> Kind[Value_co]:
+    """A value in a family, which may have these others, too, as long as it has a value."""
+    return replace(kind, left_out=dict.fromkeys(words, reason))
+
+
 def unless(kind: Kind[Value_co], *words: str) -> Kind[Value_co | None]:
     """A value, or a word that stands for None: no limit, no file, disabled."""
 
     def read(text: str) -> Value_co | None:
         return None if text in words else kind.read(text)
 
-    return Kind(f"{kind.expected}, or {' or '.join(words)}", read, kind.unit)
+    return Kind(f"{kind.expected}, or {' or '.join(words)}", read, kind.unit, kind.has_letters)
 
 
 def either(kind: Kind[int], number: int) -> Kind[int]:

@@ -11,7 +11,7 @@ from aiohttp import web
 from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import HTTP, LoginAttempt
 from leveret.broker.config import SettingError, explain
-from leveret.broker.config.value_kinds import fraction, size
+from leveret.broker.config.value_kinds import fraction, size, with_letters_of_4
 from leveret.broker.resources.garbage_collections import collect_everything
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
@@ -68,12 +68,16 @@ async def _note(call: Call, action: str, text: str) -> None:
     await call.note(action, "node", call.node.name, text)
 
 
-def _amount(body: dict[str, Any]) -> tuple[str, float]:
+async def _amount(call: Call) -> tuple[str, float]:
     """The kind of limit, `absolute` (bytes) or `relative` (a share), and its value. Raises 400."""
+    body = await call.body()
     for kind, reader, what in LIMITS:
         if kind in body:
+            text = str(body[kind])
+            if call.node.config.is_as_rabbitmq_4 and reader.has_letters:
+                text = with_letters_of_4(text)
             try:
-                return kind, float(reader.read(str(body[kind])))
+                return kind, float(reader.read(text))
             except ValueError:
                 raise bad_request(f"'{body[kind]}' is not {what}") from None
     raise bad_request("the body must have the key absolute or relative")
@@ -82,7 +86,7 @@ def _amount(body: dict[str, Any]) -> tuple[str, float]:
 @route("PUT", "/node/vm-memory-high-watermark", control_only=True)
 async def set_memory_limit(call: Call) -> Any:
     """Set the memory limit until the node stops."""
-    kind, value = _amount(await call.body())
+    kind, value = await _amount(call)
     monitor = call.node.memory_monitor
     if monitor is None:
         raise conflict("memory is not monitored on this node")
@@ -96,7 +100,7 @@ async def set_memory_limit(call: Call) -> Any:
 @route("PUT", "/node/disk-free-limit", control_only=True)
 async def set_disk_limit(call: Call) -> Any:
     """Set the limit on free disk space until the node stops."""
-    kind, value = _amount(await call.body())
+    kind, value = await _amount(call)
     monitor = call.node.disk_monitor
     if monitor is None:
         raise conflict("the disk is not monitored on this node")
