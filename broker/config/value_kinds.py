@@ -18,6 +18,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from leveret.broker.patterns import compile_pattern
+
 Value_co = TypeVar("Value_co", covariant=True)
 
 PORT_MAX = 65_535
@@ -193,7 +195,7 @@ def _read_host(text: str) -> str:
 
 def _read_pattern(text: str) -> str:
     try:
-        re.compile(text)
+        compile_pattern(text)
     except re.error as error:
         raise ValueError(str(error)) from None
     return text

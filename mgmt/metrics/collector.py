@@ -10,10 +10,9 @@ A page is computed in slices of a few milliseconds, between which the node does 
 it does not show one single moment, but no counter is lower than on the page before.
 """
 
-import re
-
 from prometheus_client import CollectorRegistry
 
+from leveret.broker.patterns import compile_pattern
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics
@@ -68,7 +67,7 @@ class Collector:
         self._global_counters = GlobalCounters(node)
         self._ages = QueueAges(node.sampler, node.config.prometheus.age_queues)
         left_out = node.config.prometheus.left_out
-        self._left_out = re.compile(left_out) if left_out else None
+        self._left_out = compile_pattern(left_out) if left_out else None
 
     async def totals(self) -> Exposition:
         """`/metrics`."""

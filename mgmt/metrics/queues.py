@@ -1,9 +1,9 @@
 """The metrics of queues: a table with a row for each queue and a column for each family; sums."""
 
-import re
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from leveret.broker.patterns import Pattern
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.status import CoarseCounts, QueueStatus
 from leveret.broker.vhost import VirtualHost
@@ -93,11 +93,11 @@ async def add_queues(
         page.add_table(names.PUBLISHED, (PUBLISHED_AT,), labels, found.rows)
 
 
-async def add_sums(page: Exposition, sampler: Sampler, left_out: re.Pattern[str] | None) -> None:
+async def add_sums(page: Exposition, sampler: Sampler, left_out: Pattern | None) -> None:
     """Add the sums over queues to a page. left_out: matches the names of queues to leave out."""
     rows: list[tuple[float, ...]] = [(0,) * len(ALL)]
     async for _, queue in each_queue(sampler):
-        if left_out is None or left_out.search(queue.name) is None:
+        if left_out is None or not left_out.matches(queue.name):
             rows.append(_state(queue.figures.status()))
         if len(rows) > SUMMED_AT_ONCE:
             rows = [_sums(rows)]

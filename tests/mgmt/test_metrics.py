@@ -467,7 +467,7 @@ def test_settings_of_metrics(other_node):
 
 
 def test_queues_can_be_left_out_of_the_sums(other_node):
-    node = other_node("prometheus.filter_aggregated_queue_metrics_pattern = ^hidden")
+    node = other_node(r"prometheus.filter_aggregated_queue_metrics_pattern = ^(?<n>\Qhidden\E)")
     for name in ("hidden", "seen"):
         node.put(f"queues/%2F/{name}")
         node.publish("/", name, "x")
