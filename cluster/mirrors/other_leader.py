@@ -49,11 +49,12 @@ class OtherLeader:
         """It leads no more, or its node cannot be reached."""
         remote, self._remote = self._remote, None
         self.member = None
-        if remote is not None:
-            consumers = remote.leave()
-            self._next_tag = remote.next_tag
-            if self._replica.queue.leader is remote:
-                self._replica.queue.leader_lost(consumers)
+        if remote is None:
+            return
+        self._next_tag = remote.next_tag
+        # Otherwise its link is down, by which everything of it has ended.
+        if self._replica.queue.leader is remote:
+            remote.leave()
 
     def go_on_alone(self) -> RemoteQueue:
         """The queue is not mirrored any more: what stands for it from now on."""

@@ -157,16 +157,19 @@ class RemoteQueue:
         self._owed.die(is_settled=False)
         self._leader_lost(self._end_consumers())
 
-    def leave(self) -> list[Consumer]:
-        """Another queue leads: use this one no more; returns the consumers that it had."""
-        consumers = self._end_consumers()
+    def leave(self) -> None:
+        """Another queue leads, or none: use this one no more.
+
+        Its consumers are left to the next leader before the questions are lost that its node has
+        not answered: who has asked asks the next leader, too.
+        """
         number = self._number
         self._end_link()
         self._owed.die(is_settled=False)
+        self._leader_lost(self._end_consumers())
         if number:
             self._node.lose_questions(self)
             self._node.close(number)
-        return consumers
 
     def mirrored_by(
         self, client: QueueClient, leader_lost: Callable[[list[Consumer]], object]

@@ -4,6 +4,7 @@ moment only.
 
 import pytest
 
+from leveret.broker.pending import Answer
 from leveret.cluster.gm.group import Died
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
@@ -98,3 +99,19 @@ def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
     nodes.catch_up_records(B)
     assert [name for name in (A, B, C) if nodes.replica(name).leads] == [C]
     assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C) == [b"1"]
+
+
+def test_what_a_leader_has_not_answered_the_next_one_does():
+    """The record names another leader while a node waits for the one before, which is linked."""
+    nodes, consumer, subscribed, length = started(), FakeConsumer(), Answer(), Answer()
+    nodes.lagging[A] = []
+    nodes.queue(C).subscribe(consumer, subscribed)
+    nodes.queue(C).length(length)
+    suspect(nodes)
+    nodes.settle()
+    nodes.catch_up_records(A)
+    subscribed.result()
+    assert length.result().consumer_count == 1
+    publish(nodes.queue(B), b"1")
+    nodes.settle()
+    assert consumer.bodies == [b"1"]
