@@ -386,6 +386,7 @@ class ClusterNode:
         self.suspension.tick()
         self.log.tick()
         self._partition_handling.tick()
+        self.mirrored_queues.tick()
 
     def _knows_its_place(self) -> bool:
         """Whether this node may answer its clients: it is in its view, or about to leave it."""

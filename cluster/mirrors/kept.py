@@ -75,6 +75,23 @@ class Kept:
         return len(self._runs)
 
     @property
+    def first(self) -> WaitingRun | None:
+        """The run that has waited longest; None if none waits."""
+        return self._runs[0] if self._runs else None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """The entry by which the leader leads is not stable (MQ10)."""
+        return self._is_in_doubt
+
+    def behind(self) -> dict[Member, int]:
+        """The mirrors that the first run waits for, and the turns that they have kept."""
+        if not self._runs:
+            return {}
+        wanted = self._runs[0].turn
+        return {mirror: turn for mirror, turn in self._mirrors.items() if turn < wanted}
+
+    @property
     def is_only_logged(self) -> bool:
         """Nothing is waited for but this node's log."""
         return not self._mirrors and not self._is_in_doubt

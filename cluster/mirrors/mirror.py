@@ -149,6 +149,16 @@ class Mirror:
         """Some decisions were not applied yet."""
         return bool(self._turns)
 
+    @property
+    def stands_at(self) -> tuple[int, int, int] | None:
+        """Where the stream of decisions waits: the turn, the decision of it, and the position;
+        None if all are applied.
+        """
+        if not self._turns:
+            return None
+        turn, decisions = self._turns[0]
+        return turn, self._at, decisions[self._at].position
+
     def has_led(
         self,
         queue: BackingQueue,
@@ -232,6 +242,19 @@ class Mirror:
             self._is_promoted = False
             self.go_on()
         elif self._asked is not None:
+            self._surroundings.ask(*self._asked)
+
+    def ask_for_missing(self) -> None:
+        """The stream has waited for long: ask the leader for the messages, once more or instead of
+        waiting for their sender. Contents that come later are passed over.
+        """
+        if self._is_promoted:
+            return
+        if self._asked is None and self.waits_for is not None:
+            decision = self._turns[0][1][self._at]
+            self.waits_for = None
+            self._asked = decision.position, decision.position + decision.count
+        if self._asked is not None:
             self._surroundings.ask(*self._asked)
 
     # The stream of decisions

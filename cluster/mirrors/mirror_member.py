@@ -22,7 +22,7 @@ from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.decisions import DecisionError, Range
 from leveret.cluster.mirrors.leading import Leading
-from leveret.cluster.mirrors.mirror import Mirror, Promoted
+from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.senders import Run
@@ -121,6 +121,25 @@ class MirrorMember:
         return messages.queue
 
     @property
+    def stands_at(self) -> object:
+        """Where decisions wait to be applied; None if none do."""
+        return self._mirror.stands_at
+
+    @property
+    def awaited(self) -> Contents | None:
+        """The contents that decisions wait for, if they do."""
+        return self._mirror.waits_for
+
+    @property
+    def is_reading(self) -> bool:
+        """Decisions wait for the disk."""
+        return self._mirror.failed_read is not None
+
+    def ask_for_missing(self) -> None:
+        """See `Mirror.ask_for_missing`."""
+        self._do(self._mirror.ask_for_missing)
+
+    @property
     def held_bytes(self) -> int:
         """Of contents that no decision has named yet."""
         return self._mirror.senders.bytes_held
@@ -141,13 +160,16 @@ class MirrorMember:
         """
         mirror = self._mirror
         mirror.senders.told(sender, settled)
-        self.sender_begins(sender, number)
+        if number != mirror.senders.next_of(sender):
+            self.sender_begins(sender, number)
         self._do(lambda: mirror.contents(sender, Run(number, messages, body_bytes, ttl_ms)))
 
     def sender_begins(self, sender: int, number: int) -> None:
-        """What a sender has sent before this number never comes. Raises ValueError."""
-        if number != self._mirror.senders.next_of(sender):
-            self._do(lambda: self._mirror.sender_begins(sender, number))
+        """A sender goes on with this number: what it has sent before never comes.
+
+        Raises ValueError.
+        """
+        self._do(lambda: self._mirror.sender_begins(sender, number))
 
     def sender_gone(self, sender: int) -> None:
         """The link of a sender has ended."""

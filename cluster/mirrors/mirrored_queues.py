@@ -26,6 +26,7 @@ from leveret.cluster.gm.group import Change as RingChange
 from leveret.cluster.gm.group import Member, Renewed
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
+from leveret.cluster.mirrors.late_confirms import LOOKS_IN_TICK_TIME
 from leveret.cluster.mirrors.leaving import Leaving
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
@@ -79,6 +80,15 @@ class MirroredQueues:
         states.maintenance_changed = self.planned.look_at_all
         self._services = services
         self._log = log
+        self._looks_at_ms = 0.0
+
+    def tick(self) -> None:
+        """A fraction of a second has passed: look for late confirms when it is time."""
+        now_ms = self._services.clock.now_ms()
+        if now_ms >= self._looks_at_ms:
+            tick_s = self._services.config.cluster.tick_time_s
+            self._looks_at_ms = now_ms + 1000 * tick_s / LOOKS_IN_TICK_TIME
+            self.replicas.look()
 
     async def leave(self) -> None:
         """The node is stopped while others run: see leaving.py."""

@@ -214,6 +214,11 @@ class MirroredPublishing:
         return self._owed.settled
 
     @property
+    def is_owed(self) -> bool:
+        """Some run waits for a confirm of the leader."""
+        return bool(self._owed)
+
+    @property
     def owed_runs(self) -> list[tuple[int, int]]:
         """The runs that wait for a confirm, as the next leader is told: number and length."""
         return self._owed.runs

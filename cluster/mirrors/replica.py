@@ -34,6 +34,7 @@ from leveret.cluster.mirrors import handing_over, new_leader, record_log
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.late_confirms import LateConfirms
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
@@ -62,8 +63,8 @@ class Replica(Flushable):
     """
 
     __slots__ = (
-        "_frames", "_mirror", "_other", "_ring", "_site", "_taking_over", "copy", "identity",
-        "is_over", "leading", "own_sender", "publishing", "queue", "record", "vhost",
+        "_frames", "_late", "_mirror", "_other", "_ring", "_site", "_taking_over", "copy",
+        "identity", "is_over", "leading", "own_sender", "publishing", "queue", "record", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,7 @@ class Replica(Flushable):
         self._taking_over = TakingOver(self, site)
         self.copy = OwnCopy(self, site)
         self._frames = ReplicaFrames(self, site)
+        self._late = LateConfirms(self, self._frames)
         self.is_over = False
         queue.ended = self._queue_ended
 
@@ -396,6 +398,13 @@ class Replica(Flushable):
             sender_number(peer.name, peer.incarnation) == sender for peer in peers
         )
 
+    def node_of(self, sender: int) -> str:
+        """The name of a linked node, or this one, that publishes under this number."""
+        for peer in self._site.peers.values():
+            if sender_number(peer.name, peer.incarnation) == sender:
+                return peer.name
+        return self._site.node
+
     def flush_later(self) -> None:
         """Call `flush` at the end of the round."""
         self._site.replica_flush_later(self)
@@ -442,6 +451,15 @@ class Replica(Flushable):
             if decisions and self._ring is not None:
                 self._ring.broadcast(decisions)
                 self._ring.flush()
+
+    def look(self) -> None:
+        """A quarter of a net_ticktime has passed: see which confirms are late."""
+        self._late.look()
+
+    @property
+    def is_late(self) -> bool:
+        """It leads, and confirms have waited for longer than net_ticktime."""
+        return self._late.is_late
 
     # Links
 

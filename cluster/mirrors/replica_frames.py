@@ -47,7 +47,8 @@ class ReplicaFrames:
         self._replica = replica
         self._site = site
         self._sending: dict[str, SendingNode] = {}
-        self._waiting: list[Callable[[], object]] = []
+        # The last of each kind that each node has asked.
+        self._waiting: dict[tuple[str, int], Callable[[], object]] = {}
 
     def tell_owed(self, node: str) -> None:
         """Tell the node that leads which runs wait for it."""
@@ -60,8 +61,8 @@ class ReplicaFrames:
         """The queue is led here now: ask what has waited for that, and who waits for confirms."""
         for node in self._site.peers:
             self._site.send(node, (frames.IDENTITY.pack(frames.LEADS, self._replica.identity),))
-        waiting, self._waiting = self._waiting, []
-        for ask in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for ask in waiting.values():
             ask()
 
     def leader_ended(self, mirror: MirrorMember | None) -> None:
@@ -105,11 +106,11 @@ class ReplicaFrames:
         elif kind == frames.LACKS:
             self._lacks(peer, payload)
         elif kind == frames.OWED:
-            self._when_open(partial(self._sending_node(peer).owed, payload))
+            self._when_open(peer, kind, partial(self._sending_node(peer).owed, payload))
         elif kind == frames.LEADS:
             self.tell_owed(peer.name)
         elif kind == frames.WANTED:
-            self._when_open(partial(self._wanted, peer, payload))
+            self._when_open(peer, kind, partial(self._wanted, peer, payload))
         elif kind in (frames.BATCH, frames.MESSAGES):
             _, born = fields(frames.BATCH_START, payload)
             if replica.mirror is not None and replica.mirror.born == born:
@@ -169,10 +170,10 @@ class ReplicaFrames:
         if leading is not None and member is not None and not member.is_synchronised:
             leading.mirror_lacks(member.id, term, list(zip(found[::2], found[1::2], strict=True)))
 
-    def _when_open(self, ask: Callable[[], object]) -> None:
-        """Somebody asks the leader something: now, or when this node has opened the queue."""
+    def _when_open(self, peer: Peer, kind: int, ask: Callable[[], object]) -> None:
+        """A node asks the leader something: now, or when this node has opened the queue."""
         if self._replica.leading is None:
-            self._waiting.append(ask)
+            self._waiting[peer.name, kind] = ask
         else:
             ask()
 

@@ -90,6 +90,8 @@ class MemberNode:
             hold.look()
 
 
+LOOK_WORK = 4
+"""The work of looking for late confirms of a queue, in the units of broker/turns.py."""
 LATE_MS = 60_000
 """So long a queue that is not mirrored any more takes what was sent before its nodes knew that."""
 
@@ -302,6 +304,24 @@ class Replicas:
         if replica is None or replica.record is None or replica.record.home != self.node:
             return None
         return replica.copy.messages if replica.leading is None else replica.leading.backing.inner
+
+    # Late confirms
+
+    def look(self) -> None:
+        """A quarter of a net_ticktime has passed: see where confirms are late."""
+        if self.by_identity:
+            self.work("late confirms of mirrored queues", self._looking())
+
+    def _looking(self) -> Iterator[int]:
+        for replica in tuple(self.by_identity.values()):
+            if not replica.is_over:
+                replica.look()
+            yield LOOK_WORK
+
+    @property
+    def late_count(self) -> int:
+        """The queues that are led here whose confirms have waited for longer than net_ticktime."""
+        return sum([replica.is_late for replica in self.by_identity.values()])
 
     # Site
 

@@ -57,8 +57,9 @@ class Sender:
 
     runs: undecided. decided: decisions have named all numbers below. begin, arrived: the contents
     from one to the other have come. end: contents from this number on are void. is_gone: its link
-    has ended, here. refused: numbers that decisions have refused. passed_over: what became of those
-    below was decided before this member began. told: the sender knows it of those below.
+    has ended, here, and it has not begun over another one. refused: numbers that decisions have
+    refused. passed_over: what became of those below was decided before this member began. told:
+    the sender knows it of those below.
     """
 
     __slots__ = (
@@ -111,7 +112,9 @@ class Senders:
         sender = self._sender(number)
         if first < sender.arrived:
             raise ValueError(f"contents begin at {first}, after {sender.arrived - 1} has come")
-        sender.begin = sender.arrived = first
+        sender.is_gone = False
+        if first > sender.arrived:
+            sender.begin = sender.arrived = first
 
     def next_of(self, number: int) -> int:
         """The number that the next contents of a sender have, if none are missing before."""

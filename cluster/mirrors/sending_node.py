@@ -100,7 +100,10 @@ class SendingNode:
         publisher.end(number)
 
     def owed(self, payload: bytes) -> None:
-        """The node wants to know what becomes of runs: this one leads. Raises ValueError."""
+        """The node wants to know what becomes of runs: this one leads. Raises ValueError.
+
+        It asks again when it has waited for long. What is held here is told in time.
+        """
         leading = self._member.leading
         assert leading is not None, "a leader is asked"
         pairs = numbers(payload, frames.IDENTITY.size)
@@ -108,6 +111,8 @@ class SendingNode:
             raise FrameError(f"{len(pairs)} numbers are no pairs")
         publisher = self._publishes.publisher
         for number, count in zip(pairs[::2], pairs[1::2], strict=True):
+            if publisher.holds(number):
+                continue
             publisher.begin(number, count)
             leading.settle(self.sender, number, count, self)
             publisher.end(number)

@@ -33,6 +33,10 @@ class HostedPublisher:
         """Something became of a run since the last `take`."""
         return bool(self._due or self._refused)
 
+    def holds(self, first: int) -> bool:
+        """A run that begins with this number is not safe yet."""
+        return first in self._ends
+
     def begin(self, first: int, count: int) -> None:
         """A run is about to be published. Holds it for the publish itself, until `end`."""
         self._ends[first] = first + count

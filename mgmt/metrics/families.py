@@ -345,6 +345,11 @@ LOOP = (
     ),
     *_gauges(event_loop_longest_turn_seconds="Longest turn of the event loop since the start"),
 )
+LATE_CONFIRMS = Family(
+    "mirrored_queues_with_late_confirms",
+    GAUGE,
+    "Mirrored queues led by this node whose confirms have waited for longer than net_ticktime",
+)
 STANDBY = Family("schema_replication_state", GAUGE, "1 for the state of schema replication")
 SYNCS = Family(
     "schema_replication_syncs_total", COUNTER, "Comparisons with the upstream, by their results"

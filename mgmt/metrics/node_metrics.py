@@ -33,6 +33,8 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
     add_loop(page, node)
     add_totals(page, node, consumers)
     page.add(names.UNREACHABLE, _unreachable_peers(node))
+    if node.cluster is not None:
+        page.add(names.LATE_CONFIRMS, node.cluster.mirrored_queues.replicas.late_count)
     add_identity(page, node)
 
 
