@@ -163,6 +163,10 @@ class MirroredQueue:
         for question in questions:
             self._ask(question.ask, question.answer, question.consumer)
 
+    def leads_again(self, leader: QueueClient) -> None:
+        """A leader on another node has forgotten what it was asked."""
+        self.led_by(leader, self.home, is_here=False)
+
     def leader_lost(self, consumers: Iterable[Consumer]) -> None:
         """Nobody leads. consumers: those that the leader has had."""
         self.leader = None

@@ -35,7 +35,7 @@ class OtherLeader:
         """The queue, which lives on another node, begins to be mirrored: that node leads."""
         queue = self._replica.queue
         self._remote, self.member = remote, leader
-        remote.mirrored_by(queue, queue.leader_lost)
+        remote.mirrored_by(queue, queue.leader_lost, queue.leads_again)
         queue.led_by(remote, remote.home, is_here=False)
 
     def turn_to(self, leader: Member, home: QueueHome) -> None:

@@ -416,7 +416,7 @@ class Replicas:
         return RemoteQueue(
             self._remote_queues.home_node(home.node), queue.vhost_name, queue.kind, queue.name,
             queue.durable, queue.auto_delete, queue.arguments, None,
-            home, first_tag, queue.leader_lost,
+            home, first_tag, queue.leader_lost, queue.leads_again,
         )  # fmt: skip
 
     # Links

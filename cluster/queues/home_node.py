@@ -48,6 +48,9 @@ class UsedQueue(Protocol):
     def note_tag(self, tag: int) -> None:
         """A delivery came with this tag."""
 
+    def open_again(self) -> None:
+        """Its node has forgotten what it was asked: ask it again, under another number."""
+
     def home_down(self) -> None:
         """There is no link to its node any more."""
 
@@ -254,10 +257,13 @@ class HomeNode(Flushable):
 
     def _lost(self, payload: bytes) -> None:
         number = frames.fields(frames.NUMBER, payload)[0]
-        consumer = self.consumers.get(number)
-        if consumer is not None or not self._is_old(number):
-            assert consumer is not None
+        consumer, queue = self.consumers.get(number), self._queues.get(number)
+        if consumer is not None:
             consumer.queue.lost(consumer)
+        elif queue is not None:
+            queue.open_again()
+        else:
+            self._is_old(number)
 
     def _taken(self, payload: bytes) -> None:
         number, taken_bytes, ranges = frames.fields(frames.TAKEN_START, payload)

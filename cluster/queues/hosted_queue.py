@@ -8,7 +8,8 @@ their tags until they are settled, or until the link is down: then they are requ
 
 Invariants:
 HQ1. An entry that was delivered with acks is in `_unacked` exactly until it is settled.
-HQ2. Nothing is sent of a queue after its `release`, or when another node leads it (`leave`).
+HQ2. Nothing is sent of a queue after its `release`, or when another node leads it (`leave`), but
+     that it has to be opened again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -329,6 +330,16 @@ class HostedQueue:
             self._forget(consumer)
         self._unacked.clear()
         self._is_over = True
+
+    def led_again(self) -> None:
+        """The queue is led here once more.
+
+        The other node may have known that before this one has ended its first lead, and waits: it
+        has to open the queue again. If it has closed the number, it passes this over.
+        """
+        if self._is_over:
+            left = frames.NUMBER.pack(frames.LOST, self.number)
+            self._host.peer.send(REMOTE_QUEUES_SERVICE, left)
 
     def release(self) -> Iterator[int]:
         """The other node uses the queue no more: the steps of giving back what it held.

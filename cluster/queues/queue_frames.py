@@ -21,6 +21,7 @@ From the home node:
     GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
     ANSWER      question u32, `Result`
     LOST        consumer u32            its queue has crashed
+                queue u32               it is led here again, and has to be opened again
     COUNTS      [(identity, `CoarseCounts`), ...]
 
 Anything else raises `FrameError`, and the link is closed for it.

@@ -135,7 +135,10 @@ class QueueHost(Flushable):
             self._queues[number] = HostedQueue(self, number, queue, asked)
 
     def declared(self, queue: QueueClient) -> None:
-        """A queue was declared here: do what was kept for it."""
+        """A queue was declared here, or is led here from now on: do what was kept for it."""
+        for hosted in self._queues.values():
+            if hosted.queue is queue:
+                hosted.led_again()
         identity = queue.home.identity
         for number, awaited in tuple(self._awaited.items()):
             if awaited.asked.identity == identity:

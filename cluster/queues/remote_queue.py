@@ -56,14 +56,15 @@ class RemoteQueue:
     """See the module, and `QueueClient`.
 
     first_tag: of its deliveries. leader_lost: what is called with its consumers when the link goes
-    down, if the queue is mirrored; None: they are cancelled.
+    down, if the queue is mirrored; None: they are cancelled. leads_again: what is called with this
+    queue when they are to be subscribed once more.
     """
 
     __slots__ = (
-        "_consumers", "_deletions", "_first_tag", "_leader_lost", "_node", "_number", "_owed",
-        "_tag_end", "_untold", "arguments", "auto_delete", "bindings", "declared", "demand",
-        "durable", "figures", "home", "is_deleted", "is_exclusive", "kind", "may_redeliver", "name",
-        "operator_policy", "options", "owner_connection", "policy", "publisher_hold",
+        "_consumers", "_deletions", "_first_tag", "_leader_lost", "_leads_again", "_node",
+        "_number", "_owed", "_tag_end", "_untold", "arguments", "auto_delete", "bindings",
+        "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive", "kind",
+        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy", "publisher_hold",
         "storage_id", "vhost_name",
     )  # fmt: skip
 
@@ -82,8 +83,10 @@ class RemoteQueue:
         home: QueueHome,
         first_tag: int = frames.REMOTE_TAGS,
         leader_lost: Callable[[list[Consumer]], object] | None = None,
+        leads_again: Callable[["RemoteQueue"], object] = lambda queue: None,
     ) -> None:
         self._node = node
+        self._leads_again = leads_again
         self._leader_lost = leader_lost or _cancel
         self.vhost_name = vhost_name
         self.kind = kind
@@ -171,14 +174,24 @@ class RemoteQueue:
             self._node.lose_questions(self)
             self._node.close(number)
 
+    def open_again(self) -> None:
+        """Its node leads it for the second time, and has forgotten what it was asked between the
+        end of its first lead and now.
+        """
+        self.leave()
+        self._leads_again(self)
+
     def mirrored_by(
-        self, client: QueueClient, leader_lost: Callable[[list[Consumer]], object]
+        self,
+        client: QueueClient,
+        leader_lost: Callable[[list[Consumer]], object],
+        leads_again: Callable[["RemoteQueue"], object],
     ) -> None:
         """The queue is mirrored from now on, and this is its leader. See `leader_lost`.
 
         client: what consumers of this node refer to instead.
         """
-        self._leader_lost = leader_lost
+        self._leader_lost, self._leads_again = leader_lost, leads_again
         for consumer in self._consumers:
             consumer.queue_replaced(client)
 

@@ -115,3 +115,23 @@ def test_what_a_leader_has_not_answered_the_next_one_does():
     publish(nodes.queue(B), b"1")
     nodes.settle()
     assert consumer.bodies == [b"1"]
+
+
+def test_a_leader_that_is_late_to_end_its_first_lead_is_asked_again_in_its_second():
+    """Another node has turned to the second lead by then, and been answered in the first."""
+    nodes, consumer, length = started(), FakeConsumer(), Answer()
+    nodes.lagging[A] = []
+    nodes.hand_over(B)
+    nodes.settle()
+    nodes.hand_over(A)
+    nodes.settle()
+    consuming(nodes, nodes.queue(C), consumer)
+    nodes._apply_on(nodes.by_name[A], nodes.lagging[A].pop(0))
+    nodes.queue(C).length(length)
+    nodes.settle()
+    assert not length.is_given, "nobody leads"
+    nodes.catch_up_records(A)
+    assert length.result().consumer_count == 1
+    publish(nodes.queue(B), b"1")
+    nodes.settle()
+    assert consumer.bodies == [b"1"]
