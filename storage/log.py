@@ -229,6 +229,9 @@ class Log:
     # In the worker's thread
 
     def _write(self, batch: "_Batch") -> None:
+        if self.failure is not None:
+            # The log was closed meanwhile, and its files.
+            raise self.failure
         file = batch.file
         assert file.size == batch.offset, "L3: a batch starts where the synced bytes end"
         self._files.write(file, pieces_of(batch.records), batch.size)
@@ -247,7 +250,8 @@ class Log:
             self._retry_later(batch, error)
             return
         if error is not None:
-            self._fail(error)
+            if self.failure is None:
+                self._fail(error)
             return
         if self._is_disk_full:
             self._is_disk_full = False
@@ -285,6 +289,9 @@ class Log:
             self._is_disk_full = True
             logger.critical("%s; publishers are held back until there is room", error)
             self.disk_filled(True)
+            # At once: another program may take the space that was given up for it.
+            self._submit(batch)
+            return
         self._loop.call_later(RETRY_SECONDS, self._submit, batch)
 
     def _fail(self, error: Exception) -> None:

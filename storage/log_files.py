@@ -1,5 +1,9 @@
 """The files of the log: they have consecutive numbers, and the last one is written to.
 
+Space is allocated ahead of the data. So on a full disk acks can be written: a batch that does not
+fit into what is allocated is not begun, and what is allocated is given up only with the file, for
+the next one. With little space left on the disk less is allocated: others need some, too.
+
 `LogFiles` decides which file is next and does the disk operations. `Log` decides when, and
 `Retirement` decides which file is not needed any more.
 
@@ -15,7 +19,7 @@ F3  A file is removed only when it is the oldest, so no record is removed before
 from collections.abc import Iterable
 from pathlib import Path
 
-from leveret.storage.disk import Disk
+from leveret.storage.disk import Disk, no_room
 from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     LOG_MAGIC,
@@ -28,8 +32,10 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 """A restart reads every file; messages left in a full file are moved to segments."""
 FILE_MESSAGES_MAX, FILE_RECORDS_MAX = 250_000, 80_000
 """For small messages: as many as a restart reads in a quarter of a second."""
-RESERVED_BYTES = 2 * 1024 * 1024
-"""Space that is allocated ahead of the data."""
+RESERVED_BYTES, RESERVED_SHARE = 2 * 1024 * 1024, 64
+"""Space that is allocated ahead of the data; of a small disk at most this part of it."""
+LOW_FACTOR, LOW_SHARE = 4, 8
+"""With less than so many times as much free space, an eighth of it is allocated."""
 
 
 class LogFile:
@@ -37,7 +43,8 @@ class LogFile:
 
     number: its place in the order of files; it is in the file's name too. size: bytes that are
     synced. records, messages: how many a restart would read from it, as its writers counted.
-    is_finished: the next batch begins another file, though this one is not full.
+    is_finished: the next batch begins another file, though this one is not full. reserved_to: up to
+    this offset space is allocated.
     """
 
     __slots__ = (
@@ -92,9 +99,14 @@ class LogFiles:
         self._file_bytes_max = file_bytes_max
         self.files: list[LogFile] = []
         self.oldest_needed = 0
+        self._ahead_bytes = RESERVED_BYTES
 
     def begin(self, files: list[LogFile], number: int) -> None:
         """Create a file after those that a restart found. Raises StoreError."""
+        total_bytes = self._disk.space(self._directory).total_bytes
+        self._ahead_bytes = min(RESERVED_BYTES, total_bytes // RESERVED_SHARE)
+        if files and files[-1].size:
+            self._give_back(files[-1], self._disk.size(files[-1].path))
         self.files = files
         file = self._append(number)
         self.oldest_needed = self.files[0].number
@@ -151,17 +163,42 @@ class LogFiles:
         if not size:
             return
         offset, end = file.size, file.size + size
-        if end > file.reserved_to:
-            self._disk.reserve(file.descriptor, offset, size + RESERVED_BYTES)
-            file.reserved_to = end + RESERVED_BYTES
+        if end + self._ahead_bytes // 2 > file.reserved_to:
+            self._reserve(file, end)
         for piece in pieces:
             self._disk.write(file.descriptor, file.path, piece, offset)
             offset += len(piece)
         self._disk.passed("log.written")
 
+    def _reserve(self, file: LogFile, end: int) -> None:
+        """Allocate space up to an offset, and more ahead of it if there is room.
+
+        Raises DiskFull if there is no room: a batch is not begun that would take what is left.
+        """
+        is_low = self._disk.space(self._directory).free_bytes < LOW_FACTOR * self._ahead_bytes
+        ahead_bytes = self._ahead_bytes // LOW_SHARE if is_low else self._ahead_bytes
+        start = max(file.size, file.reserved_to)
+        for wanted in (end + ahead_bytes, end):
+            if wanted <= start:
+                return
+            if self._disk.reserve(file.descriptor, start, wanted - start):
+                file.reserved_to = wanted
+                return
+        raise no_room(file.path, file.size)
+
+    def _give_back(self, file: LogFile, size: int) -> None:
+        """Free what is allocated after the data of a file. size: of the file, with that."""
+        if size > file.size:
+            self._disk.truncate(file.path, file.size)
+            file.reserved_to = file.size
+
     def _create(self, file: LogFile) -> None:
-        before = [other.size for other in self.files if other.number == file.number - 1]
-        header = encode_file_header(LOG_MAGIC, file.number, self.oldest_needed, sum(before))
+        before = [other for other in self.files if other.number == file.number - 1]
+        for other in before:
+            # The new file needs room, and this one no more.
+            self._give_back(other, other.reserved_to)
+        sizes = [other.size for other in before]
+        header = encode_file_header(LOG_MAGIC, file.number, self.oldest_needed, sum(sizes))
         descriptor = self._disk.create(file.path)
         try:
             self._disk.write(descriptor, file.path, header, 0)

@@ -17,6 +17,8 @@ from pathlib import Path
 from leveret.storage.disk import Disk, StoreError
 
 RUNNING_FILE, STARTING_FILE = "reserve", "reserve-for-start"
+TRIAL_FILE = "reserve-trial"
+"""It is there for a moment only."""
 RESERVE_BYTES_MAX = 8 * 1024 * 1024
 """What a batch of the log may have (log.py, `PENDING_BYTES_HIGH`)."""
 DISK_SHARE, STARTING_SHARE = 8, 8
@@ -31,6 +33,7 @@ class Reserve:
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._running, self._starting = directory / RUNNING_FILE, directory / STARTING_FILE
+        self._trial = directory / TRIAL_FILE
         self._disk = disk
         self.is_held = bool(disk.size(self._running) and disk.size(self._starting))
 
@@ -58,8 +61,25 @@ class Reserve:
 
     def make_room_to_start(self) -> None:
         """Before anything is opened: free one part if the disk is full. Raises StoreError."""
-        if self._disk.space(self._directory).free_bytes < FULL_BYTES and not self.give_up():
+        if self._has_room():
+            return
+        if not self.give_up():
             self._free(self._starting)
+        # btrfs has the space of a removed file only when that is on disk.
+        descriptor = self._disk.open_directory(self._directory)
+        try:
+            self._disk.sync_file_system(descriptor, self._directory)
+        finally:
+            self._disk.close(descriptor)
+
+    def _has_room(self) -> bool:
+        """A start can write. btrfs counts space as free that nobody can have, so some is taken."""
+        if self._disk.space(self._directory).free_bytes < FULL_BYTES:
+            return False
+        if not self._disk.allocate(self._trial, FULL_BYTES):
+            return False
+        self._disk.remove(self._trial)
+        return True
 
     def _free(self, path: Path) -> bool:
         was_held = self._disk.size(path) > 0

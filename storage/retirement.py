@@ -60,8 +60,13 @@ class Retirement:
         await self._worker.run(lambda: self._files.remove(file))
 
     async def retire_all(self) -> None:
-        """Begin a new file, and remove all others. Errors are raised as by `retire_oldest`."""
+        """Begin a new file, and remove all others. Errors are raised as by `retire_oldest`.
+
+        The newest last: the space of the others may be needed to begin another one.
+        """
         newest = self._files.files[-1]
+        while self._files.files[0].number < newest.number:
+            await self.retire_oldest()
         newest.is_finished = True
         await self._log.sync()
         while self._files.files[0].number <= newest.number:

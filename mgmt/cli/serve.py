@@ -74,6 +74,8 @@ def serve(config: Config) -> None:
     keep_freed_memory()
     lock = DataDirectoryLock(config.data_dir)
     lock.acquire()
+    # Before the control socket, which is a file, too.
+    make_room_to_start(Path(config.data_dir))
     try:
         uvloop.run(_run(config, started_at, outputs))
     finally:

@@ -74,6 +74,7 @@ class PowerCutDisk(Disk):
 
     def reserve(self, descriptor, start, size):
         self._check()
+        return True
 
     def write(self, descriptor, path, data, offset):
         self._check()

@@ -45,8 +45,8 @@ class UnsyncedDisk(Disk):
     def sync_file_system(self, descriptor: int, root: Path) -> None:
         pass
 
-    def reserve(self, descriptor: int, start: int, size: int) -> None:
-        pass
+    def reserve(self, descriptor: int, start: int, size: int) -> bool:
+        return True
 
 
 class Implementation:

@@ -164,12 +164,30 @@ async def test_l4_after_a_failed_sync_nobody_is_called_and_nothing_is_written(ri
         await rig.log.sync()
 
 
-async def test_a_batch_that_waits_for_room_is_not_written_to_a_closed_log(rig):
+def fails(*arguments):
+    raise DiskFull("cannot write")
+
+
+async def test_a_batch_is_tried_again_at_once_with_the_space_that_was_given_up(rig, monkeypatch):
     rig.client.append(b"one")
-    rig.log.when_safe(Waiter(), 1, "a queue")
-    rig.disk.errors["write"] = DiskFull("cannot write")
+    waiter = Waiter()
+    rig.log.when_safe(waiter, 1, "a queue")
+    monkeypatch.setattr(rig.disk, "write", fails)
+    rig.log.disk_filled = lambda is_full: monkeypatch.undo()
     await turn()
     rig.worker.work()
+    assert not waiter.confirmed
+    rig.worker.work()
+    assert waiter.confirmed
+
+
+async def test_a_batch_that_waits_for_room_is_not_written_to_a_closed_log(rig, monkeypatch):
+    rig.client.append(b"one")
+    rig.log.when_safe(Waiter(), 1, "a queue")
+    monkeypatch.setattr(rig.disk, "write", fails)
+    await turn()
+    rig.worker.work()
+    monkeypatch.undo()
     rig.log.let_go()
     await turn()
     rig.disk.done.clear()

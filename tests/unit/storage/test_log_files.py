@@ -2,9 +2,17 @@
 
 import pytest
 
-from leveret.storage.disk import DiskFull
+from leveret.storage.disk import DiskFull, Space
 from leveret.storage.formats import FILE_HEADER_BYTES, LOG_MAGIC, decode_file_header
-from leveret.storage.log_files import LogFile, LogFiles, log_numbers, log_path
+from leveret.storage.log_files import (
+    LOW_FACTOR,
+    LOW_SHARE,
+    RESERVED_BYTES,
+    LogFile,
+    LogFiles,
+    log_numbers,
+    log_path,
+)
 from tests.unit.storage.fakes import RecordingDisk
 
 
@@ -96,3 +104,64 @@ def test_a_file_that_could_not_be_created_is_created_by_the_next_try(files, disk
 def test_many_small_messages_fill_a_file(files, counter):
     setattr(files.files[0], counter, 1_000_000)
     assert files.to_write()[1]
+
+
+# Space that is allocated ahead
+
+
+def append(files, size):
+    file, _ = files.to_write()
+    files.write(file, [bytes(size)], size)
+    file.size += size
+    return file
+
+
+@pytest.fixture
+def large(tmp_path, disk, monkeypatch):
+    """Log files on a large disk, whose free space is RESERVED_BYTES * LOW_FACTOR."""
+    disk.free_bytes = RESERVED_BYTES * LOW_FACTOR
+    monkeypatch.setattr(disk, "space", lambda directory: Space(1 << 40, disk.free_bytes))
+    files = LogFiles(tmp_path, disk)
+    files.begin([], 1)
+    yield files
+    files.close()
+
+
+def test_less_is_allocated_while_the_disk_has_little_room(large, disk):
+    disk.free_bytes -= 1
+    file = append(large, 100)
+    assert file.path.stat().st_size == file.size + RESERVED_BYTES // LOW_SHARE
+    disk.free_bytes += 1
+    append(large, 100)
+    assert file.path.stat().st_size == file.size + RESERVED_BYTES
+
+
+def test_without_any_room_batches_use_what_is_allocated_and_others_are_not_begun(
+    large, disk, monkeypatch
+):
+    file = append(large, 100)
+    size = file.path.stat().st_size
+    monkeypatch.setattr(disk, "reserve", lambda *place: False)
+    disk.done.clear()
+    with pytest.raises(DiskFull, match="cannot write .*make room"):
+        large.write(file, [bytes(RESERVED_BYTES + 1)], RESERVED_BYTES + 1)
+    assert disk.done == []
+    append(large, RESERVED_BYTES)
+    assert file.path.stat().st_size == size == file.size
+
+
+def test_the_next_file_gets_the_room_of_what_was_allocated_for_the_one_before(large):
+    first = append(large, 100)
+    assert first.path.stat().st_size > first.size
+    first.is_finished = True
+    append(large, 100)
+    assert first.path.stat().st_size == first.size
+
+
+def test_a_restart_gives_back_what_was_allocated_and_not_used(tmp_path, disk):
+    path = log_path(tmp_path, 1)
+    path.write_bytes(bytes(1000))
+    files = LogFiles(tmp_path, disk)
+    files.begin([LogFile(1, path, 300)], 2)
+    files.close()
+    assert path.stat().st_size == 300

@@ -1,0 +1,86 @@
+"""A full disk on each file system, with another program that takes all space, the reserve too.
+
+The node is killed or goes on. It starts, has everything that it confirmed, and acks and purges free
+the space of the messages.
+"""
+
+import contextlib
+import os
+import threading
+
+import pika
+import pytest
+
+from tests.crash.test_full_disk import PERSISTENT, connect, has_reserve, node_on, publish_confirmed
+from tests.protocol.raw_client import wait_until
+from tests.small_disk import MAKING, MEGABYTE, TMPFS, fill, free_bytes, small_disk
+
+BODY_BYTES = 100_000
+ROOM_BYTES = 20 * MEGABYTE
+"""What is left on the disk for messages: about half of it is in the end."""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
+
+
+@pytest.fixture(params=[TMPFS, *MAKING])
+def disk(tmp_path, request):
+    with small_disk(tmp_path / "disk", 48, request.param) as place:
+        yield place
+
+
+def publish_until_blocked(node):
+    """Publish numbered messages until the node blocks their publisher; those that it confirmed."""
+    confirmed = []
+
+    def publish():
+        channel = connect(node).channel()
+        channel.queue_declare("full", durable=True)
+        channel.confirm_delivery()
+        # It waits for the confirm of the message during which it is blocked.
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            for number in range(1000):
+                body = b"%d " % number + bytes(BODY_BYTES)
+                channel.basic_publish("", "full", body, PERSISTENT)
+                confirmed.append(number)
+
+    threading.Thread(target=publish, daemon=True).start()
+    wait_until(lambda: "is blocked: low on disk" in node.text)
+    return confirmed
+
+
+def consume_all(channel):
+    """Get and ack all messages; their numbers."""
+    numbers = []
+    while True:
+        method, _, body = channel.basic_get("full")
+        if method is None:
+            return numbers
+        numbers.append(int(body.split()[0]))
+        channel.basic_ack(method.delivery_tag)
+
+
+@pytest.mark.parametrize("is_purged", [False, True], ids=["acked", "purged"])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
+def test_messages_of_a_full_disk_are_there_and_free_its_space(disk, is_killed, is_purged):
+    node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    assert node.start()
+    wait_until(lambda: has_reserve(disk))
+    fill(disk, ROOM_BYTES)
+    confirmed = publish_until_blocked(node)
+    assert len(confirmed) > 10
+    fill(disk)
+    assert free_bytes(disk) < 2 * MEGABYTE
+    if is_killed:
+        node.kill()
+        assert node.start(), node.text
+    known = set(confirmed)
+    channel = connect(node).channel()
+    if is_purged:
+        assert channel.queue_purge("full").method.message_count >= len(known)
+    else:
+        assert known <= set(consume_all(channel))
+    wait_until(lambda: free_bytes(disk) > len(known) * BODY_BYTES // 2)
+    (disk / "filling").unlink()
+    wait_until(lambda: has_reserve(disk))
+    publish_confirmed(node, "again")
+    node.kill()
