@@ -64,8 +64,8 @@ class RemoteQueue:
         "_consumers", "_deletions", "_first_tag", "_leader_lost", "_leads_again", "_node",
         "_number", "_owed", "_tag_end", "_untold", "arguments", "auto_delete", "bindings",
         "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive", "kind",
-        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy", "publisher_hold",
-        "storage_id", "vhost_name",
+        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
+        "publisher_hold", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -161,11 +161,7 @@ class RemoteQueue:
         self._leader_lost(self._end_consumers())
 
     def leave(self) -> None:
-        """Another queue leads, or none: use this one no more.
-
-        Its consumers are left to the next leader before the questions are lost that its node has
-        not answered: who has asked asks the next leader, too.
-        """
+        """Another queue leads, or none: it gets the consumers, before questions are lost (MC1)."""
         number = self._number
         self._end_link()
         self._owed.die(is_settled=False)
@@ -175,9 +171,7 @@ class RemoteQueue:
             self._node.close(number)
 
     def open_again(self) -> None:
-        """Its node leads it for the second time, and has forgotten what it was asked between the
-        end of its first lead and now.
-        """
+        """Its node leads it once more, and has dropped what it was asked before."""
         self.leave()
         self._leads_again(self)
 
