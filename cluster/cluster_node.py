@@ -63,6 +63,8 @@ from leveret.cluster.queues.remote_queues import RemoteQueues
 from leveret.cluster.replies import RemoteReplies
 from leveret.cluster.start_as import NORMALLY, StartAs
 from leveret.cluster.suspension import Suspension
+from leveret.storage.disk import StoreError
+from leveret.storage.metadata import MetadataError
 from leveret.storage.metadata_rows import Definitions
 from leveret.storage.metadata_sync import MetadataSync
 
@@ -408,6 +410,10 @@ class ClusterNode:
 
     def _log_failed(self, error: Exception) -> None:
         """What the others have applied cannot be applied here: the node stops."""
-        logger.error("what is declared in the cluster cannot be applied on this node: %s", error)
+        is_of_the_disk = isinstance(error, (OSError, MetadataError, StoreError))
+        logger.error(
+            "what is declared in the cluster cannot be applied on this node: %s",
+            error, exc_info=None if is_of_the_disk else error,
+        )  # fmt: skip
         self._ordered_start.failed(error)
         self.failed(error)

@@ -30,6 +30,10 @@ class Fault(Exception):
         self.method_id = 0
         self.has_method = True
 
+    def __str__(self) -> str:
+        """The reply text: a log that has the fault tells it in words."""
+        return self.reply_text
+
     @property
     def reply_text(self) -> str:
         """`NAME - explanation`, or the name only; truncated to 255 bytes as in RabbitMQ."""

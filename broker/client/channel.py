@@ -308,7 +308,8 @@ class ClientChannel:
     def _consumer(self, consumer_tag: bytes) -> Take:
         take = self._consumers.get(consumer_tag)
         if take is None:
-            raise command_invalid(f"a delivery for the unknown consumer {consumer_tag!r}")
+            told = consumer_tag.decode("utf-8", "backslashreplace")
+            raise command_invalid(f"a delivery for the unknown consumer '{told}'")
         return take
 
     def confirmed(self, tags: list[int], multiple: bool, is_ack: bool) -> None:

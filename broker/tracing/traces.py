@@ -101,8 +101,10 @@ class Traces:
 
     def _begin_declared(self, vhost: str, name: str, body: dict[str, Any]) -> None:
         try:
+            if vhost not in self._services.vhosts:
+                raise TraceError("the vhost does not exist")
             self._begin(self._services.vhosts[vhost], of_json(vhost, name, body))
-        except (TraceError, KeyError) as error:
+        except TraceError as error:
             logger.error("the trace log %r of vhost %r cannot be written: %s", name, vhost, error)
         except Exception:
             # Whatever is wrong with it, it must not be what a node cannot apply (registry.py, R2).

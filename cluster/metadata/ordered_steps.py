@@ -44,12 +44,17 @@ class OrderedSteps(Generic[Thing]):
         self._awaited: Answer[None] | None = None
 
     @property
+    def has_failed(self) -> bool:
+        """One has failed, and nothing is done any more."""
+        return self._has_failed
+
+    @property
     def is_busy(self) -> bool:
         """Something is being done, and what is added has to wait."""
         return self._steps is not None
 
     def add(self, things: Iterable[Thing]) -> None:
-        """Do these after what was added before. Raises the error of one that fails at once."""
+        """Do these after what was added before."""
         if self._has_failed:
             # OS2
             return
@@ -84,7 +89,7 @@ class OrderedSteps(Generic[Thing]):
         except Exception as error:
             self._has_failed = True
             self._waiting.clear()
+            # Who has added it is not to blame: that is the other node whose frame has come.
             self._failed(error)
-            raise
         finally:
             self._steps = None

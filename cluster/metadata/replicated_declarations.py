@@ -193,6 +193,9 @@ class ReplicatedDeclarations:
         self._tell_if_stable()
 
     def _tell_if_stable(self) -> None:
+        if self._work.has_failed:
+            # What is stable on the others is not applied here.
+            return
         if self._replication is not None and self._stability.is_awaited:
             self._stability.advanced(self._replication.stable)
 

@@ -81,7 +81,7 @@ class TestLoggingIn:
         identity = await log_in(backend)
         await backend.may_use_vhost(identity, "/", "127.0.0.1")
         assert "LDAP: 'anna' logs in as uid=anna" in caplog.text
-        assert "LDAP: 'anna' is allowed: vhost {'vhost': '/'}" in caplog.text
+        assert "LDAP: 'anna' is allowed (vhost): vhost '/'" in caplog.text
         assert "hunter2" not in caplog.text
         assert "secret" not in caplog.text
 

@@ -110,7 +110,7 @@ def is_over(session):
         ),
         (struct.pack(">BHI", BODY, 1, 1 << 31), bytes(100_000), "frame_too_large,2147483648,"),
         (b"", encode_frame(BODY, 7, b"body"), "504, CHANNEL_ERROR - channel 7 is not open"),
-        (b"", begun(10, consumer_tag="no"), "a delivery for the unknown consumer b'no'"),
+        (b"", begun(10, consumer_tag="no"), "a delivery for the unknown consumer 'no'"),
         (b"", encode_frame(99, 1, b"body"), "501, FRAME_ERROR - type 99, "),
     ],
     ids=["a message", "a frame", "a channel", "a consumer", "unknown frames"],

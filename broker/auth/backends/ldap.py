@@ -91,7 +91,8 @@ class LdapBackend:
             return None
         tags = self._true_of(self._tag_queries, entry, _user_variables(name))
         if self._settings.log != "false":
-            logger.info("LDAP: '%s' logs in as %s, tags: %s", name, entry.dn, tags)
+            told = ", ".join(tags) or "none"
+            logger.info("LDAP: '%s' logs in as %s, tags: %s", name, entry.dn, told)
         return Identity(name, tuple(tags), authorization=self, state=entry)
 
     def _entry(self, name: str, password: str | None) -> Entry:
@@ -189,7 +190,8 @@ class LdapBackend:
         )
         if self._settings.log != "false":
             answer = "allowed" if allowed else "refused"
-            logger.info("LDAP: '%s' is %s: %s %s", identity.name, answer, kind, about)
+            facts = ", ".join(f"{name} '{value}'" for name, value in about.items())
+            logger.info("LDAP: '%s' is %s (%s): %s", identity.name, answer, kind, facts)
         return allowed
 
     # Queries

@@ -355,8 +355,8 @@ def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch)
 
     monkeypatch.setattr(b.metadata, "_execute", fail)
     cluster.nodes["a"].log.submit(PutQueue("/", "q", True))
-    with pytest.raises(MetadataError, match="the disk is full"):
-        cluster.run()
+    # The node whose frame it came with is not blamed: the frame is handled.
+    cluster.run()
     assert [str(error) for error in errors] == ["the disk is full"]
     assert "q" not in b.declared.registry.vhosts["/"].queues
 
@@ -372,8 +372,7 @@ def test_a_node_that_has_failed_applies_nothing_more_and_gets_it_after_a_restart
 
         broken.setattr(b.metadata, "_execute", fail)
         cluster.nodes["a"].log.submit(PutQueue("/", "missed", True))
-        with pytest.raises(MetadataError, match="the disk is full"):
-            cluster.run()
+        cluster.run()
     cluster.nodes["a"].log.submit(PutQueue("/", "after", True))
     cluster.run()
     cluster.stop("b")
@@ -448,8 +447,7 @@ def test_a_node_that_cannot_keep_what_only_it_has_fails_and_replaces_nothing(clu
     b.log.replacing = lambda *what: kept
     b.log.failed = errors.append
     cluster.run()
-    with pytest.raises(OSError, match="disk is full"):
-        kept.refuse(OSError("the disk is full"))
+    kept.refuse(OSError("the disk is full"))
     assert [str(error) for error in errors] == ["the disk is full"]
     assert list(b.declared.registry.vhosts["/"].queues) == ["of-b"]
 

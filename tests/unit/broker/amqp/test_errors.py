@@ -10,6 +10,7 @@ MAKERS = {
     errors.not_found: (ChannelFault, 404, "NOT_FOUND"),
     errors.resource_locked: (ChannelFault, 405, "RESOURCE_LOCKED"),
     errors.precondition_failed: (ChannelFault, 406, "PRECONDITION_FAILED"),
+    errors.content_too_large: (ConnectionFault, 311, "CONTENT_TOO_LARGE"),
     errors.connection_forced: (ConnectionFault, 320, "CONNECTION_FORCED"),
     errors.login_refused: (ConnectionFault, 403, "ACCESS_REFUSED"),
     errors.frame_error: (ConnectionFault, 501, "FRAME_ERROR"),
@@ -33,6 +34,10 @@ def test_each_refusal_has_its_code_and_name(make):
 
 def test_a_refusal_without_words_is_its_name():
     assert errors.not_implemented("").reply_text == "NOT_IMPLEMENTED"
+
+
+def test_a_refusal_in_a_log_is_in_words():
+    assert f"{errors.precondition_failed('no such node')}" == "PRECONDITION_FAILED - no such node"
 
 
 def test_no_method_is_to_blame_until_one_is_named():
