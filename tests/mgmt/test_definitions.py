@@ -106,6 +106,23 @@ def test_what_a_file_declares_may_be_used_in_it(node, vhost):
     assert node.delete(f"vhosts/{new}").status == 204
 
 
+def test_of_what_a_file_has_twice_the_first_is_declared_and_the_last_is_set(node, vhost):
+    kept = {"max-length": 1}
+    two = [
+        {"name": "q", **QUEUE, "arguments": {"x-max-length": 1}},
+        {"name": "q", **QUEUE, "arguments": {"x-max-length": 2}},
+    ]
+    exchanges = [{"name": "x", "type": kind, "durable": True} for kind in ("direct", "fanout")]
+    policies = [
+        {"name": "p", "pattern": pattern, "definition": kept} for pattern in ("^first", "^last")
+    ]
+    definitions = {"queues": two, "exchanges": exchanges, "policies": policies}
+    assert node.post(f"definitions/{vhost}", definitions).status == 204
+    assert node.get(f"queues/{vhost}/q")["arguments"] == {"x-max-length": 1}
+    assert node.get(f"exchanges/{vhost}/x")["type"] == "direct"
+    assert node.get(f"policies/{vhost}/p")["pattern"] == "^last"
+
+
 def test_very_many_queues_are_imported_at_once(node, vhost):
     queues = [{"name": f"q{number}", **QUEUE, "arguments": {}} for number in range(10_000)]
     assert node.post(f"definitions/{vhost}", {"queues": queues}).status == 204
