@@ -1,9 +1,9 @@
-# make run    run a broker on port 5672 with its data in ./data
+# make run    run a broker on port 5672 with its data in ./data; the first start is in pure Python
 # make cluster   run three nodes as a cluster on ports 5672 to 5674, with their data in ./cluster-data
 # make test   run the test suite, on the compiled message path and on pure Python
 # make test-interop   run the tests that start a real RabbitMQ, if rabbitmq-server is installed
 # make lint   all other checks of CI
-# make compile   compile the message path, if there is a C compiler; run and test do it, too
+# make compile   compile the message path, if there is a C compiler; run does it in the background
 # make pictures  take the pictures of docs/management.md
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
@@ -24,9 +24,9 @@ PURE := tests/conformance tests/protocol tests/unit
 # Those of them that run none of the compiled modules.
 NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
     tests/unit/test_analytics_docs.py
-# Many tests wait for processes and disks: four at a time keep two cores busy. A worker without
-# tests takes those of another one: the slow tests of a directory do not all wait for one worker.
-JOBS ?= 4
+# Half of the time, tests wait for processes and disks: eight at a time keep two cores busy. A worker
+# without tests takes those of another one: the slow tests of a directory do not all wait for one.
+JOBS ?= 8
 # A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
 FLAKY := build/flaky.txt
 PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) -n $(JOBS) --dist worksteal
@@ -45,34 +45,50 @@ NODES ?= 3
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')
 SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker cluster storage -name '*.py')
-INSTALL := LEVERET_BUILD=pure $(BIN)/pip install --quiet --editable
+PIP := $(BIN)/pip install -qq
+INSTALL := LEVERET_BUILD=pure $(PIP) --editable
 
-$(BIN)/leveret: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) .
-	touch $@
+$(BIN)/.installed: pyproject.toml
+	@echo "Installing Leveret and what it needs in $(VENV), which takes about 15 s"
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) .
+	@touch $@
 
-$(BIN)/.test-ready: $(BIN)/leveret
-	$(INSTALL) '.[test]'
-	touch $@
+# What tests and checks need does not replace what compiling needs, so both may go on at a time.
+$(BIN)/.build-ready: $(BIN)/.installed
+	@$(BIN)/python -c "$(BUILD_REQUIRES)" | $(PIP) --requirement /dev/stdin
+	@touch $@
 
-$(BIN)/.dev-ready: $(BIN)/.test-ready
-	$(INSTALL) '.[test,dev]'
-	touch $@
+$(BIN)/.test-ready: $(BIN)/.build-ready
+	@echo "Installing what tests and checks need in $(VENV), which takes about 40 s"
+	@$(INSTALL) '.[test,dev]'
+	@touch $@
 
-$(BIN)/.compiled: $(BIN)/leveret $(SOURCES)
-	$(BIN)/python -c "$(BUILD_REQUIRES)" | $(BIN)/pip install --quiet --requirement /dev/stdin
-	find -L leveret -name '*.so' -delete
-	$(BIN)/python setup.py --quiet build_ext --inplace
-	touch $@
+$(BIN)/.compiled: $(BIN)/.build-ready $(SOURCES)
+	@echo "Compiling the message path, which takes one to two minutes"
+	@find -L leveret -name '*.so' -delete
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
 
-compile: $(BIN)/.compiled
+# `make run` compiles in the background. Whoever comes second waits, and finds it done.
+compile: $(BIN)/.build-ready
+	@mkdir -p build
+	@flock build/compile.lock $(MAKE) --no-print-directory $(BIN)/.compiled
 
-run: compile
-	$(BIN)/leveret serve --data-dir data
+# $(call start,COMMAND): it starts in seconds, and is compiled for the next start, also if this one
+# ends before.
+start = if $(MAKE) --no-print-directory --question $(BIN)/.compiled; then exec $(1); fi; \
+	mkdir -p build; \
+	echo "This start is in pure Python. The message path is compiled in the background for the" \
+	    "next one, in two to three minutes (build/compile.log)."; \
+	setsid nice $(MAKE) --no-print-directory compile < /dev/null > build/compile.log 2>&1 & \
+	LEVERET_PURE=1 exec $(1)
 
-cluster: compile
-	$(BIN)/python -m leveret.mgmt.cli.local_cluster cluster-data
+run: $(BIN)/.installed
+	@$(call start,$(BIN)/leveret serve --data-dir data)
+
+cluster: $(BIN)/.installed
+	@$(call start,$(BIN)/python -m leveret.mgmt.cli.local_cluster cluster-data)
 
 test: test-pure test-compiled
 
@@ -85,13 +101,13 @@ test-pure: $(BIN)/.test-ready
 test-interop: $(BIN)/.test-ready compile
 	$(PYTEST) -m interop $(TESTS)
 
-lint: $(BIN)/.dev-ready
+lint: $(BIN)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(BIN)/.dev-ready
+format: $(BIN)/.test-ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

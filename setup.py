@@ -6,12 +6,15 @@ Everything else about the package is in pyproject.toml. mypyc compiles the modul
 compiler, `pure` compiles nothing.
 """
 
+import io
 import os
 import shutil
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +55,42 @@ def extensions() -> list[Extension]:
             sys.exit(f"{BUILD_VARIABLE}=compiled: there is no C compiler, or Python.h is missing")
         print("no C compiler or no Python.h: the modules are not compiled", file=sys.stderr)
         return []
-    from mypyc.build import mypycify  # noqa: PLC0415, needed for a compiled build only
-
     with Path("pyproject.toml").open("rb") as file:
         modules = tomllib.load(file)["tool"]["leveret"]["compiled"]
     sources = [f"{name.replace('.', '/')}.py" for name in modules]
     options = ["--config-file", "mypyc.ini"]
-    made = mypycify(
-        [*options, *sources], opt_level="3", multi_file=True, group_name=GROUP, target_dir=TARGET
-    )
+    made = _to_c([*options, *sources])
     for extension in made:
         # mypyc writes the headers of a group whose name has a dot to a folder of their own.
         extension.include_dirs.append(f"{TARGET}/leveret")
         # Its extensions share one list of arguments, so it is replaced and not added to.
         extension.extra_compile_args = [*extension.extra_compile_args, *LINKED_TOGETHER]
     return made
+
+
+def _to_c(arguments: list[str]) -> list[Extension]:
+    """Write the C sources. mypyc's remarks on speed are shown only if it fails."""
+    from mypyc.build import mypycify  # noqa: PLC0415, needed for a compiled build only
+
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            return mypycify(
+                arguments, opt_level="3", multi_file=True, group_name=GROUP, target_dir=TARGET
+            )
+    except BaseException:
+        print(printed.getvalue(), file=sys.stderr)
+        raise
+
+
+def _counted(made: Iterable[list[str]], count: int) -> Iterator[list[str]]:
+    """Show on a terminal how many sources are compiled."""
+    for number, paths in enumerate(made, 1):
+        if sys.stderr.isatty():
+            print(f"\r{number} of {count} files", end="", file=sys.stderr, flush=True)
+        yield paths
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
 
 
 class ParallelBuild(build_ext):
@@ -79,7 +103,7 @@ class ParallelBuild(build_ext):
         def compile_each(sources: list[str], **options: Any) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as threads:
                 made = threads.map(lambda source: compile_all([source], **options), sources)
-                return [path for paths in made for path in paths]
+                return [path for paths in _counted(made, len(sources)) for path in paths]
 
         self.compiler.compile = compile_each
         try:

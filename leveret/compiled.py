@@ -3,7 +3,7 @@
 A build with a C compiler (setup.py) puts a compiled module beside the source of each module of the
 message path, and Python prefers it. `choose_build` has the sources used instead if the variable
 LEVERET_PURE is set, which debuggers and profilers of Python need, or if the compiled modules of a
-checkout are older than their sources.
+checkout are missing or older than their sources.
 """
 
 import os
@@ -29,12 +29,12 @@ def build() -> str:
 
 def choose_build() -> None:
     """Have the sources used if that is asked for, or if those of a checkout have changed."""
-    if not LIBRARY.exists():
-        return
-    if os.environ.get(PURE_VARIABLE):
+    is_checkout = (PACKAGE.parent / "pyproject.toml").exists()
+    # Modules that are compiled later, while this process runs, do not suit the sources it has.
+    if os.environ.get(PURE_VARIABLE) or (is_checkout and not LIBRARY.exists()):
         _use_sources()
         return
-    changed = _changed_sources() if (PACKAGE.parent / "pyproject.toml").exists() else []
+    changed = _changed_sources() if is_checkout else []
     if changed:
         warnings.warn(
             f"{changed[0]} is newer than the compiled modules, so pure Python is used; "

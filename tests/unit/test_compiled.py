@@ -55,6 +55,15 @@ def test_without_a_library_it_is_pure_python(package):
     assert choose() == (compiled.PURE, [])
 
 
+def test_modules_that_are_compiled_while_it_runs_are_not_used(package):
+    compiled.LIBRARY.unlink()
+    choose()
+    compiled.LIBRARY.touch()
+    assert compiled.build() == compiled.PURE
+    (hook,) = sys.path_hooks
+    assert hook(str(package / "part")).find_spec("module").origin == str(package / "part/module.py")
+
+
 def test_the_variable_has_the_sources_used(package, monkeypatch):
     monkeypatch.setenv(compiled.PURE_VARIABLE, "1")
     assert choose() == (compiled.PURE, [])
