@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.scenario import run_seed
 
-SEEDS = 500
+SEEDS = 250
 AT_A_TIME = 50
 
 

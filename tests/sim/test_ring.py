@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.ring_scenario import run_seed
 
-SEEDS = 5_000
+SEEDS = 2_500
 AT_A_TIME = 500
 
 

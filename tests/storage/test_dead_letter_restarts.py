@@ -22,7 +22,7 @@ from tests.storage.reading import ready_entries
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import got
 
-SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "15")) // 5)
 STORAGE_IDS = {"source": 1, "classic": 2, "quorum": 3}
 TARGETS = ("classic", "quorum")
 ARGUMENTS = {

@@ -18,7 +18,7 @@ from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.reading import ready_entries
 from tests.turns_by_hand import TurnsByHand
 
-SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "15")) // 5)
 DELAYED_ID, QUEUE_ID = 1, 2
 
 

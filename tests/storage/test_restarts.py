@@ -14,7 +14,7 @@ from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.unlucky import Unlucky
 
-SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")))
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "15")))
 
 
 @pytest.fixture(autouse=True)
