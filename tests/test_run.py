@@ -131,7 +131,7 @@ FAILS_ONCE = "def test_once(): assert not is_first('once')\n"
             ("-n", "1", "--max-worker-restart", "0"),
         ),
         (("pass",), ()),
-        ((FAILS_ONCE, "@pytest.mark.parametrize('n', range(50))\ndef test(n): assert 0"), ()),
+        ((FAILS_ONCE, "@pytest.mark.parametrize('n', range(90))\ndef test(n): assert 0"), ()),
         ((FAILS_ONCE,), ("--no-such-option",)),
     ],
     ids=["import", "interrupt", "exit", "first-failure", "crashes", "no-test", "many", "usage"],

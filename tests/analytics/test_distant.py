@@ -15,8 +15,6 @@ from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_with_spark
 from tests.analytics.tables import read_rows
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def records(vhost="/"):
     found = []

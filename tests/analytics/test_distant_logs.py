@@ -14,7 +14,6 @@ from leveret.analytics.traces.trace_files import EVERYTHING, described
 from tests.analytics.logs import START_US, event, header, lines
 from tests.analytics.test_record_blocks import three_blocks, written
 
-pytestmark = pytest.mark.timeout(240)
 TIMES = 12
 SPLITS = "spark.sql.files.maxPartitionBytes"
 

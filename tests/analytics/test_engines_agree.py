@@ -18,8 +18,6 @@ from tests.analytics.tables import everything, without_directories
 from tests.analytics.test_against_reference import random_log
 from tests.analytics.test_damaged_logs import write_damaged_logs
 
-pytestmark = pytest.mark.timeout(500)
-
 
 def purged_queues():
     """Queues that are purged, or deleted, while messages are ready and unacknowledged."""

@@ -16,8 +16,6 @@ from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 from tests.analytics.tables import everything, read_rows, without_directories
 
-pytestmark = pytest.mark.timeout(300)
-
 WRITES_TABLES = "leveret.analytics.job.follow.write_tables"
 DAY_US = 24 * 60 * MINUTE_US
 KEEP_DAYS = 7

@@ -6,16 +6,12 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import Options
 from leveret.analytics.tables.versions import CURRENT
 from tests.analytics.real_traffic import run_real_traffic
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import everything
-
-pytestmark = pytest.mark.timeout(240)
 
 FOLLOW = """
 import sys

@@ -11,7 +11,6 @@ from tests.analytics.running import analyze_quickly, analyze_with_spark
 from tests.analytics.tables import everything
 from tests.analytics.test_incidents import NEEDED, found_in, open_tables
 
-pytestmark = pytest.mark.timeout(500)
 NAMES = (
     "stall_of_one_of_four_slow_ones", "a_message_that_is_too_large", "poison_that_is_thrown_away",
     "deleted_with_its_messages", "purged_with_400", "stall_with_little_traffic",

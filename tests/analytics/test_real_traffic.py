@@ -28,8 +28,6 @@ from tests.analytics.reference import percentile
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
 
-pytestmark = pytest.mark.timeout(240)
-
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1}
 
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pyspark
-import pytest
 
 import leveret.analytics.analyze
 from leveret.analytics.job.java import find_java
@@ -52,11 +51,10 @@ def submit(directory, out, monkeypatch):
             leveret.analytics.analyze.__file__, directory, "--out", out, "--vhost", "/",
         ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=450, check=False,
+        capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.timeout(500)
 def test_the_tables_of_a_cluster_are_those_of_one_machine(tmp_path, monkeypatch):
     trace, submitted, here = (str(tmp_path / name) for name in ("trace", "submitted", "here"))
     write_logs(tmp_path / "trace")

@@ -13,8 +13,6 @@ from tests.analytics.logs import NODE, SECOND_US, START_US, event, header, lines
 from tests.analytics.running import analyze_quickly, analyze_with_spark
 from tests.analytics.tables import everything, read_rows, without_directories
 
-pytestmark = pytest.mark.timeout(300)
-
 YEAR_9000 = 221_845_392_000_000_000
 
 

@@ -113,8 +113,10 @@ async def test_who_sends_no_request_is_disconnected(served, monkeypatch, port, s
     monkeypatch.setattr(http_clients, "FIRST_REQUEST_SECONDS", 0.01)
     reader, writer = await asyncio.open_connection("127.0.0.1", getattr(served, port))
     writer.write(sent.encode())
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        assert await reader.read() == b""
+    # It is a reset where what was sent has not been read.
+    with suppress(ConnectionResetError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert await reader.read() == b""
     writer.close()
 
 

@@ -75,6 +75,7 @@ def test_a_message_without_a_delay_goes_on_at_once(delay, client):
 )  # fmt: skip
 def test_a_delay_may_be_any_number(delay, timeless, client):
     publish_later(client, b"x", delay)
+    assert ready(client) == 0
     timeless.advance(0.999)
     assert ready(client) == 0
     timeless.advance(0.001)
@@ -132,6 +133,7 @@ def test_a_delayed_message_is_confirmed_at_once(client):
 
 def test_a_time_to_live_begins_when_the_delay_is_over(timeless, client):
     publish_later(client, b"x", ("I", 5000), expiration="1000")
+    assert ready(client) == 0
     timeless.advance(5.5)
     assert ready(client) == 1
     timeless.advance(0.5)
@@ -141,6 +143,7 @@ def test_a_time_to_live_begins_when_the_delay_is_over(timeless, client):
 @pytest.mark.parametrize("properties", [{}, {"delivery_mode": 2, "priority": 3, "message_id": "m"}])
 def test_other_properties_stay_as_they_are(properties, timeless, client):
     publish_later(client, b"x", ("I", 1), **properties)
+    assert ready(client) == 0
     timeless.advance(1)
     client.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
     message = client.read_content(1, commands.Basic.GetOk)

@@ -68,6 +68,7 @@ def test_a_message_with_a_time_to_live_of_its_own(timeless, client):
     declare_dying(client)
     client.publish(1, "q", b"x", expiration="1000", message_id="m")
     client.publish(1, "q", b"forever")
+    assert ready(client) == 2
     timeless.advance(1)
     assert ready(client) == 1
     dead = read_dead(timeless, client)
@@ -81,6 +82,7 @@ def test_a_message_with_a_time_to_live_of_its_own(timeless, client):
 def test_the_shorter_time_counts(of_queue, of_message, timeless, client):
     declare_dying(client, message_ttl=of_queue)
     client.publish(1, "q", b"x", expiration=of_message)
+    assert ready(client) == 1
     timeless.advance(0.999)
     assert ready(client) == 1
     timeless.advance(0.001)
@@ -91,6 +93,7 @@ def test_a_message_expires_only_at_the_head(timeless, client):
     declare_dying(client)
     client.publish(1, "q", b"first", expiration="5000")
     client.publish(1, "q", b"second", expiration="1000")
+    assert ready(client) == 2
     timeless.advance(4)
     assert ready(client) == 2
     timeless.advance(1)

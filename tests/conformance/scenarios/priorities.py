@@ -61,8 +61,9 @@ def expired_message_behind_a_higher_priority(ctx):
     channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, arguments={"x-max-priority": 5})
     channel.confirm_delivery()
-    channel.basic_publish("", queue, b"low", pika.BasicProperties(priority=1, expiration="100"))
+    # In this order, since the message of a low priority may expire while it is the only one.
     channel.basic_publish("", queue, b"high", pika.BasicProperties(priority=5))
+    channel.basic_publish("", queue, b"low", pika.BasicProperties(priority=1, expiration="100"))
     return [ctx.await_message_count(channel, queue, 1, timeout=1), ctx.bodies(channel, queue)]
 
 
