@@ -46,6 +46,7 @@ from leveret.broker.queues.queue_client import Publisher
 from leveret.broker.turns import WORK_MAX, Actor, Turns
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from leveret.storage.transient_queue import TransientQueue
 
 DIGIT_BITS = 4
 DIGIT_MASK = (1 << DIGIT_BITS) - 1
@@ -396,7 +397,18 @@ class DelayedMessages(Actor):
         """The exchange is deleted, and the messages that wait with it."""
         freeing = [bucket.backing.delete() for bucket in self._buckets.values()]
         self.close()
+        # Both refer to the exchange: without these cycles it is freed at once.
+        self._make_backing, self._release = _bucket_of_deleted, _forget
         LongWork(self._turns, "freeing delayed messages", chain.from_iterable(freeing)).start()
+
+
+def _bucket_of_deleted(level: int) -> BackingQueue:
+    """A bucket for what is published to a deleted exchange by those who do not know of its end."""
+    return TransientQueue()
+
+
+def _forget(message: Message, publisher: Publisher) -> None:
+    """A message of a deleted exchange goes nowhere."""
 
 
 def _beginning(due_ms: int, digit: int) -> int:

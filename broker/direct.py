@@ -106,6 +106,8 @@ class DirectConnection:
     def __exit__(self, *_exception: object) -> None:
         self.channel.end()
         self.channel.release()
+        # It refers to the connection: without the cycle both are freed at once.
+        del self.channel
 
     def forget_queue(self, name: str) -> None:
         """Do nothing: this connection owns no exclusive queues."""

@@ -55,14 +55,17 @@ class Answer(Generic[Value]):
             return
         self._value = value
         self._synced = synced
-        if self._accept is not None:
-            self._accept(value)
+        # It may be a closure that refers to this answer: without the cycle both are freed at once.
+        accept, self._accept = self._accept, None
+        if accept is not None:
+            accept(value)
         self._given()
 
     def refuse(self, error: Exception) -> None:
         """Answer with an error, which is raised where the answer is awaited."""
         if not self.is_given:
             self._error = error
+            self._accept = None
             self._given()
 
     def preceding(self, value: Value) -> "Answer[None]":

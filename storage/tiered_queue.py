@@ -494,6 +494,7 @@ class TieredQueue(BackingQueue):
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
         self._store.forget(self)
-        # Without a reference back to it, the queue is freed at once.
+        # Without references back to it, the queue is freed at once.
         self.delta.lost = lambda count, size: None
+        self._purges = None
         return map(len, self._order.hand_over())

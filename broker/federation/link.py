@@ -100,7 +100,7 @@ class Link:
         self._clock = clock
         self._mover = mover
         delay_s = definition.upstream.reconnect_delay_s
-        self._attempts = Attempts(self, logger, delay_s, clock)
+        self._attempts = Attempts(str(self), logger, delay_s, clock)
         self._events = events
         self._task: asyncio.Task[bool] | None = None
         self._is_removed = False

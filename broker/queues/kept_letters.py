@@ -139,6 +139,8 @@ class KeptLetters:
         if self._worker is not None and self.reads is not None:
             self._worker.close()
             self.reads.close()
+            # The worker and the reads refer to the letters: without these cycles all are freed.
+            self._worker = self.reads = None
 
     def delete(self) -> None:
         """The queue is deleted, and its letters with it. Call `close`, too."""
@@ -174,6 +176,23 @@ class KeptLetters:
         """A letter that was taken is safe where it went."""
         assert self._backing is not None, "a worker has a backing queue"
         self._backing.ack([self._taken.pop(letter.entry.position)])
+
+
+class NoLetters(KeptLetters):
+    """Of a queue that has ended: it keeps none. One object for all, which knows no queue."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._taken = {}
+        self._backing = self._worker = self.reads = None
+        self.is_wanted = False
+
+    def set_wanted(self, is_wanted: bool) -> None:
+        """Do nothing."""
+
+
+NO_LETTERS = NoLetters()
 
 
 def _kept(message: Message, reason: str) -> Message:

@@ -25,6 +25,7 @@ from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
+from leveret.storage.transient_queue import TransientQueue
 
 LEVEL_BITS = 48
 """Maximum bits of a position in a level: enough for a million messages a second for nine years."""
@@ -238,6 +239,8 @@ class PriorityQueue(BackingQueue):
 
     def delete(self) -> Iterator[int]:
         """Delete all levels."""
+        # The function refers to the queue: without the cycle both are freed at once.
+        self._make_level = _level_of_deleted
         return chain.from_iterable([level.delete() for level in self._levels.values()])
 
     def _by_level(self, entries: Sequence[Entry]) -> Iterator[tuple[BackingQueue, list[Entry]]]:
@@ -251,6 +254,11 @@ class PriorityQueue(BackingQueue):
             level = self._levels[priority] = self._make_level(priority)
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level
+
+
+def _level_of_deleted(level: int) -> BackingQueue:
+    """A level for what is published to a deleted queue by those who do not know of its end yet."""
+    return TransientQueue()
 
 
 class PriorityCursor:

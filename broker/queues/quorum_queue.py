@@ -31,7 +31,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.dead_letter import DELIVERY_LIMIT
-from leveret.broker.queues.kept_letters import KeptLetters
+from leveret.broker.queues.kept_letters import NO_LETTERS, KeptLetters
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, Publisher, QueueLength
 from leveret.broker.queues.queue_kind import (
@@ -93,7 +93,7 @@ NOBODY = Nobody()
 class QuorumQueue(ClassicQueue):
     """See `QueueClient`."""
 
-    __slots__ = ("_is_refusing", "_kept", "_letters", "_returning")
+    __slots__ = ("_figures_without_letters", "_is_refusing", "_kept", "_letters", "_returning")
 
     kind: ClassVar[QueueKind] = QUORUM_QUEUE
     levels: ClassVar[Levels | None] = LEVELS
@@ -117,6 +117,7 @@ class QuorumQueue(ClassicQueue):
         self._letters = KeptLetters(self, self._owner)
         self._letters.set_wanted(self.options.keeps_dead_letters)
         self._deaths.keeper = self._letters
+        self._figures_without_letters = self.figures
         self.figures = QuorumFigures(self.figures, self._letters)
 
     def __repr__(self) -> str:
@@ -277,14 +278,18 @@ class QuorumQueue(ClassicQueue):
 
     def delete_now(self) -> Sequence[Consumer]:
         """The virtual host has deleted the queue: free everything; which consumers it had."""
+        letters = self._letters
         self._returning.clear()
         consumers = super().delete_now()
-        self._letters.delete()
+        letters.delete()
         return consumers
 
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted: what is on disk stays there."""
-        self._letters.close()
+        # Without these cycles a queue is freed at once, not by a full collection of garbage.
+        letters, self._letters = self._letters, NO_LETTERS
+        self.figures = self._figures_without_letters
+        letters.close()
         return super().close()
 
 

@@ -98,7 +98,7 @@ class Shovel:
         self._cluster_name = cluster_name
         self._events = events
         self._moved_all = moved_all
-        self._attempts = Attempts(self, logger, definition.reconnect_delay_s, clock)
+        self._attempts = Attempts(str(self), logger, definition.reconnect_delay_s, clock)
         self._task: asyncio.Task[None] | None = None
         # The threshold's start was passed, and its stop was not: a failure does not change that.
         self._is_started = False

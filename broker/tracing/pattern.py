@@ -11,14 +11,17 @@ class Pattern:
     """A trace's pattern, such as `#`, `publish.#` or `#.orders`, like a topic binding key."""
 
     def __init__(self, pattern: str) -> None:
-        self._trie = TopicTrie()
-        self._trie.add(pattern, pattern)
+        trie = TopicTrie()
+        trie.add(pattern, pattern)
         self._is_everything = pattern == "#"
-        self._look_up = lru_cache(REMEMBERED)(self._matches)
+
+        # A method of the pattern would be in a cycle with it, which only a collection frees.
+        @lru_cache(REMEMBERED)
+        def look_up(key: str) -> bool:
+            return any(found is not None for found in trie.match(key))
+
+        self._look_up = look_up
 
     def matches(self, event: str, name: str) -> bool:
         """Tell whether the pattern matches this event at this exchange or queue."""
         return self._is_everything or self._look_up(f"{event}.{name}")
-
-    def _matches(self, key: str) -> bool:
-        return any(found is not None for found in self._trie.match(key))

@@ -34,7 +34,7 @@ class Attempts:
     what: is attempted, for the log. delay_s: the pause after a failure; 0 for no other attempt.
     """
 
-    def __init__(self, what: object, logger: logging.Logger, delay_s: float, clock: Clock) -> None:
+    def __init__(self, what: str, logger: logging.Logger, delay_s: float, clock: Clock) -> None:
         self._what = what
         self._logger = logger
         self._delay_s = delay_s

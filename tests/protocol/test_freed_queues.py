@@ -1,0 +1,119 @@
+"""Deleted queues and exchanges are freed without the garbage collector, as clients are.
+
+A node with many objects looks at few of them (broker/resources/garbage_collections.py): what is in
+a cycle of references when it is deleted stays for ever.
+"""
+
+import asyncio
+import gc
+
+import pytest
+from pamqp import commands
+
+from leveret.broker.binding import Exchange
+from leveret.broker.delayed_messages import DelayedMessages
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.kept_letters import KeptLetters
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.broker.queues.quorum_queue import QuorumQueue
+from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.tiered_queue import TieredQueue
+from tests.patience import PATIENCE_SECONDS
+from tests.protocol.raw_client import publish_bytes
+from tests.protocol.socketless import Client
+from tests.stored_broker import StoredBroker
+
+KINDS = (
+    ClassicQueue, DelayedMessages, Exchange, KeptLetters, PriorityQueue, QuorumQueue, TieredQueue,
+)  # fmt: skip
+COUNT = 20
+TEXT, NUMBER = "S", "I"
+QUORUM = {"x-queue-type": (TEXT, "quorum")}
+QUEUES = {
+    "classic": {},
+    "lazy": {"x-queue-mode": (TEXT, "lazy")},
+    "with priorities": {"x-max-priority": (NUMBER, 3)},
+    "quorum": QUORUM,
+    "that keeps dead letters": {
+        **QUORUM, "x-max-length": (NUMBER, 1), "x-overflow": (TEXT, "reject-publish"),
+        "x-dead-letter-exchange": (TEXT, "nowhere"),
+        "x-dead-letter-strategy": (TEXT, "at-least-once"),
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def no_collections():
+    """The garbage collector does not run; it is no fault of a test what others have left."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+async def client(tmp_path):
+    async with StoredBroker(tmp_path, make_metadata=SqliteMetadata) as embedded:
+        client = Client(embedded.broker)
+        yield client
+        client.disconnect()
+
+
+def count_of_all():
+    return sum(type(one) in KINDS for one in gc.get_objects())
+
+
+async def until(condition):
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def done(client):
+    """Wait until all that was sent is handled."""
+
+    def is_done():
+        client.be_read()
+        return client.is_done
+
+    await until(is_done)
+
+
+@pytest.mark.parametrize("is_purged", [False, True])
+@pytest.mark.parametrize("arguments", QUEUES.values(), ids=QUEUES)
+async def test_a_deleted_queue_is_freed(no_collections, client, arguments, is_purged):
+    await done(client)
+    before = count_of_all()
+    for n in range(COUNT):
+        client.send_method(commands.Queue.Declare, queue=f"q{n}", durable=True, arguments=arguments)
+        client.send(publish_bytes(1, f"q{n}", b"message", delivery_mode=2, expiration="60000") * 3)
+        client.send_method(commands.Basic.Get, queue=f"q{n}", no_ack=True)
+        if is_purged:
+            client.send_method(commands.Queue.Purge, queue=f"q{n}")
+    await done(client)
+    await until(lambda: count_of_all() >= before + COUNT)
+    for n in range(COUNT):
+        client.send_method(commands.Queue.Delete, queue=f"q{n}")
+    await done(client)
+    # The connection remembers where it has published.
+    client.connection.targets.clear()
+    await until(lambda: count_of_all() <= before)
+
+
+async def test_a_deleted_exchange_with_delayed_messages_is_freed(no_collections, client):
+    await done(client)
+    before = count_of_all()
+    for n in range(COUNT):
+        client.send_method(
+            commands.Exchange.Declare, exchange=f"x{n}", exchange_type="x-delayed-message",
+            durable=True, arguments={"x-delayed-type": (TEXT, "direct")},
+        )  # fmt: skip
+        headers = {"x-delay": (NUMBER, 60_000)}
+        client.send(publish_bytes(1, "key", b"message", f"x{n}", headers=headers, delivery_mode=2))
+    await done(client)
+    await until(lambda: count_of_all() >= before + COUNT)
+    for n in range(COUNT):
+        client.send_method(commands.Exchange.Delete, exchange=f"x{n}")
+    await done(client)
+    client.connection.targets.clear()
+    await until(lambda: count_of_all() <= before)
