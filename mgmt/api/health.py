@@ -9,6 +9,8 @@ from pamqp import commands
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.json_form import text
+from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.net.tls import expiries_of
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -16,6 +18,7 @@ from leveret.mgmt.api.directly import as_closed_channel, connect, make
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.overview import require_this_node
 from leveret.mgmt.api.routes import Answerer, Status, route
+from leveret.mgmt.views.nodes import partitions
 
 DIGITS = re.compile("[0-9]{1,9}")
 ALIVENESS_QUEUE = "aliveness-test"
@@ -55,7 +58,7 @@ async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
         await connection.publish("", ALIVENESS_QUEUE, read_header(b"\0\0"), b"test_message")
         get = make(commands.Basic.Get, queue=ALIVENESS_QUEUE, no_ack=True)
         if (await connection.call(get))[0].method is not commands.Basic.GetOk:
-            return failed("the test message did not come back")
+            return failed("aliveness-test queue is empty")
     return OK
 
 
@@ -67,12 +70,16 @@ async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
     answers_at_once=True,
 )
 async def node_check(call: Call) -> Any:
-    """Check that no alarm is in force."""
+    """Check that no alarm of this node is in force, and that it knows of no partition."""
     if "node" in call.request.match_info:
         require_this_node(call)
-    alarms = call.broker.services.alarms
-    if alarms.own:
-        return {"status": "failed", "reason": f"resource alarm(s) in effect: {alarms.own}"}
+    name = Atom(call.node.name)
+    alarms = [(Atom("resource_limit"), Atom(one), name) for one in call.broker.services.alarms.own]
+    if alarms:
+        return failed(f"resource alarm(s) in effect:{format_term(alarms)}")
+    cut_off = [Atom(node) for node in partitions(call.node)]
+    if cut_off:
+        return failed(f"cluster partition in effect: {format_term(cut_off)}")
     return OK
 
 
@@ -162,10 +169,13 @@ async def check_protocol(call: Call) -> Any:
 
 @route("GET", "/health/checks/virtual-hosts", answers_at_once=True)
 async def check_vhosts(call: Call) -> Any:
-    """Check that all vhosts are running."""
-    down = [vhost.name for vhost in call.broker.services.vhosts.values() if vhost.is_deleted]
-    if not down:
+    """Check that all vhosts are running: none is if the node's store has failed, which they share.
+
+    The process ends then, but answers until it has.
+    """
+    if not call.broker.failure.done():
         return OK
+    down = [text(name) for name in call.broker.services.vhosts]
     return failed("Some virtual hosts are down", **{"virtual-hosts": down})
 
 
@@ -175,12 +185,6 @@ async def check_service(call: Call) -> Any:
     if call.node.is_under_maintenance or call.node.is_holding_clients:
         return failed("this rabbit node is not currently available to serve")
     return OK
-
-
-@route("GET", "/health/checks/node-is-quorum-critical", answers_at_once=True)
-async def check_quorums(call: Call) -> Any:
-    """Check that no queue would lose its quorum without this node."""
-    return {**OK, "reason": "single node cluster"}
 
 
 @route("GET", "/config/effective")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
@@ -31,6 +32,9 @@ from leveret.storage.metadata import MetadataError
 SYNC, CANCEL_SYNC = "sync", "cancel_sync"
 ALL_KINDS = "all"
 KINDS = (ALL_KINDS, CLASSIC, QUORUM, "stream")
+
+IsCritical = Callable[[VirtualHost, QueueClient, set[str]], bool]
+"""Whether a queue that this node has needs it. The last argument: the nodes that run."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -208,23 +212,41 @@ async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
 @route("GET", "/health/checks/node-is-mirror-sync-critical", answers_at_once=True)
 async def check_mirrors(call: Call) -> Any:
     """Check that each mirrored queue that is led here has a synchronised mirror that runs."""
+    return await _needed(
+        call, _needs_its_leader,
+        "There are classic mirrored queues without online synchronised mirrors",
+    )  # fmt: skip
+
+
+@route("GET", "/health/checks/node-is-quorum-critical", answers_at_once=True)
+async def check_quorums(call: Call) -> Any:
+    """Check that no quorum queue would lose its quorum without this node."""
+    return await _needed(
+        call, _needs_its_member,
+        "There are quorum queues that would lose their quorum if the target node is shut down",
+    )  # fmt: skip
+
+
+async def _needed(call: Call, is_critical: IsCritical, reason: str) -> Any:
+    """Fail with the queues of this node that need it, unless it is the only one there is."""
     cluster = call.node.cluster
     if cluster is None or len(cluster.members) == 1:
         return {**OK, "reason": "single node cluster"}
     running = set(cluster.running)
     queues = []
     for vhost, queue in _queues(call):
-        if queue.home.node == call.node.name and _is_critical(vhost, queue, running):
+        if queue.home.node == call.node.name and is_critical(vhost, queue, running):
             queues.append(_critical(vhost.name, queue))
         await call.node.give_way()
-    if not queues:
-        return OK
-    return failed(
-        "There are classic mirrored queues without online synchronised mirrors", queues=queues
-    )
+    return failed(reason, queues=queues) if queues else OK
 
 
-def _is_critical(vhost: VirtualHost, queue: QueueClient, running: set[str]) -> bool:
+def _needs_its_member(_vhost: VirtualHost, queue: QueueClient, _running: set[str]) -> bool:
+    """Whether a queue has its quorum on this node: a quorum queue has one member."""
+    return queue.kind.name == QUORUM
+
+
+def _needs_its_leader(vhost: VirtualHost, queue: QueueClient, running: set[str]) -> bool:
     """Whether a queue would lose messages, or be down, without its leader."""
     record = record_of(vhost, queue)
     if record is None:

@@ -163,6 +163,43 @@ def test_a_node_is_critical_while_only_it_has_everything(nodes, lacking):
     a.ctl("await_online_synchronized_mirror")
 
 
+def test_a_node_is_critical_while_it_has_a_quorum_queue(nodes):
+    a, b, _ = nodes
+    check, command = "health/checks/node-is-quorum-critical", "check_if_node_is_quorum_critical"
+    for one in (a, b):
+        assert one.get(check) == {"status": "ok"}
+        assert "reported no quorum queues with minimum quorum" in one.ctl(command)
+    a.put(f"{MIRRORED}only", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    try:
+        answer = a.request("GET", check)
+        assert (answer.status, answer.body) == (503, {
+            "status": "failed", "reason": "There are quorum queues that would lose their quorum "
+            "if the target node is shut down", "queues": [{
+                "name": "only", "readable_name": "queue 'only' in vhost '/'", "type": "quorum",
+                "virtual_host": "/",
+            }],
+        })  # fmt: skip
+        assert b.get(check) == {"status": "ok"}
+        said = a.ctl(command, succeeds=False)
+        assert f"queue 'only' in vhost '/' would lose quorum if node {a.name} is stopped" in said
+        said = a.ctl("await_online_quorum_plus_one", "--timeout", "1", succeeds=False)
+        assert "queue 'only' in vhost '/' would lose its quorum without the node" in said
+        b.ctl("await_online_quorum_plus_one")
+    finally:
+        a.delete(f"{MIRRORED}only")
+    assert a.get(check) == {"status": "ok"}
+
+
+def test_every_node_says_which_policy_mirrors_queues(nodes):
+    check, line = "check_if_cluster_has_classic_queue_mirroring_policy", "Policy of-one enables"
+    set_policy(nodes[0], "of-one", **{"ha-mode": "all"})
+    try:
+        for node in nodes:
+            assert f"{line} classic queue mirroring" in node.ctl(check, succeeds=False)
+    finally:
+        nodes[0].ctl("clear_policy", "of-one")
+
+
 def test_rebalance_spreads_leaders_and_keeps_the_messages(nodes):
     a, b, c = nodes
     queues = [f"rebalanced{number}" for number in range(3)]

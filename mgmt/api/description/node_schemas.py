@@ -11,7 +11,6 @@ from leveret.mgmt.api.description.schemas import (
     TEXT,
     WHOLE,
     Schema,
-    any_of,
     counted,
     list_of,
     mapping,
@@ -130,5 +129,4 @@ SCHEMAS: dict[str, Schema] = {
     "PortOk": record({"status": one_of("ok"), "port": PORT}),
     "ProtocolOk": record({"status": one_of("ok"), "protocol": PROTOCOL}),
     "CriticalOk": record({"status": one_of("ok"), "reason": TEXT}),
-    "NodeHealth": any_of(ref("Ok"), record({"status": one_of("failed"), "reason": TEXT})),
 }  # fmt: skip

@@ -65,8 +65,8 @@ NODE = (
 _DOWN = (503,)
 HEALTH = (
     _health.shows("/aliveness-test/{vhost}", ref("Ok"), 400, 404, *_DOWN),
-    _health.shows("/healthchecks/node", ref("NodeHealth")),
-    _health.shows("/healthchecks/node/{node}", ref("NodeHealth"), 404),
+    _health.shows("/healthchecks/node", ref("Ok"), *_DOWN),
+    _health.shows("/healthchecks/node/{node}", ref("Ok"), 404, *_DOWN),
     _health.shows("/health/checks/alarms", ref("Ok"), *_DOWN),
     _health.shows("/health/checks/local-alarms", ref("Ok"), *_DOWN),
     _health.shows("/health/checks/certificate-expiration/{within}/{unit}", ref("Ok"), 400, *_DOWN),
@@ -77,7 +77,9 @@ HEALTH = (
     _health.shows(
         "/health/checks/node-is-mirror-sync-critical", any_of(ref("Ok"), ref("CriticalOk")), *_DOWN
     ),
-    _health.shows("/health/checks/node-is-quorum-critical", ref("CriticalOk")),
+    _health.shows(
+        "/health/checks/node-is-quorum-critical", any_of(ref("Ok"), ref("CriticalOk")), *_DOWN
+    ),
 )
 LOGINS = (
     _logins.shows(

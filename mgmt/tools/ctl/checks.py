@@ -16,7 +16,14 @@ from leveret.mgmt.tools.ctl.errors import (
     failure,
 )
 from leveret.mgmt.tools.ctl.formatters import json_text
-from leveret.mgmt.tools.ctl.status import OBSERVE, alarm_line, alarm_lines, node_status
+from leveret.mgmt.tools.ctl.status import (
+    MIRROR_SYNC_CRITICAL,
+    OBSERVE,
+    QUORUM_CRITICAL,
+    alarm_line,
+    alarm_lines,
+    node_status,
+)
 
 CONNECT_SECONDS = 5
 ANY_HOST = {"[::]": "127.0.0.1", "::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
@@ -86,20 +93,16 @@ def is_booting(ctl: Session) -> None:
     )
 
 
-@command("node_health_check", "", "Checks that the broker runs without alarms: use check_running "
-         "and check_local_alarms instead", "Deprecated")  # fmt: skip
+@command("node_health_check", "", "Checks that the broker runs without alarms and partitions: use "
+         "check_running and check_local_alarms instead", "Deprecated")  # fmt: skip
 def node_health_check(ctl: Session) -> None:
     """Run RabbitMQ's old health check."""
     ctl.banner("This command is DEPRECATED and will be removed in a future version.")
     ctl.banner(f"Timeout: {ctl.options.get('timeout', 70)} seconds ...")
     ctl.banner(f"Checking health of node {ctl.node} ...")
-    alarms = alarm_lines(node_status(ctl))
-    if alarms:
-        raise failure(
-            "Error: health check failed. Message: resource alarm(s) in effect: "
-            f"{', '.join(alarms)}",
-            SOFTWARE,
-        )
+    found = ctl.client.get("healthchecks", "node")
+    if found["status"] != "ok":
+        raise failure(f"Error: health check failed. Message: {found['reason']}", SOFTWARE)
     ctl.say("Health check passed")
 
 
@@ -228,7 +231,7 @@ def check_virtual_hosts(ctl: Session) -> None:
         down = found["virtual-hosts"]
         raise check_failed(
             ctl, f"Some virtual hosts on node {ctl.node} are down:\n" + "\n".join(map(str, down)),
-            vhosts=down,
+            down_vhosts=down,
         )  # fmt: skip
     ctl.check_passed(f"Node {ctl.node} reported all vhosts as running")
 
@@ -257,62 +260,82 @@ def check_certificate_expiration(ctl: Session) -> None:
 
 
 @command("check_if_any_deprecated_features_are_used", "", "Checks that no deprecated feature is "
-         "in use: there is none", OBSERVE)  # fmt: skip
+         "in use", OBSERVE)  # fmt: skip
 def check_if_any_deprecated_features_are_used(ctl: Session) -> None:
-    """Succeed: there are no deprecated features."""
+    """Check that the list of deprecated features in use is empty."""
     ctl.banner("Checking if any deprecated features are used ...")
+    used = [one["name"] for one in ctl.client.get("deprecated-features", "used")]
+    if used:
+        raise check_failed(ctl, "Cluster reported the following deprecated features in use:\n"
+                           + "\n".join(used), deprecated_features=used)  # fmt: skip
     ctl.check_passed("Cluster reported no deprecated features in use")
 
 
 @command("check_if_cluster_has_classic_queue_mirroring_policy", "", "Checks that no policy mirrors "
          "queues", OBSERVE)  # fmt: skip
 def check_if_cluster_has_classic_queue_mirroring_policy(ctl: Session) -> None:
-    """Check that no policy asks for mirrors, which do not exist."""
+    """Check that no policy of any vhost mirrors classic queues, nor an operator policy."""
     ctl.banner("Checking if cluster has any classic queue mirroring policy ...")
-    mirroring = [
-        f"{one['name']} in vhost '{one['vhost']}'"
-        for route in ("policies", "operator-policies")
-        for one in ctl.client.get(route)
-        if any(key.startswith("ha-") for key in one["definition"])
+    policies, operator_policies = (
+        [one for one in ctl.client.get(table) if "ha-mode" in one["definition"]]
+        for table in ("policies", "operator-policies")
+    )
+    lines = [
+        f"{what} {one['name']} enables classic queue mirroring"
+        for what, found in (("Policy", policies), ("Operator policy", operator_policies))
+        for one in found
     ]
-    if mirroring:
-        raise check_failed(ctl, "Error:\nPolicies that mirror queues: " + ", ".join(mirroring),
-                           policies=mirroring)  # fmt: skip
+    if lines:
+        raise check_failed(ctl, "\n".join(lines), policies=policies,
+                           operator_policies=operator_policies,
+                           message="Cluster reported policies enabling classic queue "
+                           "mirroring")  # fmt: skip
     ctl.check_passed("Cluster reported no policies that enable classic queue mirroring")
-
-
-def _single_node(ctl: Session, what: str) -> None:
-    ctl.banner(f"Checking if node {ctl.node} is critical for {what} ...")
-    ctl.check_passed(f"Node {ctl.node} seems to be the only one in a single node cluster, the "
-                     "check does not apply")  # fmt: skip
 
 
 @command("check_if_node_is_quorum_critical", "", "Checks that quorum queues can do without the "
          "node", OBSERVE)  # fmt: skip
 def check_if_node_is_quorum_critical(ctl: Session) -> None:
-    """Succeed: there is a single node."""
-    _single_node(ctl, "quorum of any quorum queues")
+    """Check that no quorum queue has its quorum only with this node."""
+    ctl.banner(f"Checking if node {ctl.node} is critical for quorum of any quorum queues ...")
+    if not _is_one_of_several(found := ctl.client.get("health", "checks", QUORUM_CRITICAL)):
+        _passed_alone(ctl)
+    elif ctl.client.get("nodes", ctl.node)["being_drained"]:
+        ctl.check_passed(f"Node {ctl.node} seems to be in maintenance mode, the check does not "
+                         "apply")  # fmt: skip
+    else:
+        told = f"Node {ctl.node} reported local queues with minimum online quorum"
+        _require_none(ctl, found, "would lose quorum", told)
+        ctl.check_passed(f"Node {ctl.node} reported no quorum queues with minimum quorum")
 
 
 @command("check_if_node_is_mirror_sync_critical", "", "Checks that mirrored queues can do without "
          "the node", OBSERVE)  # fmt: skip
 def check_if_node_is_mirror_sync_critical(ctl: Session) -> None:
     """Check that each mirrored queue that is led here has a synchronised mirror."""
-    found = ctl.client.get("health", "checks", "node-is-mirror-sync-critical")
-    what = "data safety of any classic mirrored queues"
-    if "reason" in found and "queues" not in found:
-        _single_node(ctl, what)
+    ctl.banner(f"Checking if node {ctl.node} is critical for data safety of any classic mirrored "
+               "queues ...")  # fmt: skip
+    if not _is_one_of_several(found := ctl.client.get("health", "checks", MIRROR_SYNC_CRITICAL)):
+        _passed_alone(ctl)
         return
-    ctl.banner(f"Checking if node {ctl.node} is critical for {what} ...")
-    queues = found.get("queues", [])
-    if queues:
-        lines = [
-            f"{one['readable_name']} would lose its only synchronised replica (master) if node "
-            f"{ctl.node} is stopped"
-            for one in queues
-        ]
-        told = (f"Node {ctl.node} reported local classic mirrored queues without online "
-                "synchronised mirrors")  # fmt: skip
+    told = "classic mirrored queues without online synchronised mirrors"
+    _require_none(ctl, found, "would lose its only synchronised replica (master)",
+                  f"Node {ctl.node} reported local {told}")  # fmt: skip
+    ctl.check_passed(f"Node {ctl.node} reported no {told}")
+
+
+def _is_one_of_several(found: dict[str, Any]) -> bool:
+    """Whether the node that answered a check is in a cluster with others."""
+    return found["status"] != "ok" or "reason" not in found
+
+
+def _passed_alone(ctl: Session) -> None:
+    ctl.check_passed(f"Node {ctl.node} seems to be the only one in a single node cluster, the "
+                     "check does not apply")  # fmt: skip
+
+
+def _require_none(ctl: Session, found: dict[str, Any], loss: str, told: str) -> None:
+    """Fail if a check found queues. loss: what each would lose. told: the result in a sentence."""
+    if queues := found.get("queues", []):
+        lines = [f"{one['readable_name']} {loss} if node {ctl.node} is stopped" for one in queues]
         raise check_failed(ctl, "\n".join(lines), message=told, queues=queues)
-    ctl.check_passed(f"Node {ctl.node} reported no classic mirrored queues without online "
-                     "synchronised mirrors")  # fmt: skip

@@ -14,10 +14,11 @@ from leveret.mgmt.tools.ctl.errors import (
     bad_argument,
     failure,
 )
+from leveret.mgmt.tools.ctl.status import MIRROR_SYNC_CRITICAL, QUORUM_CRITICAL
 
 NODES, CLUSTER = "Nodes", "Cluster"
 STOP_SECONDS, START_SECONDS, WAIT_SECONDS = 120, 300, 10
-MIRRORS_SECONDS = 120
+QUEUES_SECONDS = 120
 POLL_SECONDS = 0.05
 ANSWER_SECONDS = 10
 """A node that is starting may not answer at once."""
@@ -174,11 +175,12 @@ def await_online_nodes(ctl: Session) -> None:
         time.sleep(POLL_SECONDS)
 
 
-@command("await_online_quorum_plus_one", "", "Waits until every quorum queue has more members "
-         "than the quorum; on one node at once", CLUSTER)  # fmt: skip
+@command("await_online_quorum_plus_one", "", "Waits until every quorum queue of the node has more "
+         "members than the quorum", CLUSTER)  # fmt: skip
 def await_online_quorum_plus_one(ctl: Session) -> None:
-    """Succeed: on a single node no quorum queue can have another member."""
+    """Wait until the node may be stopped without making a quorum queue unavailable."""
     ctl.banner("Will wait for a quorum + 1 of nodes to be online for all quorum queues ...")
+    _await_no_queue(ctl, QUORUM_CRITICAL, "would lose its quorum without the node")
 
 
 @command("await_online_synchronized_mirror", "", "Waits until every mirrored queue of the node "
@@ -186,23 +188,19 @@ def await_online_quorum_plus_one(ctl: Session) -> None:
 def await_online_synchronized_mirror(ctl: Session) -> None:
     """Wait until the node may be stopped without making a mirrored queue lose messages."""
     ctl.banner("Will wait for a synchronised mirror be online for all classic mirrored queues ...")
-    seconds = ctl.options.get("timeout", MIRRORS_SECONDS)
-    ctl.connection.wait_longer(seconds)
+    _await_no_queue(ctl, MIRROR_SYNC_CRITICAL, "has no synchronised mirror on a running node")
+
+
+def _await_no_queue(ctl: Session, check: str, why: str) -> None:
+    """Wait until no queue needs the node, as a health check says. why: what is wrong with one."""
+    seconds = ctl.options.get("timeout", QUEUES_SECONDS)
+    ctl.connection.wait_longer(seconds + ANSWER_SECONDS)
     deadline = time.monotonic() + seconds
-    while queues := _without_mirrors(ctl):
+    while queues := ctl.client.get("health", "checks", check).get("queues", ()):
         if time.monotonic() > deadline:
-            raise CtlError(
-                f"Error: timed out while waiting. {queues[0]} has no synchronised mirror on a "
-                "running node",
-                SOFTWARE,
-            )
+            queue = queues[0]["readable_name"]
+            raise CtlError(f"Error: timed out while waiting. {queue} {why}", SOFTWARE)
         time.sleep(POLL_SECONDS)
-
-
-def _without_mirrors(ctl: Session) -> list[str]:
-    """The mirrored queues that need the node."""
-    found = ctl.client.get("health", "checks", "node-is-mirror-sync-critical")
-    return [one["readable_name"] for one in found.get("queues", ())]
 
 
 @command("post_upgrade", "", "Runs the tasks after an upgrade: none", CLUSTER)

@@ -10,6 +10,8 @@ from leveret.mgmt.tools.ctl.formatters import UNITS, amount, json_text
 from leveret.mgmt.tools.ctl.index import all_commands
 
 OBSERVE, CLUSTER = "Monitoring, observability and health checks", "Cluster"
+QUORUM_CRITICAL, MIRROR_SYNC_CRITICAL = "node-is-quorum-critical", "node-is-mirror-sync-critical"
+"""Health checks of the API that tell which queues need a node."""
 CONFIGURATION = "Configuration and Environment"
 ALARMS = {"memory": "Memory alarm", "disk": "Free disk space alarm"}
 
