@@ -437,6 +437,7 @@ def test_a_node_that_is_down_is_shown_so_and_its_durable_queues_are(nodes, clien
     a.wait_to_see("nodes", lambda shown: [one["running"] for one in shown] == [True, True, False])
     assert len(a.get("connections")) == len(nodes) - 1
     assert "rabbitmq_unreachable_cluster_peers_count 1" in a.metrics()
+    assert "rabbitmq_mirrored_queues_with_late_confirms 0" in a.metrics()
     assert get_one(a, "far")["state"] == "down"
     assert a.post(f"queues/{EVERY_VHOST}/far/actions", {"action": "sync"}).status == 503
     assert a.ctl("list_queues", "--offline", "name", "--no-table-headers").split() == ["far"]
