@@ -71,15 +71,14 @@ class Answer(Generic[Value]):
     def preceding(self, value: Value) -> "Answer[None]":
         """Another answer: when it is given, this one is answered with a value, or its error."""
         first: Answer[None] = Answer()
-
-        def follow() -> None:
-            if first._error is not None:
-                self.refuse(first._error)
-            else:
-                self.give(value, first._synced)
-
-        first.when_given(follow)
+        first.when_given(lambda: self._follow(first, value))
         return first
+
+    def _follow(self, first: "Answer[None]", value: Value) -> None:
+        if first._error is not None:
+            self.refuse(first._error)
+        else:
+            self.give(value, first._synced)
 
     def pass_on(self, other: "Answer[Value]") -> None:
         """Give another answer what this one was given."""

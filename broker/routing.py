@@ -10,6 +10,7 @@ else is different.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
@@ -199,12 +200,18 @@ def publish_delayed(
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
     """For a message that no client publishes just now."""
+    return partial(_trace, vhost, message, routing_keys)
 
-    def trace(queues: list[QueueClient], _is_delayed: bool) -> None:
-        if vhost.tracer is not None:
-            vhost.tracer.published(None, [message], routing_keys, queues)
 
-    return trace
+def _trace(
+    vhost: RoutingVhost,
+    message: Message,
+    routing_keys: Sequence[str],
+    queues: list[QueueClient],
+    _is_delayed: bool,
+) -> None:
+    if vhost.tracer is not None:
+        vhost.tracer.published(None, [message], routing_keys, queues)
 
 
 def replaying_history(

@@ -279,14 +279,13 @@ class VirtualHost:
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""
-
-        def make_level(level: int) -> BackingQueue:
-            return self._make_queue_level(queue, level, queue.kind.knows_deliveries)
-
+        knows_deliveries = queue.kind.knows_deliveries
         if levels is None:
-            return make_level(0)
+            return self._make_queue_level(queue, 0, knows_deliveries)
         found = self._levels_of(queue.storage_id, levels.highest) if queue.durable else []
-        return PriorityQueue(levels, make_level, found)
+        return PriorityQueue(
+            levels, lambda level: self._make_queue_level(queue, level, knows_deliveries), found
+        )
 
     def _make_queue_level(
         self, queue: QueueClient, level: int, knows_deliveries: bool

@@ -33,6 +33,7 @@ from leveret.broker.amqp.properties import (
     expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
+from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.publish_runs import RUN_WORK, Run
@@ -343,21 +344,31 @@ def _route_and_deliver(
     if is_reply(target.address):
         _deliver_reply(channel, target, message)
         return None
-
-    def routed(queues: list[QueueClient], is_delayed: bool) -> None:
-        if channel.vhost.tracer is not None:
-            channel.vhost.tracer.published(channel, [message], keys, queues)
-        exchange.routed_count += len(queues)
-        channel.counts.routed += len(queues)
-        if not queues and not is_delayed:
-            _unroutable(channel, target, [message])
-        if channel.connection.services.observer is not None:
-            _observe(channel, [message], queues)
-
     return routing.publish(
         channel.vhost, exchange, message, keys,
-        routed=routed, ttl_ms=ttl_ms, publisher=publisher, number=number,
+        routed=partial(_routed, channel, target, exchange, message, keys),
+        ttl_ms=ttl_ms, publisher=publisher, number=number,
     )  # fmt: skip
+
+
+def _routed(
+    channel: Channel,
+    target: Target,
+    exchange: Exchange,
+    message: Message,
+    keys: list[str],
+    queues: list[QueueClient],
+    is_delayed: bool,
+) -> None:
+    """The queues of a message are known."""
+    if channel.vhost.tracer is not None:
+        channel.vhost.tracer.published(channel, [message], keys, queues)
+    exchange.routed_count += len(queues)
+    channel.counts.routed += len(queues)
+    if not queues and not is_delayed:
+        _unroutable(channel, target, [message])
+    if channel.connection.services.observer is not None:
+        _observe(channel, [message], queues)
 
 
 def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:

@@ -102,14 +102,10 @@ class HeldChannels:
         its object, for the text of the timeout fault.
         """
         number = 0 if channel is None else channel.number
-
-        def timed_out() -> Exception:
-            fault = dispatch.timed_out(describe(), self._timeout_ms)
-            return internal_error(fault.explanation) if channel is None else fault
-
         operation = PendingOperation(
-            steps, awaited, lambda _: self._resume(number), self._clock, self._timeout_ms, timed_out
-        )
+            steps, awaited, lambda _: self._resume(number), self._clock, self._timeout_ms,
+            lambda: self._timed_out(channel, describe),
+        )  # fmt: skip
         if channel is not None:
             if operation.awaits_sync:
                 self._turns.work_left -= WRITTEN_WORK
@@ -118,6 +114,10 @@ class HeldChannels:
                 return
             channel.wait_for(operation)
         self.waiting[number] = Waiting(operation, method_index)
+
+    def _timed_out(self, channel: Channel | None, describe: Callable[[], str]) -> Exception:
+        fault = dispatch.timed_out(describe(), self._timeout_ms)
+        return internal_error(fault.explanation) if channel is None else fault
 
     def _needs_no_hold(self, operation: PendingOperation) -> bool:
         return operation.awaits_sync and self._unsynced.has_room

@@ -113,11 +113,18 @@ class QuorumQueue(ClassicQueue):
         self._returning: deque[tuple[Entry, bool]] = deque()
         self._is_refusing = False
         self._kept: tuple[Header, Header] | None = None
-        self.options = _supported(self.options)
         self._letters = KeptLetters(self, self._owner)
+        self._figures_without_letters = self.figures
+        self._differ()
+
+    def _differ(self) -> None:
+        """Replace what a classic queue has.
+
+        In `__init__`, mypyc would not give up what the attributes had before, which would stay.
+        """
+        self.options = _supported(self.options)
         self._letters.set_wanted(self.options.keeps_dead_letters)
         self._deaths.keeper = self._letters
-        self._figures_without_letters = self.figures
         self.figures = QuorumFigures(self.figures, self._letters)
 
     def __repr__(self) -> str:

@@ -177,13 +177,13 @@ class ReplicaFrames:
         else:
             ask()
 
-    def _wanted(self, peer: Peer, payload: bytes) -> None:
-        def again(asked: Leading) -> None:
-            # The mirror asks anew when another member leads, and when it is linked again.
-            is_linked = self._site.peers.get(peer.name) is peer
-            if is_linked and self._replica.leading is asked:
-                self._wanted(peer, payload)
+    def _wanted_again(self, peer: Peer, payload: bytes, asked: Leading) -> None:
+        # The mirror asks anew when another member leads, and when it is linked again.
+        is_linked = self._site.peers.get(peer.name) is peer
+        if is_linked and self._replica.leading is asked:
+            self._wanted(peer, payload)
 
+    def _wanted(self, peer: Peer, payload: bytes) -> None:
         _, born, start, end = fields(frames.WANTED_FRAME, payload)
         if start >= end:
             raise FrameError(f"messages from position {start} to {end} are wanted")
@@ -195,6 +195,8 @@ class ReplicaFrames:
         try:
             batch = leading.messages(start, end)
         except Unreadable as error:
-            when_readable(error, self._site.call_later_ms, partial(again, leading))
+            when_readable(
+                error, self._site.call_later_ms, partial(self._wanted_again, peer, payload, leading)
+            )
             return
         self.send_batch(member.id, frames.MESSAGES, batch)

@@ -1,0 +1,79 @@
+"""Code that mypyc compiles to what is never freed."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPILED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["leveret"]["compiled"]
+TREES = {name: ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text()) for name in COMPILED}
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_no_function_is_defined_in_another():
+    """It is kept where its variables are, to which it refers: a cycle each time it is made, which
+    only the garbage collector frees. A lambda, a partial or a method is in none.
+
+    Decorators are called once.
+    """
+    found = [
+        f"{module}:{inner.lineno}: {inner.name} in {outer.name}"
+        for module, tree in TREES.items()
+        for outer in ast.walk(tree)
+        if isinstance(outer, FUNCTIONS)
+        for inner in ast.walk(outer)
+        if isinstance(inner, FUNCTIONS) and inner is not outer and not inner.decorator_list
+    ]
+    assert found == []
+
+
+def test_no_init_sets_again_what_the_init_of_a_base_has_set():
+    """What the attribute had before is not given up, and stays for ever."""
+    classes = {
+        node.name: node
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = [
+        f"{name}: {attribute}"
+        for name, node in classes.items()
+        for base in bases(node, classes)
+        for attribute in set_by_init(node) & set_by_init(base)
+        if calls_base(node)
+    ]
+    assert found == []
+
+
+def bases(node, classes):
+    """The compiled classes that a class is made of."""
+    for written in node.bases:
+        name = written.value if isinstance(written, ast.Subscript) else written
+        base = classes.get(name.id) if isinstance(name, ast.Name) else None
+        if base is not None:
+            yield base
+            yield from bases(base, classes)
+
+
+def init_of(node):
+    """All that is in the `__init__` of a class."""
+    for one in node.body:
+        if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+            yield from ast.walk(one)
+
+
+def set_by_init(node):
+    """The attributes of `self` that the `__init__` of a class sets."""
+    return {
+        one.attr
+        for one in init_of(node)
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Store)
+        and isinstance(one.value, ast.Name)
+        and one.value.id == "self"
+    }
+
+
+def calls_base(node):
+    """Whether the `__init__` of a class calls that of its base."""
+    return any(isinstance(one, ast.Attribute) and one.attr == "__init__" for one in init_of(node))
