@@ -41,8 +41,8 @@ SLOW_SECONDS_MAX = 0.02
 PAUSE_SECONDS = 1.0
 """How long an expression is paused, and the time after which earlier slow matches do not count."""
 COMPILED_MAX = 1024
-TEXT_BYTES_MAX = 4096
-"""Of a name in AMQP 255; values of LDAP attributes can be longer."""
+TEXT_BYTES_MAX = 8192
+"""A name in AMQP has 255, one in a path of the HTTP API 8,190, before it is refused as too long."""
 
 _CASELESS: Final = _cy.CompileOption.CASELESS
 _JAVASCRIPT_ESCAPES: Final = 0x2

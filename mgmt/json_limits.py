@@ -2,8 +2,8 @@
 
 JSON may be nested as deeply as a field table, and may have `VALUES_MAX` values. It is checked
 before a function walks over all of it in one turn of the event loop, or descends into it and
-overflows the stack. A text is one value, however long it is. An integer may have 64 bits, as in a
-field table: no setting or argument is larger, and neither SQLite nor other nodes take one.
+overflows the stack. A text is one value, however long it is. An integer may be far larger than any
+setting, as in RabbitMQ, but not so large that to print it takes long.
 """
 
 from typing import Any
@@ -14,8 +14,9 @@ VALUES_MAX = 10_000
 """The values in all lists and objects together. To convert so many takes some 10 ms."""
 TOO_DEEP = f"JSON may not be nested deeper than {NESTING_MAX} levels"
 TOO_MANY = f"JSON may not have more than {VALUES_MAX} values"
-INTEGERS = range(-(1 << 63), 1 << 63)
-TOO_LARGE = "JSON may not have integers of more than 64 bits"
+DIGITS_MAX = 1000
+INTEGERS = range(1 - 10**DIGITS_MAX, 10**DIGITS_MAX)
+TOO_LARGE = f"JSON may not have integers of more than {DIGITS_MAX:,} digits"
 
 
 def refusal_of(content: Any) -> str | None:

@@ -28,7 +28,7 @@ from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_f
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.api_names import LINES
-from leveret.mgmt.json_limits import INTEGERS
+from leveret.mgmt.json_limits import DIGITS_MAX, INTEGERS
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
@@ -172,7 +172,7 @@ class Call:
         except ValueError:
             raise bad_request(f"{key} must be a number, and is '{text}'") from None
         if number not in INTEGERS:
-            raise bad_request(f"{key} must be a number of at most 64 bits")
+            raise bad_request(f"{key} must be a number of at most {DIGITS_MAX:,} digits")
         return number
 
     def vhost(self, *, visible: bool = False) -> VirtualHost:

@@ -33,7 +33,7 @@ class Suspended:
         self.node.cluster = SimpleNamespace(
             suspension=self._suspension, running=(name,), members={name: True}, partitions=(),
             features={}, links=SimpleNamespace(peers={}),
-            mirrored_queues=SimpleNamespace(replicas=SimpleNamespace(by_identity={})),
+            mirrored_queues=SimpleNamespace(replicas=SimpleNamespace(by_identity={}, late_count=0)),
         )  # fmt: skip
         self._turns.overdue_at = 0
 

@@ -183,8 +183,8 @@ async def test_the_certificate_of_the_upstream_is_checked(tmp_path):
             "cannot be read: queues[0]: has a number that is too large",
         ),
         (
-            b'{"queues": [{"arguments": {"x-max-length": ' + b"1" * 50 + b"}}]}",
-            "cannot be read: queues[0]: JSON may not have integers of more than 64 bits",
+            b'{"queues": [{"arguments": {"x-max-length": ' + b"1" * 1001 + b"}}]}",
+            "cannot be read: queues[0]: JSON may not have integers of more than 1,000 digits",
         ),
         (b"{}", "names no version of RabbitMQ"),
         (b'{"rabbitmq_version": 5}', "names no version of RabbitMQ"),
