@@ -139,10 +139,12 @@ _TOKEN = re.compile(
     rb"""
       \\Q .*? (?: \\E | $ )
     | \\ .
-    | \[ \^? \]? (?: \[:\^?[a-z]+:\] | \\Q .*? (?: \\E | $ ) | \\ . | [^\]\\] )* \]
+    | \[ \^? \]? (?: \[:\^?[a-z]+:\] | \\Q .*? (?: \\E | $ ) | \\ . | [^\]\\] )*+ \]?+
     """,
     re.DOTALL | re.VERBOSE,
 )
+"""A class without an end, which PCRE2 refuses, is one token up to the end. So nothing is tried in
+another way, which could take exponential time."""
 _CLASS_TOKEN = re.compile(
     rb"""
       \\Q .*? (?: \\E | $ )

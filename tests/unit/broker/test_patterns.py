@@ -166,6 +166,12 @@ def test_what_would_be_huge_is_refused(expression):
         compile_pattern(expression)
 
 
+@pytest.mark.parametrize("expression", [r"[\Qa\E" * 250, "[" + r"\Qa\E" * 400, "[[:alpha:]" * 200])
+def test_classes_without_an_end_are_read_in_one_way(expression):
+    with pytest.raises(re.error, match="missing terminating ]"):
+        compile_pattern(expression)
+
+
 def test_letters_match_in_either_case_if_that_is_wanted():
     assert compile_pattern("ORDERS", is_caseless=True).matches("my-orders")
     assert not compile_pattern("ORDERS").matches("my-orders")
