@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from leveret.storage.backing_queue import BeingRead
+from leveret.storage.callbacks import call_each
 from leveret.storage.disk import Disk, StoreError
 
 READ_AHEAD_BYTES = 4 * 1024 * 1024
@@ -111,8 +112,5 @@ class FileReads:
 
     def _done(self, key: Hashable, result: object, error: Exception | None) -> None:
         self._read[key] = result, error
-        try:
-            for callback in self._waiting.pop(key):
-                callback()
-        finally:
-            del self._read[key]
+        call_each(self._waiting.pop(key))
+        del self._read[key]

@@ -22,7 +22,7 @@ Invariants:
 
 L1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
 L2  A waiter or callback is called only after the sync of a batch that contains, or follows,
-    everything appended before it was registered.
+    everything appended before it was registered. One that fails is reported, and stops nothing.
 L3  The size of a file counts synced bytes only, and a batch starts at its file's size.
 L4  After a failed sync no batch is written and no waiter or callback is called.
 L5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
@@ -41,6 +41,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from leveret.storage.backing_queue import Waiter
+from leveret.storage.callbacks import call, call_each
 from leveret.storage.disk import Disk, DiskFull
 from leveret.storage.formats import CLOSED, encode_oldest, encode_record
 from leveret.storage.large_records import LogRecord, joined, pieces_of
@@ -256,7 +257,7 @@ class Log:
         if self._is_disk_full:
             self._is_disk_full = False
             logger.warning("the disk has room again: %s is written", batch.file.path)
-            self.disk_filled(False)
+            call(partial(self.disk_filled, False))
         assert batch.number == self.written + 1, "L1: batches end in the order they were begun"
         batch.file.size += batch.size
         self.pending_bytes -= batch.pending_bytes
@@ -268,17 +269,20 @@ class Log:
         start = batch.confirmed
         end = batch.confirmed = start + CONFIRMED_AT_ONCE
         for waiter, first, holder in batch.waiters[start:end]:
-            waiter.confirm(first, holder)
+            try:
+                waiter.confirm(first, holder)
+            except Exception:
+                # As `call`, which would cost each confirm a function.
+                logger.exception("%r failed, to which messages were confirmed", waiter)
         if end < len(batch.waiters):
             self.call_soon(partial(self._confirm, batch))
             return
         self._is_writing = False
-        for callback in batch.callbacks:
-            callback()
+        call_each(batch.callbacks)
         if self.is_congested and self.pending_bytes < PENDING_BYTES_LOW:
             self._set_congested(False)
         if batch.is_new_file:
-            self.file_filled()
+            call(self.file_filled)
         if self._waiters:
             self._write_soon()
         elif not self.is_idle:
@@ -288,7 +292,7 @@ class Log:
         if not self._is_disk_full:
             self._is_disk_full = True
             logger.critical("%s; publishers are held back until there is room", error)
-            self.disk_filled(True)
+            call(partial(self.disk_filled, True))
             # At once: another program may take the space that was given up for it.
             self._submit(batch)
             return
@@ -303,7 +307,7 @@ class Log:
 
     def _set_congested(self, is_congested: bool) -> None:
         self.is_congested = is_congested
-        self.congestion_changed()
+        call(self.congestion_changed)
 
     # Ending
 

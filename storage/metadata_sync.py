@@ -23,7 +23,9 @@ Y2  After a failed sync no other is begun, and nobody is told that something is 
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from leveret.storage.callbacks import call_each
 from leveret.storage.metadata import Metadata
 from leveret.storage.worker import Worker
 
@@ -94,8 +96,7 @@ class MetadataSync:
             self._failure = error
             logger.critical("%s; declarations are not answered, and the node stops", error)
             self.failed(error)
-        for callback in callbacks:
-            callback(error)
+        call_each(partial(callback, error) for callback in callbacks)
         if self._metadata.changes - self._moved_changes >= CHECKPOINT_CHANGES:
             self.checkpoint()
         if self._callbacks:

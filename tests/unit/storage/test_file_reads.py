@@ -56,6 +56,16 @@ def test_it_is_read_once_for_all_who_wait(rig):
     assert (rig.found, rig.disk.opened) == ([b"2345", b"2345"], 1)
 
 
+def test_one_that_fails_is_reported_and_the_others_are_called(rig, caplog):
+    for callback in (lambda: 1 / 0, rig.ask_again):
+        with pytest.raises(BeingRead) as raised:
+            rig.ask()
+        raised.value.when_done(callback)
+    rig.worker.work()
+    assert rig.found == [b"2345"]
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_it_is_not_kept_for_those_who_ask_later(rig):
     for _ in range(2):
         with pytest.raises(BeingRead):

@@ -89,6 +89,45 @@ async def test_of_very_many_who_wait_some_are_told_in_each_turn(rig):
     assert waiter.confirmed == list(range(count + 1))
 
 
+class FailingWaiter:
+    """A waiter with a defect."""
+
+    def confirm(self, first, holder):
+        raise ValueError("this waiter fails")
+
+
+async def test_a_waiter_that_fails_is_reported_and_the_log_goes_on(rig, caplog):
+    before, after, later = Waiter(), Waiter(), Waiter()
+    rig.client.append(b"one")
+    for waiter in (before, FailingWaiter(), after):
+        rig.log.when_safe(waiter, 1, "a queue")
+    await turn()
+    rig.worker.work()
+    assert (before.confirmed, after.confirmed) == ([1], [1])
+    rig.log.when_safe(later, 2, "a queue")
+    await turn()
+    rig.worker.work()
+    assert later.confirmed == [2]
+    assert "ValueError: this waiter fails" in caplog.text
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("name", ["file_filled", "congestion_changed", "disk_filled"])
+async def test_a_callback_that_fails_is_reported_and_the_log_goes_on(rig, caplog, name, is_full):
+    setattr(rig.log, name, lambda *arguments: 1 / 0)
+    rig.log.after_sync(lambda: 1 / 0)
+    if is_full:
+        rig.disk.errors["write"] = DiskFull("cannot write")
+    called = []
+    for _ in range(2):
+        rig.client.append(b"one", log_module.PENDING_BYTES_HIGH + 1)
+        rig.files.files[-1].is_finished = True
+        rig.log.after_sync(lambda: called.append("after"))
+        await rig.write()
+    assert called == ["after", "after"]
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_l2_what_is_registered_during_a_batch_waits_for_the_next(rig):
     waiter = Waiter()
     rig.client.append(b"one")

@@ -71,3 +71,17 @@ async def test_a_checkpoint_that_fails_is_reported_and_nothing_else(
     await synced(sync)
     await synced(sync)
     assert "could not be moved into their file: [Errno 5]" in caplog.text
+
+
+async def test_a_callback_that_fails_is_reported_and_the_others_are_called(
+    sync: MetadataSync, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(error: Exception | None) -> None:
+        raise ValueError("this one fails")
+
+    done = asyncio.get_running_loop().create_future()
+    sync.when_synced(fail)
+    sync.when_synced(done.set_result)
+    assert await done is None
+    await synced(sync)
+    assert "ValueError: this one fails" in caplog.text
