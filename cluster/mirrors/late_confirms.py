@@ -10,6 +10,8 @@ part:
     a mirror        decisions that cannot be applied. After three quarters of that time the log
                     says what they wait for, and the leader is asked for the messages, also if their
                     sender could still send them
+    the next leader what it waits for before it leads. After a net_ticktime it leads without
+                    contents that have not come, and whoever has published them is refused
     other nodes     what this node has published and the leader owes a confirm for. The leader is
                     told of it again, and confirms what it has forgotten
 
@@ -24,11 +26,13 @@ from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.mirrors.kept import Kept
 from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.mirror import Contents
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
+from leveret.cluster.mirrors.taking_over import TakingOver
 
 LOOKS_IN_TICK_TIME: Final = 4
 """As often as links are checked (links/ticks.py)."""
@@ -59,6 +63,12 @@ class Unchanged:
         return self.looks
 
 
+def _duration(looks: int) -> str:
+    """How long nothing has changed for so many looks."""
+    times = looks // LOOKS_IN_TICK_TIME
+    return "net_ticktime" if times == 1 else f"{times} times net_ticktime"
+
+
 class WatchedReplica(Protocol):
     """The replica of this node (replica.py)."""
 
@@ -76,6 +86,10 @@ class WatchedReplica(Protocol):
     def mirror(self) -> MirrorMember | None:
         """The mirror on this node."""
 
+    @property
+    def taking_over(self) -> TakingOver:
+        """How that mirror takes the lead."""
+
     def node_of(self, sender: int) -> str:
         """The name of a linked node, or this one, that publishes under this number."""
 
@@ -84,7 +98,9 @@ class WatchedReplica(Protocol):
 
 
 class LateConfirms:
-    """See the module. is_late: publishes to a queue that is led here have waited for so long."""
+    """See the module. is_late: publishes to a queue that is led here have waited for so long, or
+    this node has not led for so long though it is to lead.
+    """
 
     __slots__ = ("_applying", "_frames", "_kept", "_leading", "_owed", "_replica", "is_late")
 
@@ -101,11 +117,15 @@ class LateConfirms:
         """A quarter of a net_ticktime has passed."""
         replica = self._replica
         leading, mirror = replica.leading, replica.mirror
-        self._look_at_leader(None if leading is None else leading.kept)
-        if mirror is not None:
+        was_late, self.is_late = self.is_late, self._look_at_leader(leading)
+        if mirror is not None and replica.taking_over.is_due:
+            self.is_late = self._look_at_next_leader(mirror, replica.taking_over)
+        elif mirror is not None:
             self._look_at_mirror(mirror)
         if leading is None:
             self._look_at_owed()
+        elif was_late and not self.is_late:
+            self._warn("confirms go on")
 
     def _warn(self, text: str) -> None:
         queue = resource(QUEUE, self._replica.queue.name, self._replica.vhost.name)
@@ -113,23 +133,22 @@ class LateConfirms:
 
     # The leader
 
-    def _look_at_leader(self, kept: Kept | None) -> None:
+    def _look_at_leader(self, leading: Leading | None) -> bool:
+        """Whether confirms are late; False if this node does not lead."""
+        kept = None if leading is None else leading.kept
         looks = self._leading.look(None if kept is None else kept.first)
         behind = {} if kept is None else kept.behind()
         self._kept = {member: self._kept.get(member) or Unchanged() for member in behind}
         for member, turn in behind.items():
             self._kept[member].look(turn)
-        was_late, self.is_late = self.is_late, looks >= LOOKS_IN_TICK_TIME
         if kept is None or not looks:
-            if was_late:
-                self._warn("confirms go on")
-            return
+            return False
         if looks % LOOKS_IN_TICK_TIME == 0:
-            times = looks // LOOKS_IN_TICK_TIME
-            so_long = "net_ticktime" if times == 1 else f"{times} times net_ticktime"
-            self._warn(f"confirms have waited for {so_long}: {self._reasons(kept, behind)}")
+            reasons = self._reasons(kept, behind)
+            self._warn(f"confirms have waited for {_duration(looks)}: {reasons}")
         if self._is_first_here(kept):
             self._give_up(behind)
+        return looks >= LOOKS_IN_TICK_TIME
 
     @staticmethod
     def _is_first_here(kept: Kept) -> bool:
@@ -182,13 +201,36 @@ class LateConfirms:
             return
         awaited = mirror.awaited
         if awaited is not None:
-            first, end = awaited.first, awaited.first + awaited.size
-            node = self._replica.node_of(awaited.sender)
-            what = f"messages {first} to {end - 1} of node {node}: the leader is asked for them"
+            what = f"{self._shown(awaited)}: the leader is asked for them"
         else:
             what = "the disk" if mirror.is_reading else "the leader's answer, who is asked again"
         self._warn(f"the mirror on this node waits for {what}")
         mirror.ask_for_missing()
+
+    def _shown(self, awaited: Contents) -> str:
+        """Contents that have not come."""
+        first, end = awaited.first, awaited.first + awaited.size
+        return f"messages {first} to {end - 1} of node {self._replica.node_of(awaited.sender)}"
+
+    # The next leader
+
+    def _look_at_next_leader(self, mirror: MirrorMember, taking_over: TakingOver) -> bool:
+        """Whether it has waited for so long that confirms are late."""
+        looks = self._applying.look((taking_over.has_come_round, mirror.stands_at))
+        if not looks or looks % LOOKS_IN_TICK_TIME:
+            return looks > LOOKS_IN_TICK_TIME
+        awaited = mirror.awaited if taking_over.has_come_round else None
+        what = "the disk"
+        if not taking_over.has_come_round:
+            others = sorted(one.node for one in self._living if one != self._replica.member)
+            what = f"its first broadcast, which goes round by way of {', '.join(others)}"
+        elif awaited is not None:
+            shown = self._shown(awaited)
+            what = f"{shown}: it leads without them, and their publishers are refused"
+        self._warn(f"the next leader, on this node, has waited for {_duration(looks)} for {what}")
+        if awaited is not None:
+            mirror.sender_gone(awaited.sender)
+        return True
 
     # What this node has published
 

@@ -5,7 +5,8 @@ from 1. What is missing in between was lost with a link: those who wait for it a
 mirrors are told that it is void.
 
 Invariants:
-LD1. Contents of a sender are published in the order of their numbers, each once (MQ5).
+LD1. Contents of a sender are published in the order of their numbers, each once (MQ5). Those that
+     come after the decision about them are not published.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -93,12 +94,22 @@ class Leading:
         """Publish contents of a sender. number: theirs; first: the publisher's."""
         backing = self.backing
         expected = backing.decided.get(sender, 1)
-        assert number >= expected, "LD1: contents come once, in order"
+        if number < expected:
+            self._publish_late(sender, number, len(messages), publisher)
+            return
         if number > expected:
             self._lose(sender, expected, number)
         backing.begin_run(sender, number, messages)
         self.queue.publish(messages, body_bytes, ttl_ms, publisher, first)
         backing.end_run()
+
+    def _publish_late(
+        self, sender: int, number: int, count: int, publisher: Publisher | None
+    ) -> None:
+        """Contents come after the decision about them: they were late (late_confirms.py)."""
+        assert number + count <= self.backing.decided[sender], "LD1: contents come once, in order"
+        if publisher is not None:
+            self.settle(sender, number, count, publisher)
 
     def refuse(self, sender: int, number: int) -> None:
         """A message of a sender is refused, which it may not hear of."""

@@ -113,6 +113,11 @@ class Replica(Flushable):
         return self._mirror
 
     @property
+    def taking_over(self) -> TakingOver:
+        """How that mirror takes the lead."""
+        return self._taking_over
+
+    @property
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
         return self._site.is_held

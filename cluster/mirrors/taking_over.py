@@ -2,7 +2,8 @@
 
 It broadcasts a mark, an empty payload, and waits until that has come round: what any living member
 has of the leader before is then applied here, or waits for contents that are still to come. When
-all of it is applied, it leads.
+all of it is applied, it leads. Contents that do not come for a net_ticktime, though their sender is
+linked, are given up (late_confirms.py).
 
 Invariants:
 MQ8. A new leader serves nobody before its first broadcast has come round.
@@ -30,15 +31,23 @@ class TakingReplica(NewLeader, Protocol):
 
 
 class TakingOver:
-    """See the module. _mark: its number; 0 if it was not broadcast."""
+    """See the module. has_come_round: the mark. _mark: its number; 0 if it was not broadcast."""
 
-    __slots__ = ("_has_come_round", "_mark", "_replica", "_site")
+    __slots__ = ("_mark", "_replica", "_site", "has_come_round")
 
     def __init__(self, replica: TakingReplica, site: Site) -> None:
         self._replica = replica
         self._site = site
         self._mark = 0
-        self._has_come_round = False
+        self.has_come_round = False
+
+    @property
+    def is_due(self) -> bool:
+        """The record names the mirror on this node as the leader, which it is not yet."""
+        replica = self._replica
+        record = replica.record
+        is_named = record is not None and record.leader == replica.member
+        return is_named and replica.mirror is not None
 
     def begin(self, ring: Ring) -> None:
         """The record names this member, as this one does or an earlier one did."""
@@ -47,19 +56,19 @@ class TakingOver:
 
     def end(self) -> None:
         """The record names another leader, or this node has no mirror any more."""
-        self._mark, self._has_come_round = 0, False
+        self._mark, self.has_come_round = 0, False
 
     def confirmed(self, through: int) -> None:
         """Broadcasts of this member have come round."""
         if self._mark and through >= self._mark and self._replica.mirror is not None:
-            self._has_come_round = True
+            self.has_come_round = True
             self.go_on()
 
     def go_on(self) -> None:
         """Lead, if everything is applied that has come (MQ8); otherwise when it is."""
         replica = self._replica
         mirror, record = replica.mirror, replica.record
-        if not self._has_come_round or mirror is None or record is None:
+        if not self.has_come_round or mirror is None or record is None:
             return
         if record.leader != replica.member:
             # The mark has come round in a message that waited for this record.

@@ -5,9 +5,11 @@ which keep order. One that falls loses any number of the last frames of each lin
 when it comes to the mark at the end of its line, and a link returns when both have. So one end may
 use the next link while the other has just noticed the end of the one before, or sends into nothing.
 
-Records are one log, which each node applies at its own pace. What members ask for is made in the
-order in which it was asked. An entry is stable when all nodes have applied it. Nodes also start
-again, with nothing, and leaders hand over. A node that should mirror the queue and does not, joins.
+Some lines are slow, and any frame may be so late that a node does what it does when confirms are
+late (late_confirms.py). Records are one log, which each node applies at its own pace. What members
+ask for is made in the order in which it was asked. An entry is stable when all nodes have applied
+it. Nodes also start again, with nothing, and leaders hand over. A node that should mirror the queue
+and does not, joins.
 
 `Life.run` ends with quiet: everything is linked, applied and made, until nothing is left to do. No
 client publishes then, so whatever waits for a frame that was lost would wait for ever.
@@ -22,6 +24,7 @@ from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_mirrors import DeclaredQueue
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
+from leveret.cluster.mirrors.late_confirms import LOOKS_MAX
 from leveret.cluster.mirrors.mirroring import Mirroring
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.refused import Refused
@@ -297,6 +300,8 @@ class Life:
         self._starts = chance.choice((0, 0, 1, 2, 3))
         # How readily each node applies records.
         self._readiness = {name: chance.choice((0.02, 0.3, 1.0)) for name in self.names}
+        # How readily frames of each node come to each other one.
+        self._speeds = {way: chance.choice((0.02, 1.0, 1.0, 1.0)) for way in nodes.ways}
 
     def run(self):
         """Run it all; raises Lost."""
@@ -304,7 +309,8 @@ class Life:
         rare = (
             [self._publish] * 16 + [self._fall] * 8 + [self._link] * 10 + [self._consume] * 2
             + [self._settle_some] * 4 + [nodes.pass_time] * 2 + [nodes.plan] * 4
-            + [nodes.tell_stable] * 2 + [self._synchronise, self._start_again, self._hand_over]
+            + [nodes.tell_stable] * 2 + [self._look] * 4
+            + [self._synchronise, self._start_again, self._hand_over]
         )  # fmt: skip
         for _ in range(self.chance.randint(50, 400)):
             if self.chance.random() < 0.26:
@@ -334,10 +340,12 @@ class Life:
     def _go_on(self):
         due = list(self.nodes.due())
         act, *arguments = self.chance.choice(due) if due else (bool,)
-        is_late = act == self.nodes.apply_next and (
-            self.chance.random() > self._readiness[arguments[0]]
-        )
-        if not is_late:
+        readiness = 1.0
+        if act == self.nodes.apply_next:
+            readiness = self._readiness[arguments[0]]
+        elif act == self.nodes.arrive:
+            readiness = self._speeds[tuple(arguments)]
+        if self.chance.random() <= readiness:
             act(*arguments)
 
     def _publish(self):
@@ -386,6 +394,15 @@ class Life:
 
     def _hand_over(self):
         self.nodes.ask_to_hand_over(self._any())
+
+    def _look(self):
+        """Up to two net_ticktimes pass at a node, in which nothing comes."""
+        leader = self.nodes.record.leader
+        name = self._any() if leader is None or self.chance.random() < 0.5 else leader.node
+        node = self.nodes.by_name[name]
+        for _ in range(self.chance.randint(1, 1 + LOOKS_MAX)):
+            node.replicas.look()
+            node.loop.run()
 
     def _start_again(self):
         if self._starts:

@@ -1,7 +1,5 @@
 """Confirms that wait for longer than net_ticktime: who says what for, and what ends it."""
 
-import logging
-
 import pytest
 
 from leveret.cluster.links.services import MULTICAST_SERVICE
@@ -13,6 +11,7 @@ from leveret.cluster.mirrors.late_confirms import (
     Unchanged,
 )
 from tests.unit.broker.queues.fakes import publish
+from tests.unit.cluster.mirrors.late_clusters import look, lose, published, warnings
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.queues.fakes import Publisher
 
@@ -26,37 +25,6 @@ def nodes():
     nodes.mirror(B, C)
     nodes.settle()
     return nodes
-
-
-def lose(nodes, monkeypatch, sender, receiver, kind):
-    """Frames of a kind do not arrive from one node at another, though they are linked."""
-    send = nodes.ends[sender, receiver].send
-
-    def lossy(service, *pieces):
-        if pieces[0][0] != kind:
-            send(service, *pieces)
-
-    monkeypatch.setattr(nodes.ends[sender, receiver], "send", lossy)
-
-
-def look(nodes, times):
-    """So many quarters of a net_ticktime pass."""
-    for _ in range(times):
-        for node in nodes:
-            node.replicas.look()
-        nodes.settle()
-
-
-def published(nodes, name):
-    """A message goes to the queue from a node, whose publisher waits for the confirm."""
-    publisher = Publisher()
-    publish(nodes.queue(name), b"1", publisher=publisher)
-    nodes.settle()
-    return publisher
-
-
-def warnings(caplog):
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
 
 
 def test_the_first_look_finds_nothing_unchanged():
