@@ -2,6 +2,9 @@
 
 An exchange would get each of its messages once more, and a queue its own ones for ever. RabbitMQ
 does not notice.
+
+What the upstream calls its cluster does not count: a name goes from node to node, and the upstream
+may be a node of this cluster that knows another one.
 """
 
 from leveret.broker.federation.link import LinkEnds
@@ -13,6 +16,5 @@ from leveret.broker.transfers.one_vhost import are_one_vhost
 async def refuse_own_upstream(definition: LinkDefinition, ends: LinkEnds) -> None:
     """Raise TransferFailed if both ends of a link are the same, and what `are_one_vhost` does."""
     place = definition.place
-    may_be = place.name == place.upstream_name and ends.upstream_cluster == definition.cluster_name
-    if may_be and await are_one_vhost(ends.here, ends.upstream):
+    if place.name == place.upstream_name and await are_one_vhost(ends.here, ends.upstream):
         raise TransferFailed(f"{place.kind} '{place.name}' is its own upstream")

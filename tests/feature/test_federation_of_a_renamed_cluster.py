@@ -4,6 +4,7 @@ import pika
 import pytest
 
 from leveret.broker.declarations import Policy, PutParameter, PutPolicy
+from leveret.broker.net import login
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 from tests.protocol.raw_client import wait_until
@@ -45,3 +46,17 @@ def test_a_message_comes_once(broker, caplog):
         channel.confirm_delivery()
         channel.basic_publish("x", "k", b"once")
         assert channel.queue_declare("q", passive=True).method.message_count == 1
+
+
+def test_a_node_of_the_cluster_that_does_not_know_the_new_name_is_noticed(
+    broker, caplog, monkeypatch
+):
+    """The name goes from node to node. Here the greeting has the one before."""
+    properties = login.server_properties
+    monkeypatch.setattr(login, "server_properties", lambda _name, compat: properties("a", compat))
+    with pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port)) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("x", "topic")
+        name_cluster(broker, "rabbits")
+        federate_to_itself(broker)
+        wait_until(lambda: "exchange 'x' is its own upstream" in caplog.text)
