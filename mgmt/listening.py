@@ -15,6 +15,7 @@ from aiohttp import web
 from leveret.broker.config import Listener
 from leveret.broker.net.acceptor import Acceptor, Tls
 from leveret.mgmt.http_clients import FIRST_REQUEST_SECONDS, HttpClient
+from leveret.mgmt.read_turns import ReadTurns
 
 BACKLOG = 128
 """Clients that the system keeps until they are accepted: aiohttp's own figure."""
@@ -41,6 +42,7 @@ class AcceptingSite(web.BaseSite):
         make_client = partial(
             HttpClient,
             runner.server,
+            ReadTurns(asyncio.get_running_loop().call_soon),
             loop=asyncio.get_running_loop(),
             access_log=None,
             keepalive_timeout=timeout_s,

@@ -24,8 +24,16 @@ def refuse_foreign_form(request: web.Request, config: Config) -> None:
     if request.method != "POST" or origin is None:
         return
     sent_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
-    if sent_type not in FORM_TYPES or urlsplit(origin).netloc == request.host:
+    if sent_type not in FORM_TYPES or _host_of(origin) == request.host:
         return
     if not {"*", origin} & set(config.management.cors_origins):
         reason = f"forms from {origin} are not taken; management.cors.allow_origins lets them in"
         raise ApiError(403, "not_authorised", reason)
+
+
+def _host_of(origin: str) -> str | None:
+    """The host and the port of an origin; None if it is not a URL."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

@@ -34,8 +34,7 @@ def add_pages(application: web.Application, prefix: str) -> None:
     router.add_get(f"{prefix}/api/index.html", _reference(prefix))
     router.add_get(f"{prefix}/cli/index.html", _file("cli.html"))
     router.add_get(f"{prefix}/cli/rabbitmqadmin", _send_rabbitmqadmin)
-    if UI_DIRECTORY.is_dir():
-        router.add_static(f"{prefix}/ui", UI_DIRECTORY)
+    router.add_get(f"{prefix}/ui/{{name:.*}}", _file_of_pages())
 
 
 async def _send_rabbitmqadmin(request: web.Request) -> web.StreamResponse:
@@ -48,6 +47,23 @@ async def _send_rabbitmqadmin(request: web.Request) -> web.StreamResponse:
 def _file(name: str) -> Handler:
     async def send(request: web.Request) -> web.StreamResponse:
         return web.FileResponse(UI_DIRECTORY / name)
+
+    return send
+
+
+def _file_of_pages() -> Handler:
+    """Send the file of the name in the path. No other name gets to the file system."""
+    files = {
+        path.relative_to(UI_DIRECTORY).as_posix(): path
+        for path in UI_DIRECTORY.rglob("*")
+        if path.is_file()
+    }
+
+    async def send(request: web.Request) -> web.StreamResponse:
+        path = files.get(request.match_info["name"])
+        if path is None:
+            raise web.HTTPNotFound
+        return web.FileResponse(path)
 
     return send
 

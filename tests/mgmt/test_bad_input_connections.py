@@ -215,6 +215,7 @@ PATHS = (
     "/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/../../etc/passwd", "/api//whoami",
     "//api/whoami", "/api/./whoami/..", "/api/%77hoami%00", "/api/whoami%20", "/api/whoami;x",
     "/api/node/stop", "/api/%6eode/stop", "http://other/api/node/stop", "*", "/api/queues/%", "/?%",
+    f"/ui/{'a' * 4000}", f"/ui/{'a/' * 2000}", "/ui/%ff", "/ui", "/ui/",
 )  # fmt: skip
 
 
@@ -246,7 +247,9 @@ FORM_TYPES = (
 
 
 @pytest.mark.parametrize("sent_type", FORM_TYPES)
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "http://["]
+)
 def test_a_form_of_another_site_is_refused(origin, sent_type, node):
     node.put("queues/%2F/kept")
     for path in ("definitions", "users/bulk-delete", "queues/%2F/kept/messages/delete", "login"):

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PARTS_OF_A_QUEUE = {"backing", "ring"}
 OF_NAMED_TUPLES = {"_asdict", "_replace"}
-ITS_OWN = {"self", "cls"}
+ITS_OWN = {"self", "cls", "super()"}
 PERMITTED = {
     # A part of argparse, which has no public list of a parser's options.
     ("mgmt/tools/perf/arguments.py", "reader._actions"),
@@ -28,7 +28,7 @@ def is_forbidden(node):
         if node.attr in PARTS_OF_A_QUEUE:
             return True
         is_private = node.attr.startswith("_") and not node.attr.startswith("__")
-        is_own = isinstance(node.value, ast.Name) and node.value.id in ITS_OWN
+        is_own = ast.unparse(node.value) in ITS_OWN
         return is_private and not is_own and node.attr not in OF_NAMED_TUPLES
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
         return ast.unparse(node.args[1]).endswith("Queue")
