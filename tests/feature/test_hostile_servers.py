@@ -5,12 +5,14 @@ ends with one reason, or with the shovel, and what the node keeps of it is limit
 import struct
 from itertools import repeat
 
+import pika
 import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.frames import BODY, HEADER, HEARTBEAT_FRAME, METHOD, encode_frame
 from leveret.broker.amqp.methods import encode_method, method_frame
 from leveret.broker.client import connection as client_connection
+from leveret.broker.config import MemorySettings
 from leveret.broker.declarations import (
     DeleteParameter,
     Policy,
@@ -18,6 +20,8 @@ from leveret.broker.declarations import (
     PutParameter,
     PutPolicy,
 )
+from leveret.broker.resources.memory_measures import resident_bytes
+from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.transfers import stopping
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
@@ -39,14 +43,18 @@ def begun(size, channel=1, consumer_tag="tag"):
     return encode_frame(METHOD, channel, method) + encode_frame(HEADER, channel, header)
 
 
-def endless(first, frame):
-    """Consume is answered with this, and then with a frame again and again, until the end."""
+def endless(first, frame, sent=lambda size: None):
+    """Consume is answered with this, and then with a frame again and again, until the end.
+
+    sent: called with the size of each part that the node's system has taken.
+    """
 
     def answer(session, channel, method):
         session.send(channel, commands.Basic.ConsumeOk("tag"))
         session.connection.sendall(first)
         for data in repeat(frame * (1 + 200_000 // len(frame))):
             session.connection.sendall(data)
+            sent(len(data))
 
     return answer
 
@@ -93,6 +101,35 @@ def reasons(broker, kind):
 def delete_shovel(broker):
     broker.call(lambda one: declare(one, DeleteParameter("shovel", "/", "s")))
     wait_until(lambda: not shovels(broker))
+
+
+class Publishing:
+    """A client of the broker that publishes with confirms, one message after the other.
+
+    The node may use so much memory more before it blocks publishers.
+    """
+
+    def __init__(self, broker, connection, room_bytes):
+        self._broker = broker
+        limit = MemorySettings(
+            high_watermark_bytes=resident_bytes() + room_bytes, calculation_strategy="rss"
+        )
+        services = broker.call(lambda one: one.broker.services)
+        self.monitor = MemoryMonitor(limit, services.clock, services.alarms)
+        self._channel = connection.channel()
+        self._channel.queue_declare("mine")
+        self._channel.confirm_delivery()
+        self.published = 0
+
+    def publish(self):
+        """Publish a message, and wait for its confirm; the publisher must not be blocked."""
+        self._broker.call(lambda one: self.monitor.check())
+        assert not self._broker.call(lambda one: one.broker.services.alarms.are_in_force)
+        self._channel.basic_publish("", "mine", b"message")
+        self.published += 1
+
+    def count(self):
+        return self._channel.queue_declare("mine", passive=True).method.message_count
 
 
 def is_over(session):
@@ -172,3 +209,30 @@ def test_the_connection_ends_with_the_shovel_though_the_server_reads_nothing(
     delete_shovel(broker)
     (session,) = far.sessions
     wait_until(lambda: is_over(session))
+
+
+@pytest.mark.parametrize(
+    ("first", "frame", "octets"),
+    [
+        (begun(1 << 63), BODY_FRAME, 400_000_000),
+        (struct.pack(">BHI", BODY, 1, 1 << 31), bytes(100_000), 400_000_000),
+        (b"", begun(10, consumer_tag="no"), 400_000_000),
+        (b"", HEARTBEAT_FRAME, 8_000_000),
+        (b"", method_frame(1, commands.Basic.Cancel, consumer_tag="other", nowait=False), 8_000_000),
+    ],
+    ids=["a message", "a frame", "a consumer", "heartbeats", "methods"],
+)  # fmt: skip
+def test_other_publishers_go_on(broker, far, monkeypatch, first, frame, octets):
+    """The server has sent so much, or has been connected to ten times."""
+    monkeypatch.setattr(stopping, "SETTLE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(client_connection, "CLOSE_SECONDS", 0.05)
+    sent = []
+    far.answers[commands.Basic.Consume] = endless(first, frame, sent.append)
+    with pika.BlockingConnection(pika.ConnectionParameters(broker.host, broker.port)) as connection:
+        publishing = Publishing(broker, connection, room_bytes=200_000_000)
+        set_shovel(broker, far, **{"reconnect-delay": 0.01})
+        while sum(sent) < octets and len(far.sessions) < 10:
+            publishing.publish()
+        assert publishing.count() == publishing.published > 0
+    delete_shovel(broker)
+    wait_until(lambda: all(map(is_over, far.sessions)))
