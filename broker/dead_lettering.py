@@ -20,6 +20,7 @@ from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
 from leveret.broker.exchanges.router import WORK_AT_ONCE
 from leveret.broker.fan_out import QUEUES_AT_ONCE
+from leveret.broker.log_limit import LogLimit
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import DeathNotes, letter_work
 from leveret.broker.queues.queue_client import QueueClient
@@ -76,7 +77,7 @@ class DeadLetterer(Actor):
     one that goes to very many queues until these have it.
     """
 
-    __slots__ = ("_is_publishing", "_mailbox", "_rest", "_vhost")
+    __slots__ = ("_is_publishing", "_log_limit", "_mailbox", "_rest", "_vhost")
 
     def __init__(self, vhost: DeadLetteringVhost) -> None:
         super().__init__()
@@ -84,6 +85,7 @@ class DeadLetterer(Actor):
         self._mailbox: deque[Dead] = deque()
         self._is_publishing = False
         self._rest: Answer[None] | None = None
+        self._log_limit = LogLimit()
 
     def add(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
         """Messages died. Who let them die has counted the work of publishing their letters."""
@@ -162,7 +164,7 @@ class DeadLetterer(Actor):
         if queues is None or len(queues) > QUEUES_AT_ONCE:
             return self._publish_each(dead, exchange, run, work_left_min)
         if run.in_cycle:
-            queues = _outside_cycle(queues, dead, run)
+            queues = self._outside_cycle(queues, dead, run)
         vhost, letters = self._vhost, run.letters
         if vhost.tracer is not None:
             for message, letter in zip(run.died, letters, strict=True):
@@ -181,7 +183,7 @@ class DeadLetterer(Actor):
             self._rest = publish(
                 self._vhost, exchange, letter, run.routing_keys,
                 routed=partial(self._routed, dead, message, letter, run),
-                choose=partial(_outside_cycle, dead=dead, run=run) if run.in_cycle else None,
+                choose=partial(self._outside_cycle, dead=dead, run=run) if run.in_cycle else None,
             )  # fmt: skip
             if self._rest is not None or self._vhost.turns.work_left <= work_left_min:
                 break
@@ -210,15 +212,24 @@ class DeadLetterer(Actor):
         if tracer is not None:
             tracer.dead_lettered(dead.queue, message, dead.reason, letter, run.routing_keys, queues)
 
+    def _outside_cycle(
+        self, queues: list[QueueClient], dead: Dead, run: LetterRun
+    ) -> list[QueueClient]:
+        """The queues to which letters do not come back by themselves."""
+        for queue in queues:
+            if queue.name in run.in_cycle:
+                self._warn(dead.queue, queue)
+        return [queue for queue in queues if queue.name not in run.in_cycle]
 
-def _outside_cycle(queues: list[QueueClient], dead: Dead, run: LetterRun) -> list[QueueClient]:
-    """The queues to which letters do not come back by themselves."""
-    for queue in queues:
-        if queue.name in run.in_cycle:
+    def _warn(self, died_in: QueueClient, queue: QueueClient) -> None:
+        """A letter is dropped. Clients decide how many: a few lines a minute tell of each pair."""
+        now_ms = self._vhost.clock.now_ms()
+        addition = self._log_limit.permit(f"{died_in.name} {queue.name}", now_ms)
+        if addition is not None:
             logger.warning(
-                "a dead letter of %r would reach %r in a cycle and is dropped", dead.queue, queue
-            )
-    return [queue for queue in queues if queue.name not in run.in_cycle]
+                "a dead letter of %r would reach %r in a cycle and is dropped%s",
+                died_in, queue, addition,
+            )  # fmt: skip
 
 
 def work_of(message: Message) -> int:

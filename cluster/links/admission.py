@@ -23,7 +23,7 @@ from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
 from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.links.hello import Hello, Identity
 from leveret.cluster.links.link import Link
-from leveret.cluster.links.log_limit import LogLimit
+from leveret.broker.log_limit import LogLimit
 from leveret.cluster.links.one_link import PROBE_MS, Decision, decide
 from leveret.cluster.links.refusals import (
     Refusal,

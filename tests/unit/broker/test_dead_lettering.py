@@ -1,5 +1,6 @@
 """Dead letters are published in runs: what is equal for all of a run is done once."""
 
+import logging
 from contextlib import closing
 
 import pytest
@@ -8,6 +9,7 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.fanout import Fanout
+from leveret.broker.log_limit import LINES_A_MINUTE
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared
@@ -109,3 +111,17 @@ def test_those_that_would_go_in_a_cycle_are_dropped_and_the_others_published(vho
     vhost.clock.advance(0.005)
     assert [letter.body for letter in letters(vhost.queues["first"])] == [b"fresh"]
     assert letters(source) == []
+
+
+def test_a_client_cannot_fill_the_log_with_messages_in_a_cycle(vhost, caplog):
+    """Each message of a queue that dead-letters to itself is dropped, in a run of its own."""
+    dead_letter_exchange(vhost, DecidingFanout({}), queue(vhost, "a"))
+    source = queue(vhost, "q", message_ttl=5, dead_letter_exchange="dead")
+    vhost.bind(vhost.exchanges["dead"], source, "", {})
+    with caplog.at_level(logging.WARNING, "leveret.vhost"):
+        for number in range(100):
+            publish(source, b"%d" % number)
+        vhost.clock.advance(1)
+    dropped = [one for one in caplog.messages if "in a cycle and is dropped" in one]
+    assert len(letters(vhost.queues["a"])) == 100
+    assert len(dropped) == LINES_A_MINUTE

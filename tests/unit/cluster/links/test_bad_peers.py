@@ -16,7 +16,7 @@ from leveret.cluster.links.frames import HEADER, header_of
 from leveret.cluster.links.handshake import MAGIC, NONCE_OCTETS, Handshake
 from leveret.cluster.links.handshake_connection import LIMIT_MS
 from leveret.cluster.links.hello import Identity
-from leveret.cluster.links.log_limit import LINES_A_MINUTE
+from leveret.broker.log_limit import LINES_A_MINUTE
 from leveret.cluster.links.one_link import PROBE_MS
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port

@@ -1,6 +1,6 @@
 """Lines that others can cause are limited, and the missing ones are counted."""
 
-from leveret.cluster.links.log_limit import LINES_A_MINUTE, MINUTE_MS, SUBJECTS_MAX, LogLimit
+from leveret.broker.log_limit import LINES_A_MINUTE, MINUTE_MS, SUBJECTS_MAX, LogLimit
 
 
 def test_a_subject_has_a_few_lines_a_minute():
