@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from leveret.broker.clock import Clock, Timer
+from leveret.broker.log_limit import LogLimit
 from leveret.broker.node_address import host_of
 from leveret.cluster.links.dialling import Dialler
 from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
 from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.links.hello import Hello, Identity
 from leveret.cluster.links.link import Link
-from leveret.broker.log_limit import LogLimit
 from leveret.cluster.links.one_link import PROBE_MS, Decision, decide
 from leveret.cluster.links.refusals import (
     Refusal,

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from leveret.broker.log_limit import LINES_A_MINUTE
 from leveret.broker.node_address import NodeAddress
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.cluster.links.admission import UNFINISHED_MAX
@@ -16,7 +17,6 @@ from leveret.cluster.links.frames import HEADER, header_of
 from leveret.cluster.links.handshake import MAGIC, NONCE_OCTETS, Handshake
 from leveret.cluster.links.handshake_connection import LIMIT_MS
 from leveret.cluster.links.hello import Identity
-from leveret.broker.log_limit import LINES_A_MINUTE
 from leveret.cluster.links.one_link import PROBE_MS
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
