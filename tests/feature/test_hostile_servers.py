@@ -30,6 +30,7 @@ from tests.mgmt.far_side import FarSide, silent
 from tests.protocol.raw_client import wait_until
 
 BODY_FRAME = encode_frame(BODY, 1, bytes(100_000))
+OTHER_CANCELLED = method_frame(1, commands.Basic.Cancel, consumer_tag="other", nowait=False)
 SHOVEL, EXCHANGE = "shovel", "exchange"
 
 
@@ -191,7 +192,7 @@ def test_the_connection_ends_with_a_shovel_that_is_deleted_in_the_handshake(brok
     "frame",
     [
         HEARTBEAT_FRAME,
-        method_frame(1, commands.Basic.Cancel, consumer_tag="other", nowait=False),
+        OTHER_CANCELLED,
         begun(0),
         begun(1 << 20) + BODY_FRAME * 10 + encode_frame(BODY, 1, bytes(48_576)),
     ],
@@ -218,7 +219,7 @@ def test_the_connection_ends_with_the_shovel_though_the_server_reads_nothing(
         (struct.pack(">BHI", BODY, 1, 1 << 31), bytes(100_000), 400_000_000),
         (b"", begun(10, consumer_tag="no"), 400_000_000),
         (b"", HEARTBEAT_FRAME, 8_000_000),
-        (b"", method_frame(1, commands.Basic.Cancel, consumer_tag="other", nowait=False), 8_000_000),
+        (b"", OTHER_CANCELLED, 8_000_000),
     ],
     ids=["a message", "a frame", "a consumer", "heartbeats", "methods"],
 )  # fmt: skip
