@@ -2,38 +2,37 @@ r"""Regular expressions from users, in PCRE's syntax, matched against names in b
 
 Permissions, policies and list filters contain expressions that users write for RabbitMQ, which
 takes them as PCRE does (Erlang's `re`): the expression matches anywhere in the bytes of a name. The
-package `pcre2` is that library, so what an expression means does not have to be translated.
+module `pcre2` is that library, so what an expression means does not have to be translated.
 
 PCRE searches by backtracking, and an expression such as ``(a+)+$`` takes exponential time. It stops
 after a number of steps at each position of the name, and the expression then does not match, as in
-RabbitMQ. A match may take QUICK_STEPS first, which nearly all need less than. The few that need
-more are tried once more with STEPS, and their processor time is counted: an expression that was
-slow several times in short succession is paused, and has QUICK_STEPS only until the pause is over.
-Otherwise it would take all its steps for each of many names.
+RabbitMQ. But what a step takes differs by a factor of 1,000: one can look at the whole rest of a
+name, and compare each byte with hundreds of properties. So a match may take few steps first, which
+nearly all need less than, then ten times as many, and so on, as long as there is time. These
+further tries begin at one position after the other, with a look at the clock after each, and their
+processor time is counted: an expression that was slow several times in short succession is paused,
+and has the first try only until the pause is over. Otherwise it would take all its time for each of
+many names.
 
-What a step costs grows with the length of the text, so longer texts than TEXT_BYTES_MAX are
-refused. The compiled size has a limit in the library: 65,535 items with all repetitions written
-out. Nothing is compiled to machine code (JIT): that takes longer than all the matches of most.
-
-The names `_cy.compile` and `_cy.match` are not part of the package's interface. Its `compile` reads
-``\x{e9}`` as 233 times the letter x (an option of JavaScript's syntax that only `_cy.compile` can
-leave out), and its `search` takes twenty times as long.
+What the first try takes grows with the length of the expression and the square of that of the text,
+so both are limited; a text that is longer than a name has the further tries only. The compiled
+size has a limit in the library: 65,535 items with all repetitions written out.
 """
 
 import logging
 import re
 from functools import lru_cache
 from time import monotonic, thread_time
-from typing import Any, Final
+from typing import Final
 
-from pcre2 import LibraryError, PatternError, _cy
+from leveret.broker.pcre2 import Expression, Limits, OutOfStepsError, RefusedError, limits
 
 LENGTH_MAX = 2048
-QUICK_STEPS = 500
-STEPS = 50_000
-"""At each position of a name, for which the square of the longest name's length is enough."""
-GROUPS_FOR_ALL_STEPS = 16
-"""With more groups there are fewer steps, as each step copies what all groups have matched."""
+STEPS = (20, 200, 2_000, 20_000, 50_000)
+"""Of each try, at each position of a name. The square of the longest name's length is enough."""
+NAME_BYTES_MAX = 255
+SECONDS_MAX = 0.05
+"""Processor time of one match, beside its first try and one at its last position."""
 HEAP_KIB = 16 * 1024
 """Memory of one match. One with all its steps takes 2 MiB."""
 SLOW_SECONDS_MAX = 0.02
@@ -44,19 +43,25 @@ COMPILED_MAX = 1024
 TEXT_BYTES_MAX = 8192
 """A name in AMQP has 255, one in a path of the HTTP API 8,190, before it is refused as too long."""
 
-_CASELESS: Final = _cy.CompileOption.CASELESS
-_JAVASCRIPT_ESCAPES: Final = 0x2
-"""PCRE2_ALT_BSUX."""
-_OUT_OF_STEPS = (-47, -53, -63)
-"""PCRE2_ERROR_MATCHLIMIT, _DEPTHLIMIT and _HEAPLIMIT."""
-_REASONS_OF_PCRE_8 = {
+_TRIES: Final = tuple(limits(steps, HEAP_KIB) for steps in STEPS)
+
+
+def _place_of(mistake: bytes) -> int:
+    """The place that PCRE2 gives for a mistake in one byte: versions differ by 1."""
+    try:
+        Expression(mistake, is_caseless=False)
+    except RefusedError as error:
+        return error.place
+    raise AssertionError(mistake)
+
+
+_REASONS_OF_PCRE_8: Final = {
     "missing closing parenthesis": ("missing )", 0),
-    "quantifier does not follow a repeatable item": ("nothing to repeat", 1),
-    "unmatched closing parenthesis": ("unmatched parentheses", 1),
+    "quantifier does not follow a repeatable item": ("nothing to repeat", _place_of(b"*")),
+    "unmatched closing parenthesis": ("unmatched parentheses", _place_of(b")")),
 }
 """The commonest mistakes in the words that clients of RabbitMQ see, and how far the place is before
 that of PCRE2."""
-_CONTEXT: Final = _cy.create_match_context()
 
 logger = logging.getLogger("leveret.patterns")
 
@@ -68,28 +73,52 @@ class OutOfTimeError(Exception):
 class Pattern:
     """A compiled expression."""
 
-    __slots__ = ("_options", "_paused_until", "_quick", "_slow_at", "_slow_seconds", "_text")
+    __slots__ = (
+        "_expression", "_needs_its_start", "_paused_until", "_slow_at", "_slow_seconds", "_text",
+    )  # fmt: skip
 
-    def __init__(self, text: str, options: int) -> None:
-        self._text, self._options = text, options
-        self._quick = _compile(text, options, QUICK_STEPS)
+    def __init__(self, text: str, *, is_caseless: bool) -> None:
+        self._text = text
+        self._expression = _compile(text, is_caseless=is_caseless)
+        # What these mean depends on where a search begins: they have the first try only.
+        self._needs_its_start = r"\G" in text or "(*" in text
         self._slow_seconds = self._slow_at = self._paused_until = 0.0
 
     def is_found_in(self, text: str) -> bool:
         """Whether the expression matches anywhere in a text. Raises OutOfTimeError."""
         name = text.encode("utf-8", "surrogateescape")
-        if len(name) > TEXT_BYTES_MAX:
+        tries = _TRIES
+        if len(name) <= NAME_BYTES_MAX:
+            try:
+                return self._expression.is_found_in(name, tries[0])
+            except OutOfStepsError:
+                tries = tries[1:]
+        if len(name) > TEXT_BYTES_MAX or self._needs_its_start or monotonic() < self._paused_until:
             raise OutOfTimeError
-        try:
-            return _is_found(self._quick, name)
-        except OutOfTimeError:
-            if self._paused_until and monotonic() < self._paused_until:
-                raise
         began = thread_time()
         try:
-            return _is_found(_compile(self._text, self._options, STEPS), name)
+            return self._is_found_with_more_steps(name, tries, began)
         finally:
             self._count(thread_time() - began)
+
+    def _is_found_with_more_steps(
+        self, name: bytes, tries: tuple[Limits, ...], began: float
+    ) -> bool:
+        for steps in tries:
+            try:
+                return self._is_found_from_each_position(name, steps, began)
+            except OutOfStepsError:
+                if (thread_time() - began) * 10 > SECONDS_MAX:
+                    break
+        raise OutOfTimeError
+
+    def _is_found_from_each_position(self, name: bytes, steps: Limits, began: float) -> bool:
+        for start in range(len(name) + 1):
+            if self._expression.matches_at(start, name, steps):
+                return True
+            if thread_time() - began > SECONDS_MAX:
+                raise OutOfTimeError
+        return False
 
     def matches(self, text: str) -> bool:
         """As `is_found_in`, but False if that takes too many steps."""
@@ -118,20 +147,16 @@ def compile_pattern(text: str, *, is_caseless: bool = False) -> Pattern:
     """Compile an expression. Raises re.error if it is invalid or too large."""
     if len(text) > LENGTH_MAX:
         raise re.error(f"longer than {LENGTH_MAX} characters", text[:100])
-    return Pattern(text, _CASELESS if is_caseless else 0)
+    return Pattern(text, is_caseless=is_caseless)
 
 
-def _compile(text: str, options: int, steps: int) -> Any:
-    # An expression that has limits of its own can lower these, but not raise them.
-    allowed = steps * GROUPS_FOR_ALL_STEPS // max(GROUPS_FOR_ALL_STEPS, text.count("("))
-    limits = b"(*LIMIT_MATCH=%d)(*LIMIT_HEAP=%d)" % (allowed, HEAP_KIB)
+def _compile(text: str, *, is_caseless: bool) -> Expression:
     encoded = text.encode("utf-8", "surrogateescape")
     try:
-        return _cy.compile(limits + _as_in_pcre_8(encoded), options, _JAVASCRIPT_ESCAPES)
-    except PatternError as error:
-        reason = error.msg.partition("; ")[2]
-        reason, back = _REASONS_OF_PCRE_8.get(reason, (reason, 0))
-        place = max(error.pos - back - len(limits), 0)
+        return Expression(_as_in_pcre_8(encoded), is_caseless=is_caseless)
+    except RefusedError as error:
+        reason, back = _REASONS_OF_PCRE_8.get(error.reason, (error.reason, 0))
+        place = max(error.place - back, 0)
         raise re.error(reason, text, len(encoded[:place].decode(errors="replace"))) from None
 
 
@@ -176,13 +201,3 @@ def _class_token_as_in_pcre_8(found: re.Match[bytes]) -> bytes:
     if found["items"] is not None:
         return found["items"] + rb"\-"
     return found[0][1:] if found[0] in _LETTERS_IN_CLASS else found[0]
-
-
-def _is_found(compiled: Any, name: bytes) -> bool:
-    try:
-        return _cy.match(compiled, name, len(name), 0, _CONTEXT)[0] is not None
-    except LibraryError as error:
-        if error.code in _OUT_OF_STEPS:
-            raise OutOfTimeError from None
-        # A recursion without end; or the expression asks for UTF-8, and the name is not.
-        return False

@@ -9,9 +9,21 @@ import sys
 
 from leveret.mgmt.cli.subcommands import SUBCOMMANDS, run_subcommand
 
+MISSING_LIBRARY = "libpcre2-8"
+"""As leveret.broker.pcre2 calls it, which cannot be imported without it."""
+
 
 def main() -> None:
     """Run the command line."""
+    try:
+        _run()
+    except ImportError as error:
+        if error.name != MISSING_LIBRARY:
+            raise
+        sys.exit(f"leveret: {error}")
+
+
+def _run() -> None:
     if len(sys.argv) > 1 and sys.argv[1] in SUBCOMMANDS:
         sys.exit(run_subcommand(sys.argv[1], sys.argv[2:]))
     importlib.import_module("leveret.mgmt.cli.application").app()
