@@ -51,6 +51,18 @@ NAMED = [
     ("add_vhost a --default-queue-type best", USAGE, "queue type 'best': it is one of quorum"),
 ]  # fmt: skip
 
+REFUSED_FIRST = [
+    "set_disk_free_limit 900XB", "set_disk_free_limit 1.5GB", "set_disk_free_limit mem_relative x",
+    "set_vm_memory_high_watermark absolute 900XB", "set_vm_memory_high_watermark 1.5",
+    "rebalance nothing", "list_policies_that_match --object-type user a",
+    "add_vhost a --default-queue-type best", "set_policy -p {v} a . max",
+    "set_parameter -p {v} shovel a max",
+    "set_parameter -p {v} vhost-limits limits {{\"max\":1}}", "set_global_parameter a max",
+    "set_operator_policy -p {v} a . max", "set_vhost_limits -p {v} 5", "set_user_limits guest 5",
+    "set_schema_replication_upstream_endpoints here", "consume_event_stream --pattern (a",
+    "set_log_level loud", "resolve_hostname localhost --address-family ipv5",
+]  # fmt: skip
+
 MEANT = [
     ("list_queus", "Did you mean 'list_queues'?"),
     ("list_users --timout 3", "Did you mean '--timeout'?"),
@@ -82,6 +94,21 @@ def test_an_error_is_a_sentence_with_the_name(error_of, vhost, command, code, te
     found_code, found = error_of(command)
     assert (found_code, text.format(v=vhost) in found) == (code, True), found
     assert not ERLANG.search(found), found
+
+
+@pytest.mark.parametrize("command", REFUSED_FIRST)
+def test_arguments_are_refused_before_anything_is_said_to_be_done(node, vhost, capsys, command):
+    words = [word.format(v=vhost) for word in command.split()]
+    assert main(["--data-dir", str(node.data_dir), *words]) != 0
+    assert capsys.readouterr().out == ""
+
+
+def test_policies_that_match_are_found_as_the_node_finds_them(node, vhost, capsys):
+    node.put(f"policies/{vhost}/named", {"pattern": "(?<n>a)", "definition": {"max-length": 1}})
+    assert (
+        main(["--data-dir", str(node.data_dir), "-p", vhost, "list_policies_that_match", "a"]) == 0
+    )
+    assert "(?<n>a)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("command", "text"), MEANT, ids=[one[0] for one in MEANT])

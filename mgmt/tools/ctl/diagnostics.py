@@ -80,9 +80,11 @@ def consume_event_stream(ctl: Session) -> None:
     import json  # noqa: PLC0415 - few commands need them
     import re  # noqa: PLC0415
 
+    from leveret.broker.patterns import compile_pattern  # noqa: PLC0415
+
     ctl.require_local()
     try:
-        pattern = re.compile(ctl.options.get("pattern", ".*"))
+        pattern = compile_pattern(ctl.options.get("pattern", ".*"))
     except re.error as error:
         raise bad_argument(f"the pattern is not a valid regular expression: {error}") from None
     _ = ctl.client
@@ -90,7 +92,7 @@ def consume_event_stream(ctl: Session) -> None:
     ctl.connection.wait_longer(FOR_EVER_SECONDS if duration is None else duration)
     for line in ctl.connection.stream("node", "events"):
         event = str(json.loads(line).get("event", ""))
-        if event == EVENTS_MISSED or pattern.search(event):
+        if event == EVENTS_MISSED or pattern.matches(event):
             ctl.out(line.decode().rstrip("\n"))
             sys.stdout.flush()
 

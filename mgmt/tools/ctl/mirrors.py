@@ -89,9 +89,9 @@ def progress_line(mirroring: dict[str, Any]) -> str:
 def rebalance(ctl: Session) -> None:
     """Move leaders to synchronised mirrors, and show how many each node leads then."""
     kind = ctl.argument(0)
-    ctl.banner(f"Re-balancing leaders of {kind} queues...")
     if kind not in KINDS:
         raise failure(f"type {kind} is not supported. Try one of {', '.join(KINDS)}.")
+    ctl.banner(f"Re-balancing leaders of {kind} queues...")
     ctl.require_local()
     ctl.take_time()
     chosen = {

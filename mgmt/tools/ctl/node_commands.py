@@ -15,8 +15,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 LEVELS_HERE = {"notice": "info", "alert": "critical", "emergency": "critical", "none": "critical"}
 FLAG_COLUMNS = ("name", "state", "stability", "provided_by", "desc", "doc_url")
 DEPRECATED_COLUMNS = ("name", "deprecation_phase", "provided_by", "desc", "doc_url")
-_SIZE = re.compile(r"\d+[A-Za-z]*")
-"""The node knows the units."""
+_SIZE = re.compile(r"[0-9]+(?:[kmgtp](?:b|i|ib)?)?", re.IGNORECASE)
 _FRACTION = re.compile(r"-?\d+(\.\d+)?")
 
 

@@ -1,6 +1,5 @@
 """Policies, operator policies, and runtime parameters."""
 
-import re
 from typing import Any
 
 from leveret.mgmt.tools.ctl.command import Session, command
@@ -11,6 +10,7 @@ from leveret.mgmt.tools.ctl.vhosts import (
     clear_all_vhost_limits,
     clear_if_there,
     parse_json,
+    parse_vhost_limits,
     replace_vhost_limits,
 )
 
@@ -32,14 +32,14 @@ KINDS = {
 def _set_policy(ctl: Session, route: str, title: str) -> None:
     name, pattern, definition = ctl.arguments
     priority = ctl.options.get("priority", 0)
-    ctl.banner(
-        f'Setting {title} "{name}" for pattern "{pattern}" to "{definition}" with priority '
-        f'"{priority}" for vhost "{ctl.vhost}" ...'
-    )
     body = {
         "pattern": pattern, "definition": parse_json(definition), "priority": priority,
         "apply-to": ctl.options.get("apply_to") or "all",
     }  # fmt: skip
+    ctl.banner(
+        f'Setting {title} "{name}" for pattern "{pattern}" to "{definition}" with priority '
+        f'"{priority}" for vhost "{ctl.vhost}" ...'
+    )
     require_vhost(ctl, ctl.vhost)
     ctl.client.put(route, ctl.vhost, name, body=body)
 
@@ -107,15 +107,17 @@ def list_operator_policies(ctl: Session) -> None:
          "object-type=")  # fmt: skip
 def list_policies_that_match(ctl: Session) -> None:
     """List policies whose patterns match a name, the effective one first."""
+    from leveret.broker.patterns import compile_pattern  # noqa: PLC0415 - few commands need it
+
     name, kind = ctl.argument(0), ctl.options.get("object_type", "queue")
-    ctl.banner(f"Listing policies that match {kind} '{name}' in vhost '{ctl.vhost}' ...")
     if kind not in KINDS:
         raise failure(f"object type '{kind}' is neither queue nor exchange")
+    ctl.banner(f"Listing policies that match {kind} '{name}' in vhost '{ctl.vhost}' ...")
     require_vhost(ctl, ctl.vhost)
     found = [
         policy
         for policy in ctl.client.get("policies", ctl.vhost)
-        if policy["apply-to"] in KINDS[kind] and re.search(policy["pattern"], name)
+        if policy["apply-to"] in KINDS[kind] and compile_pattern(policy["pattern"]).matches(name)
     ]
     found.sort(key=lambda policy: -policy["priority"])
     columns = ("name", "pattern", "apply-to", "definition", "priority")
@@ -130,16 +132,17 @@ def list_policies_that_match(ctl: Session) -> None:
 def set_parameter(ctl: Session) -> None:
     """Set a parameter of a component."""
     component, name, value = ctl.arguments
+    is_of_limits = component == LIMITS
+    parsed = parse_vhost_limits(value) if is_of_limits else parse_json(value)
     ctl.banner(
         f'Setting runtime parameter "{name}" for component "{component}" to "{value}" in vhost '
         f'"{ctl.vhost}" ...'
     )
-    if component == LIMITS:
-        replace_vhost_limits(ctl, value)
+    if is_of_limits:
+        replace_vhost_limits(ctl, parsed)
         return
-    body = {"value": parse_json(value)}
     require_vhost(ctl, ctl.vhost)
-    ctl.client.put("parameters", component, ctl.vhost, name, body=body)
+    ctl.client.put("parameters", component, ctl.vhost, name, body={"value": parsed})
 
 
 @command("clear_parameter", "[--vhost <vhost>] <component_name> <name>",
@@ -172,8 +175,9 @@ def list_parameters(ctl: Session) -> None:
 def set_global_parameter(ctl: Session) -> None:
     """Set a global parameter."""
     name, value = ctl.arguments
+    body = {"value": parse_json(value)}
     ctl.banner(f'Setting global runtime parameter "{name}" to "{value}" ...')
-    ctl.client.put("global-parameters", name, body={"value": parse_json(value)})
+    ctl.client.put("global-parameters", name, body=body)
 
 
 @command("clear_global_parameter", "<name>", "Clears a global runtime parameter", PARAMETERS)

@@ -23,8 +23,9 @@ LISTED = ("kind", "vhost", "name", "reason")
          "and password", STANDBY)  # fmt: skip
 def set_schema_replication_upstream_endpoints(ctl: Session) -> None:
     """Follow an upstream from now on."""
+    body = parse_json(ctl.argument(0))
     ctl.banner(f"Setting the upstream of schema replication on node {ctl.node} ...")
-    _ask(ctl, lambda: ctl.client.put(ROUTE, body=parse_json(ctl.argument(0))))
+    _ask(ctl, lambda: ctl.client.put(ROUTE, body=body))
 
 
 @command("clear_schema_replication", "", "Follows no upstream any more, and forgets it", STANDBY)

@@ -39,7 +39,6 @@ def _metadata(ctl: Session) -> dict[str, Any]:
 def add_vhost(ctl: Session) -> None:
     """Add a virtual host; an existing one is not changed."""
     name, body = ctl.argument(0), _metadata(ctl)
-    ctl.banner(f'Adding vhost "{name}" ...')
     if not name:
         raise failure("the name of a virtual host cannot be empty", DATA_ERROR)
     if body.get("default_queue_type", "classic") not in QUEUE_TYPES:
@@ -47,6 +46,7 @@ def add_vhost(ctl: Session) -> None:
             f"Unsupported default queue type '{body['default_queue_type']}': it is one of "
             f"{', '.join(QUEUE_TYPES)}", USAGE,
         )  # fmt: skip
+    ctl.banner(f'Adding vhost "{name}" ...')
     if not any(vhost["name"] == name for vhost in ctl.client.get("vhosts")):
         ctl.client.put("vhosts", name, body=body)
 
@@ -192,13 +192,18 @@ def _limits(text: str, known: tuple[str, ...], what: str) -> dict[str, int]:
 def set_vhost_limits(ctl: Session) -> None:
     """Set limits of a virtual host."""
     definition = ctl.argument(0)
+    limits = parse_vhost_limits(definition)
     ctl.banner(f'Setting vhost limits to "{definition}" for vhost "{ctl.vhost}" ...')
-    replace_vhost_limits(ctl, definition)
+    replace_vhost_limits(ctl, limits)
 
 
-def replace_vhost_limits(ctl: Session, definition: str) -> None:
+def parse_vhost_limits(text: str) -> dict[str, int]:
+    """Parse and check limits of a virtual host. Raises CtlError."""
+    return _limits(text, VHOST_LIMITS, "limits")
+
+
+def replace_vhost_limits(ctl: Session, limits: dict[str, int]) -> None:
     """Replace the limits of a virtual host."""
-    limits = _limits(definition, VHOST_LIMITS, "limits")
     require_vhost(ctl, ctl.vhost)
     _delete_limits(ctl, "vhost-limits", ctl.vhost, lambda name: name not in limits)
     for name, value in limits.items():
@@ -265,8 +270,8 @@ def list_vhost_limits(ctl: Session) -> None:
 def set_user_limits(ctl: Session) -> None:
     """Set limits of a user, after checking all of them."""
     name, definition = ctl.arguments
-    ctl.banner(f'Setting user limits to "{definition}" for user "{name}" ...')
     limits = _limits(definition, USER_LIMITS, "user-limits")
+    ctl.banner(f'Setting user limits to "{definition}" for user "{name}" ...')
     find_user(ctl, name)
     for key, value in limits.items():
         ctl.client.put("user-limits", name, key, body={"value": value})
