@@ -41,7 +41,7 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
 - A word that begins with `$` in a key below stands for any word. Such keys are a family: in a file
   each has a line (`loopback_users.guest = false`), and `loopback_users = none` empties the family.
   A variable has all of them, separated by commas: `LEVERET_LOOPBACK_USERS=guest,monitor`, or
-  `none`.
+  `none`. A comma within brackets or double quotes belongs to a value.
 - An empty variable is ignored.
 - An unknown key or an invalid value stops the start. The message names the file, the line, the key
   and the most similar known key; all problems are shown at once.

@@ -116,7 +116,7 @@ def load_config(
     ignored: list[IgnoredSetting] = []
     around = (
         *_given_in_advanced(advanced),
-        *_given_in_environment(environment, problems),
+        *_given_in_environment(environment, ignored, problems),
         *_given_as_flags(flags),
     )
     is_4 = _is_as_rabbitmq_4(entries, around)
@@ -156,9 +156,9 @@ def _given_in_file(
         pattern = KNOWN_KEYS.find(entry.words)
         origin = f"{entry.place}: {entry.key}"
         if reason := left_out.get(entry.words):
-            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line, reason))
+            ignored.append(IgnoredSetting(entry.key, entry.place, reason))
         elif pattern is None and is_4 and KEYS_OF_4.find(entry.words):
-            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+            ignored.append(IgnoredSetting(entry.key, entry.place))
         elif pattern is None:
             problems.append(_unknown_key(entry))
         elif setting := SETTINGS_BY_FAMILY.get(pattern):
@@ -166,7 +166,7 @@ def _given_in_file(
         elif setting := SETTINGS_BY_KEY.get(pattern):
             yield Given(setting, Layer.FILE, _member(pattern, entry.words), entry.text, origin)
         else:
-            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+            ignored.append(IgnoredSetting(entry.key, entry.place))
 
 
 def _given_in_advanced(advanced: Advanced) -> Iterator[Given]:
@@ -207,7 +207,9 @@ def _unknown_key(entry: Entry) -> str:
     return f"{entry.place}: unknown key '{entry.key}'{hint}"
 
 
-def _given_in_environment(environment: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+def _given_in_environment(
+    environment: Mapping[str, str], ignored: list[IgnoredSetting], problems: list[str]
+) -> Iterator[Given]:
     for variable, text in environment.items():
         if not variable.startswith(VARIABLE_PREFIX) or _is_service_link(variable, text):
             continue
@@ -216,7 +218,22 @@ def _given_in_environment(environment: Mapping[str, str], problems: list[str]) -
             if not variable.startswith(OTHER_VARIABLES):
                 problems.append(_unknown_variable(variable))
         elif text:
-            yield Given(setting, Layer.ENVIRONMENT, None, text, f"environment variable {variable}")
+            origin = f"environment variable {variable}"
+            kept = _without_left_out(setting, text, origin, ignored)
+            yield Given(setting, Layer.ENVIRONMENT, None, kept, origin)
+
+
+def _without_left_out(
+    setting: Setting, text: str, origin: str, ignored: list[IgnoredSetting]
+) -> str:
+    """The text of a family without the values that are left out, unless it has no others."""
+    reasons = setting.kind.left_out
+    parts = _parts(text) if reasons else []
+    kept = [part for part in parts if part not in reasons]
+    if not kept:
+        return text
+    ignored += (IgnoredSetting(part, origin, reasons[part]) for part in parts if part in reasons)
+    return ",".join(kept)
 
 
 def _unknown_variable(variable: str) -> str:
@@ -290,13 +307,27 @@ def _read_family(given: Given) -> tuple[object, ...]:
         return ()
     if given.layer is Layer.FILE:
         raise ValueError
-    parts = [part.strip() for part in given.text.split(",")]
+    parts = _parts(given.text)
     if given.setting.shape is Shape.NAMED:
         pairs = [part.partition("=") for part in parts if part]
         return tuple((name.strip(), given.setting.kind.read(text)) for name, _, text in pairs)
     if given.setting.shape is Shape.MARKED:
         return tuple(dict.fromkeys(filter(None, parts)))
     return tuple(given.setting.kind.read(part) for part in parts)
+
+
+def _parts(text: str) -> list[str]:
+    """The values of a family in one text: a comma in brackets or quotes belongs to a value."""
+    parts, depth, is_quoted = [""], 0, False
+    for letter in text:
+        is_quoted ^= letter == '"'
+        if not is_quoted:
+            depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth <= 0 and not is_quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _expected(given: Given) -> str:

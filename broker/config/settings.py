@@ -65,11 +65,10 @@ COUNT = unless(whole_number(), "infinity")
 
 
 class IgnoredSetting(NamedTuple):
-    """A setting in a file that RabbitMQ has and that has no effect here."""
+    """A setting, or a value of one, that RabbitMQ has and that has no effect here."""
 
     key: str
-    file: str
-    line: int
+    place: str
     reason: str = "has no effect"
 
 

@@ -64,7 +64,7 @@ def serve(config: Config) -> None:
         config.data_dir,
     )
     for ignored in config.settings_without_effect:
-        logger.warning("%s line %d: %s %s", ignored.file, ignored.line, ignored.key, ignored.reason)
+        logger.warning("%s: %s %s", ignored.place, ignored.key, ignored.reason)
     if config.advanced.not_read:
         logger.warning(
             "%s: not read, as Leveret has no such settings or has them in its configuration file "

@@ -469,12 +469,12 @@ class TestSettingsWithoutEffect:
     def test_a_key_that_only_rabbitmq_uses_is_accepted_and_listed(self) -> None:
         config = load("heartbeat = 5\nnum_acceptors.tcp = 10\nssl_options.honor_ecc_order = true")
         assert config.settings_without_effect == (
-            IgnoredSetting("num_acceptors.tcp", "rabbitmq.conf", 2),
-            IgnoredSetting("ssl_options.honor_ecc_order", "rabbitmq.conf", 3),
+            IgnoredSetting("num_acceptors.tcp", "rabbitmq.conf line 2"),
+            IgnoredSetting("ssl_options.honor_ecc_order", "rabbitmq.conf line 3"),
         )
 
     def test_once_if_it_is_there_twice(self) -> None:
         config = load("num_acceptors.tcp = 10\nnum_acceptors.tcp = 20")
         assert config.settings_without_effect == (
-            IgnoredSetting("num_acceptors.tcp", "rabbitmq.conf", 2),
+            IgnoredSetting("num_acceptors.tcp", "rabbitmq.conf line 2"),
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leveret.broker.config import ConfigError, IgnoredSetting, load_config
-from leveret.broker.config.loader import KNOWN_KEYS
+from leveret.broker.config.loader import KNOWN_KEYS, SETTINGS_BY_KEY
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 
@@ -63,8 +63,8 @@ def test_a_frame_has_powers_of_two_in_all_versions():
 def test_the_keys_of_rabbitmq_4_are_known_with_compat():
     lines = "compat = 4.x\ncluster_formation.registration.enabled = false\nnode_tags.zone = a"
     assert load(lines).settings_without_effect == (
-        IgnoredSetting("cluster_formation.registration.enabled", "rabbitmq.conf", 2),
-        IgnoredSetting("node_tags.zone", "rabbitmq.conf", 3),
+        IgnoredSetting("cluster_formation.registration.enabled", "rabbitmq.conf line 2"),
+        IgnoredSetting("node_tags.zone", "rabbitmq.conf line 3"),
     )
 
 
@@ -118,6 +118,31 @@ def test_old_tls_versions_beside_others_are_left_out(prefix):
     ]  # fmt: skip
     sections = (config.tls.options, config.management.tls, config.prometheus.tls)
     assert ("tlsv1.2",) in [section.versions for section in sections]
+
+
+@pytest.mark.parametrize("prefix", ["SSL_OPTIONS", "MANAGEMENT_SSL", "PROMETHEUS_SSL"])
+def test_old_tls_versions_beside_others_are_left_out_of_a_variable(prefix):
+    variable = f"LEVERET_{prefix}_VERSIONS"
+    config = load("", {variable: "tlsv1.1, tlsv1.2,tlsv1"})
+    reason = "has no effect: this TLS version is not secure and is not offered"
+    assert config.settings_without_effect == tuple(
+        IgnoredSetting(version, f"environment variable {variable}", reason)
+        for version in ("tlsv1.1", "tlsv1")
+    )
+    sections = (config.tls.options, config.management.tls, config.prometheus.tls)
+    assert ("tlsv1.2",) in [section.versions for section in sections]
+
+
+def test_old_tls_versions_alone_in_a_variable_are_refused():
+    with pytest.raises(ConfigError, match="VERSIONS = 'tlsv1,tlsv1.1': expected one of tlsv1.2"):
+        load("", {"LEVERET_SSL_OPTIONS_VERSIONS": "tlsv1,tlsv1.1"})
+
+
+def test_a_comma_in_brackets_or_quotes_of_a_variable_belongs_to_a_value():
+    query = '{in_group, "cn=ops,dc=example"}'
+    variable = SETTINGS_BY_KEY["auth_ldap.tag_queries.$tag"].variable
+    tags = load("", {variable: f"administrator={query}, monitoring={{constant, true}}"})
+    assert tags.ldap.tag_queries == (("administrator", query), ("monitoring", "{constant, true}"))
 
 
 def test_old_tls_versions_alone_are_refused():
