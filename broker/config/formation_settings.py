@@ -19,6 +19,7 @@ from leveret.broker.config.value_kinds import (
     TEXT,
     Kind,
     one_of,
+    or_unlimited,
     whole_number,
 )
 from leveret.broker.node_address import NodeAddress, read_node_address, read_port
@@ -277,7 +278,7 @@ class FormationSettings:
     )
     discovery_retry_limit: int = setting(
         "cluster_formation.discovery_retry_limit",
-        whole_number("attempts", minimum=1),
+        or_unlimited(whole_number("attempts", minimum=1)),
         10,
         "How often a new node asks for the others and tries to join them.",
     )

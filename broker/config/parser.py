@@ -3,10 +3,11 @@ r"""The `key = value` format of rabbitmq.conf: a text in, its statements out.
 A line is a setting, an include, a comment (its first character is `#`) or blank. A key is words
 joined by dots; a dot within a word is written `\.`. A value ends at the end of the line or at a
 `#`, without white space around it. A value in single quotes is taken literally, and may be empty or
-contain a `#`. `include conf.d/*.conf` stands for the statements of other files.
+contain a `#`. One in three single quotes may have several lines; the white space around it is not
+part of it. `include conf.d/*.conf` stands for the statements of other files.
 
 An invalid line becomes a `Malformed` and parsing continues, so that one start reports all mistakes.
-This is the language of Cuttlefish 3.4, except that a quoted value ends on the line it begins on.
+This is the language of Cuttlefish 3.6, except that a value in one quote ends on its line.
 """
 
 import re
@@ -15,6 +16,8 @@ from typing import NamedTuple
 
 WORD = r"(?:\\\.|[A-Za-z0-9_-])+"
 SETTING = re.compile(rf"({WORD}(?:\.{WORD})*)[ \t]*=[ \t]*(.*)")
+THREE_QUOTES = "'''"
+OF_SEVERAL_LINES = re.compile(rf"({WORD}(?:\.{WORD})*)[ \t]*=[ \t]*{THREE_QUOTES}(.*)")
 WORDS_OF_SECRETS = re.compile(r"[A-Za-z0-9_.]*(?:pass|secret)[A-Za-z0-9_.]*")
 INCLUDE = re.compile(r"include[ \t]+([A-Za-z0-9_.*/-]+)[ \t]*(?:#.*)?")
 QUOTED = re.compile(r"'([^']*)'[ \t]*(?:#.*)?")
@@ -55,10 +58,27 @@ Statement = Assignment | Include | Malformed
 
 def parse(text: str) -> Iterator[Statement]:
     """The statements of a file, in order."""
-    for number, line in enumerate(text.split("\n"), start=1):
+    lines = enumerate(text.split("\n"), start=1)
+    for number, line in lines:
         stripped = line.strip(" \t\r")
-        if stripped and not stripped.startswith("#"):
+        if begin := OF_SEVERAL_LINES.fullmatch(stripped):
+            yield _parse_lines(number, begin[1], begin[2], (line for _, line in lines))
+        elif stripped and not stripped.startswith("#"):
             yield _parse_statement(number, stripped)
+
+
+def _parse_lines(number: int, key: str, first: str, lines: Iterator[str]) -> Statement:
+    """A setting whose value ends at three quotes, in the first line or one of those after it."""
+    value, end, rest = first.partition(THREE_QUOTES)
+    while not end:
+        line = next(lines, None)
+        if line is None:
+            return Malformed(number, f"{key} has no {THREE_QUOTES} after its value")
+        more, end, rest = line.partition(THREE_QUOTES)
+        value += f"\n{more}"
+    if rest.strip() and not rest.lstrip().startswith("#"):
+        return Malformed(number, f"{key} has text after the {THREE_QUOTES} that end its value")
+    return Assignment(number, words_of(key), value.strip())
 
 
 def _without_secret(line: str) -> str:

@@ -21,7 +21,7 @@ OTHER_KEYS = """
     auth_oauth2.resource_servers.$name.scope_aliases.$alias
     auth_oauth2.resource_servers.$name.scope_aliases.$index.alias
     auth_oauth2.resource_servers.$name.scope_aliases.$index.scope cluster_exchange_limit
-    cluster_formation.aws.ec2_instance_states.$state
+    channel_interceptor.priorities.$name cluster_formation.aws.ec2_instance_states.$state
     cluster_formation.aws.hostname_path.$number cluster_formation.k8s.ordinal_start
     cluster_formation.k8s.seed_node cluster_formation.registration.enabled cluster_tags.$tag
     consumer_disconnected_timeout default_policies.operator.$id.apply_to
@@ -45,7 +45,9 @@ OTHER_KEYS = """
     message_interceptors.$stage.$name.$key metadata_store.khepri.snapshot_interval
     mqtt.disconnect_on_unauthorized mqtt.max_connections
     mqtt.message_interceptors.$stage.$name.$key mqtt.ssl_cert_client_id_from
+    mqtt.retained_message_store.max_messages mqtt.retained_message_store.max_size_bytes
     mqtt.ssl_cert_login_san_index mqtt.ssl_cert_login_san_type node_tags.$tag
+    quorum_queue.member_placement_tag stomp.max_connections
     prevent_startup_if_node_was_reset prometheus.ssl.max_connections
     prometheus.tcp.max_connections queue_types.classic.enabled queue_types.quorum.enabled
     queue_types.stream.enabled quorum_queue.commands_soft_limit
@@ -73,7 +75,9 @@ REFUSED_KEYS = (
     "auth_ldap.queries.tags",
     "auth_oauth2.require_exp",
     "auth_oauth2.resource_servers.$name.require_exp",
+    "auth_oauth2.resource_servers.$name.scope_pattern_syntax",
     "auth_oauth2.resource_servers.$name.verify_aud",
+    "auth_oauth2.scope_pattern_syntax",
     "http_dispatch.auth_backends.$num",
     "http_dispatch.auth_backends.$num.authn",
     "http_dispatch.auth_backends.$num.authz",

@@ -12,6 +12,7 @@ RabbitMQ's file format converts itself, such as `frame_max`, KB, MB and GB are p
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
@@ -23,6 +24,7 @@ from leveret.broker.patterns import compile_pattern
 Value_co = TypeVar("Value_co", covariant=True)
 
 PORT_MAX = 65_535
+UNLIMITED = sys.maxsize
 TRUE_WORDS = ("true", "on")
 FALSE_WORDS = ("false", "off")
 
@@ -156,6 +158,15 @@ def unless(kind: Kind[Value_co], *words: str) -> Kind[Value_co | None]:
         return None if text in words else kind.read(text)
 
     return Kind(f"{kind.expected}, or {' or '.join(words)}", read, kind.unit, kind.has_letters)
+
+
+def or_unlimited(kind: Kind[int]) -> Kind[int]:
+    """A number, or `unlimited`, which is UNLIMITED."""
+
+    def read(text: str) -> int:
+        return UNLIMITED if text == "unlimited" else kind.read(text)
+
+    return Kind(f"{kind.expected}, or unlimited", read, kind.unit)
 
 
 def either(kind: Kind[int], number: int) -> Kind[int]:

@@ -45,6 +45,8 @@ from leveret.broker.node_address import NodeAddress
 WAITING_FACTOR = 2
 """A node waits for the first one through this many times its own attempts: the first one began
 later than it at worst, with as many attempts of its own."""
+SHOWN_MAX = 1_000_000_000
+"""More attempts than this have no limit, as with `unlimited`."""
 
 
 class PeerState(Enum):
@@ -182,4 +184,6 @@ class Formation:
 
 
 def _attempts(number: int) -> str:
+    if number > SHOWN_MAX:
+        return "any number of attempts"
     return f"{number} attempt{'' if number == 1 else 's'}"

@@ -306,11 +306,19 @@ async def _find(call: Call) -> tuple[VirtualHost, ShownBinding]:
     """The binding in the path. Raises 404."""
     vhost, source, destination, kind = _ends(call)
     wanted = call.path("props")
-    for binding in _between(vhost, source, destination, kind):
-        if _is_called(binding, wanted):
-            return vhost, binding
-        await call.node.give_way()
+    bindings = _between(vhost, source, destination, kind)
+    for name in (wanted, _without_null(wanted)):
+        for binding in bindings:
+            if name and _is_called(binding, name):
+                return vhost, binding
+            await call.node.give_way()
     raise not_found()
+
+
+def _without_null(wanted: str) -> str | None:
+    """The properties key of the empty key for that of null, which is another one in RabbitMQ."""
+    key, _, digest = wanted.partition("~")
+    return f"~{digest}" if key == "null" else None
 
 
 def _is_called(binding: ShownBinding, wanted: str) -> bool:

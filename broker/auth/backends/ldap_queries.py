@@ -73,9 +73,9 @@ Texts = Callable[[Question], list[str]]
 
 
 def compile_query(text: str) -> Query:
-    """Compile a query. Raises QueryError."""
+    """Compile a query; it may end with a full stop. Raises QueryError."""
     try:
-        return _query(parse_term(text, DEPTH_MAX))
+        return _query(parse_term(text.rstrip().removesuffix("."), DEPTH_MAX))
     except TermError as error:
         raise QueryError(str(error)) from None
 

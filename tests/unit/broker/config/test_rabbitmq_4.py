@@ -9,6 +9,7 @@ from leveret.broker.config import ConfigError, IgnoredSetting, load_config
 from leveret.broker.config.loader import KNOWN_KEYS, SETTINGS_BY_KEY
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
+from leveret.broker.config.value_kinds import UNLIMITED
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +86,28 @@ def test_a_key_that_limits_access_is_never_ignored(compat, key):
 
 def test_a_key_of_rabbitmq_4_is_of_no_earlier_version():
     assert [key for key in RABBITMQ_4_KEYS + REFUSED_KEYS if KNOWN_KEYS.find(words_of(key))] == []
+
+
+def test_a_value_in_three_quotes_has_several_lines():
+    config = load("auth_ldap.queries.vhost_access = '''\n  {in_group,\n   \"cn=a # b\"}.\n'''\n"
+                  "auth_ldap.queries.resource_access = '''{constant, true}''' # all\n"
+                  "heartbeat = 5")  # fmt: skip
+    assert config.ldap.vhost_query == '{in_group,\n   "cn=a # b"}.'
+    assert config.ldap.resource_query == "{constant, true}"
+    assert config.heartbeat_s == 5
+
+
+def test_a_value_in_three_quotes_that_does_not_end_or_goes_on_is_named():
+    key = "auth_ldap.queries.vhost_access"
+    assert problem_of(f"{key} = '''a\nb") == (
+        f"rabbitmq.conf line 1: {key} has no ''' after its value"
+    )
+    assert "has text after the ''' that end its value" in problem_of(f"{key} = '''a\n''' b")
+
+
+def test_a_new_node_may_ask_for_the_others_without_a_limit():
+    config = load("cluster_formation.discovery_retry_limit = unlimited")
+    assert config.cluster_formation.discovery_retry_limit == UNLIMITED
 
 
 def test_new_names_of_settings_are_taken():
