@@ -56,7 +56,9 @@ class OwnDeletions:
         self._delete_by_the_turn(deque(queues), self._delete, what)
 
     def close(self) -> None:
-        """The vhost is deleted, or the broker stops: nothing is tried again."""
+        """The vhost is deleted, or the broker stops: nothing is deleted or tried again."""
+        # The vhost's: without the cycle it is freed at once.
+        self._delete = _is_gone
         self._failed.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -100,6 +102,10 @@ class OwnDeletions:
                 " again every second: %s", self._vhost, len(left), failed[left[0]],
             )  # fmt: skip
         self.delete_all(left, "trying again to delete unused queues")
+
+
+def _is_gone(queue: QueueClient) -> None:
+    """Its vhost is deleted, and it with that, or the broker stops."""
 
 
 def _is_used(queue: QueueClient) -> bool:

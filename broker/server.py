@@ -17,6 +17,7 @@ from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.channel.outdated_targets import OutdatedTargets
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.clustering import Clustering
 from leveret.broker.config import Config, Listener, SettingError
@@ -120,9 +121,8 @@ def _checkpoint(sync: MetadataSync) -> Answer[None]:
 class Broker:
     """One broker node.
 
-    connections: the open connections. tracing: the sinks that receive the trace events of each
-    vhost. traces: the traces that are written to files. links: shovels and federation. clustering:
-    the node's membership of its cluster; None for a node on its own.
+    connections: the open ones. tracing: the sinks that get the trace events of each vhost. traces:
+    those to files. links: shovels and federation. clustering: its membership; None without one.
     """
 
     def __init__(
@@ -156,6 +156,7 @@ class Broker:
             self._sync.passed = disk.passed
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
         self.services.open_counts.connections = self.connections
+        self._outdated_targets = OutdatedTargets(turns, self.connections)
         self.clustering = clustering
         local = self.services.declarations
         assert isinstance(local, LocalDeclarationLog), "a cluster's log is made of it"
@@ -409,6 +410,7 @@ class Broker:
 
     def resource_changed(self, kind: str, vhost: str, name: str) -> None:
         """See `Dependents`."""
+        self._outdated_targets.note_deletion()
         self.federation.changed(kind, vhost, name)
 
     # Watching

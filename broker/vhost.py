@@ -117,7 +117,7 @@ class VirtualHost:
         self._submit = submit
         self._store = store
         self.fan_outs = FanOuts(turns, flow or Flow(Alarms()))
-        self._dead_letters = DeadLetterer(self)
+        self._dead_letters: DeadLetterer | None = DeadLetterer(self)
         self._letter_settings = letter_settings
         self._waiting_for_routes: set[Actor] = set()
         self._own_deletions = OwnDeletions(name, turns, clock, self.delete_queue)
@@ -370,11 +370,12 @@ class VirtualHost:
 
     def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
         """Messages died in a queue that has a dead-letter exchange: publish them there soon."""
-        if queue.options.dead_letter_exchange not in self.exchanges:
+        dead_letters = self._dead_letters
+        if dead_letters is None or queue.options.dead_letter_exchange not in self.exchanges:
             self.note_discarded(queue, reason, len(messages))
             return
         self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
-        self._dead_letters.add(queue, messages, reason)
+        dead_letters.add(queue, messages, reason)
 
     def note_kept(self, queue: QueueClient, reason: str) -> None:
         """A message died in a queue that keeps its dead letters until they are confirmed."""
@@ -394,6 +395,11 @@ class VirtualHost:
             queue.close()
         for delayed in self._delayed():
             delayed.close()
+
+    def emptied(self) -> None:
+        """The vhost is deleted, and all that was in it: its parts refer to it no more."""
+        self._own_deletions.close()
+        self._dead_letters = None
 
     def delete_with_it(self, queue: QueueClient) -> None:
         """The vhost is deleted, and this one of its queues with it."""

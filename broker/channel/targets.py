@@ -9,7 +9,8 @@ key costs a route and no more.
 
 The targets of a connection are in two dictionaries. When the recent one has `TARGETS_MAX`, it
 becomes the older one, and those that were in the older one and have not been used since are
-dropped. So a program with more keys than that keeps those that it uses most.
+dropped. So a program with more keys than that keeps those that it uses most. A target refers to its
+queues, also to those that are deleted: outdated_targets.py drops what has to be looked up again.
 """
 
 import struct
@@ -112,6 +113,21 @@ class Targets:
         if len(self.exchanges) >= TARGETS_MAX:
             self.exchanges.clear()
         self.exchanges[checked.exchange.name] = checked
+
+    def drop_outdated(self, generation: int) -> None:
+        """Drop what was looked up in another generation of the vhost than this one."""
+        for found in (self.recent, self._older):
+            for arguments, target in list(found.items()):
+                if target.generation != generation:
+                    del found[arguments]
+        for name, checked in list(self.exchanges.items()):
+            if checked.generation != generation:
+                del self.exchanges[name]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.recent) + len(self._older) + len(self.exchanges)
 
     def clear(self) -> None:
         """Forget all, since the user's permissions may have changed or the connection ends."""

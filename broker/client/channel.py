@@ -80,13 +80,17 @@ class ChannelOwner(Protocol):
 
 
 class _Call:
-    """A method that waits for its answer. take: of a basic.consume."""
+    """A method that waits for its answer: None if the channel ends before. take: of a
+    basic.consume.
+
+    It is no exception of the future: that would be in a cycle with the frame that awaits it.
+    """
 
     __slots__ = ("answers", "future", "take")
 
     def __init__(self, method: type[base.Frame], take: Take | None) -> None:
         self.answers = method.valid_responses
-        self.future: asyncio.Future[base.Frame] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[base.Frame | None] = asyncio.get_running_loop().create_future()
         self.take = take
 
 
@@ -179,9 +183,12 @@ class ClientChannel:
         self._calls.append(call)
         awaited = self._owner.await_answer(method)
         try:
-            return await call.future
+            answer = await call.future
         finally:
             awaited.cancel()
+        if answer is None:
+            raise self._error(self.closed.result())
+        return answer
 
     async def consume(
         self,
@@ -429,10 +436,13 @@ class ClientChannel:
         self._error = error
         self._consumers.clear()
         self._assembler = None
+        # What they belong to may refer to this channel.
+        self.on_confirmed, self.on_writable = _nobody_counts, _nobody_waits
+        self.on_returned = self.on_cancelled = _ignore
         self.closed.set_result(closed)
         for call in self._calls:
             if not call.future.done():
-                call.future.set_exception(error(closed))
+                call.future.set_result(None)
         self._calls.clear()
 
     def output_is_writable(self) -> None:

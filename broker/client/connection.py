@@ -15,6 +15,7 @@ silence for two heartbeat intervals, or an error of the socket.
 import asyncio
 import logging
 import ssl
+import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -77,7 +78,9 @@ class ClientConnection(asyncio.Protocol):
         self._properties = properties
         self._clock = clock
         self.closed: asyncio.Future[Closed] = loop.create_future()
-        self.opened: asyncio.Future[None] = loop.create_future()
+        # Why it was not opened, or nothing. An exception would be in a cycle with the frame that
+        # awaits it, and has the connection.
+        self.opened: asyncio.Future[str] = loop.create_future()
         self._is_disconnected = asyncio.Event()
         self.server_properties: Table = {}
         self.limits = login.Limits(0, 0, 0)
@@ -85,10 +88,10 @@ class ClientConnection(asyncio.Protocol):
         self._is_closing = False
         self._transport: asyncio.Transport | None = None
         self._call_soon = loop.call_soon
+        self._incoming = ClientIncoming(weakref.proxy(self))
         self._output = ClientOutput(
             loop.call_soon, self._output_is_writable, self._server_does_not_read
         )
-        self._incoming = ClientIncoming(self)
         self._heartbeat: Heartbeat | None = None
         self._abortion: asyncio.TimerHandle | None = None
         self.bytes_in = 0
@@ -132,7 +135,7 @@ class ClientConnection(asyncio.Protocol):
                         ssl=context,
                         server_hostname=server_name(address),
                     )
-                await connection.opened
+                failure = await connection.opened
         except TimeoutError:
             if connection._step == CONNECTING:
                 raise ConnectionFailed(_too_slow(address, "cannot be reached")) from None
@@ -144,7 +147,8 @@ class ClientConnection(asyncio.Protocol):
         finally:
             if not connection.is_open:
                 connection.drop("given up")
-                connection._retrieve_failure()
+        if failure:
+            raise ConnectionFailed(failure)
         return connection
 
     @property
@@ -357,14 +361,14 @@ class ClientConnection(asyncio.Protocol):
         elif self._step == OPENING and isinstance(method, commands.Connection.OpenOk):
             self._step = OPEN
             if not self.opened.done():
-                self.opened.set_result(None)
+                self.opened.set_result("")
         else:
             raise command_invalid(f"{method_name(method)} is not expected in the handshake")
 
     def _tune(self, limits: login.Limits) -> None:
         self.limits = limits
         self._output.frame_bytes_max = limits.frame_max
-        self._incoming.scanner.frame_bytes_max = limits.frame_max
+        self._incoming.set_frame_max(limits.frame_max)
         self._send(
             commands.Connection.TuneOk,
             channel_max=limits.channel_max,
@@ -410,7 +414,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, failed: ConnectionFailed) -> None:
         """The client cannot log in at the server."""
         if not self.opened.done():
-            self.opened.set_exception(failed)
+            self.opened.set_result(str(failed))
         self.drop(str(failed))
 
     def _end(self, closed: Closed) -> None:
@@ -419,14 +423,14 @@ class ClientConnection(asyncio.Protocol):
             return
         self._output.flush()
         self._output.disconnect()
-        self._incoming.has_ended = True
+        channels = tuple(self._incoming.channels.values())
+        self._incoming.end()
         if self._heartbeat is not None:
             self._heartbeat.stop()
+            self._heartbeat = None
         self.closed.set_result(closed)
         if not self.opened.done():
-            self.opened.set_exception(ConnectionFailed(self._refusal(closed)))
-        channels = tuple(self._incoming.channels.values())
-        self._incoming.channels.clear()
+            self.opened.set_result(self._refusal(closed))
         for channel in channels:
             channel.end(closed, ConnectionClosed)
         if self._transport is not None:
@@ -442,11 +446,6 @@ class ClientConnection(asyncio.Protocol):
         if self._step == OPENING:
             return f"{address} refuses vhost '{address.vhost}' to user '{address.user}': {closed}"
         return f"{address} refuses the connection: {closed}"
-
-    def _retrieve_failure(self) -> None:
-        """Take the reason why the connection did not open, if nobody awaits it."""
-        if self.opened.done() and not self.opened.cancelled():
-            self.opened.exception()
 
 
 _BY_THIS_NODE = Closed(REPLY_SUCCESS, "closed by this node")

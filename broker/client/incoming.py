@@ -52,14 +52,14 @@ class Receiver(Protocol):
 
 
 class ClientIncoming(DeliverySink):
-    """The frames of one connection. scanner: takes the bytes. channels: by number.
+    """The frames of one connection. channels: by number.
 
     is_closing: the connection is being closed, and nothing counts but the end of that.
     """
 
     __slots__ = (
-        "_connection", "_frames_left", "_is_waiting", "_later", "channels", "has_ended",
-        "is_closing", "scanner",
+        "_connection", "_frames_left", "_is_waiting", "_later", "_scanner", "channels",
+        "has_ended", "is_closing",
     )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
@@ -70,29 +70,45 @@ class ClientIncoming(DeliverySink):
         self._is_waiting = False
         # What was read while the scanner waits for its turn.
         self._later: deque[bytes] = deque()
-        self.scanner = DeliveryScanner(self, FRAME_BYTES_MAX_AT_FIRST)
+        self._scanner: DeliveryScanner | None = DeliveryScanner(self, FRAME_BYTES_MAX_AT_FIRST)
+
+    def set_frame_max(self, frame_bytes_max: int) -> None:
+        """The largest frame is negotiated."""
+        if self._scanner is not None:
+            self._scanner.frame_bytes_max = frame_bytes_max
+
+    def end(self) -> None:
+        """The connection has ended: nothing is handled any more."""
+        self.has_ended = True
+        # They refer to each other, and to the channels.
+        self._scanner = None
+        self.channels.clear()
+        self._later.clear()
 
     def receive(self, data: bytes) -> None:
         """Process bytes from the socket."""
+        scanner = self._scanner
+        if scanner is None:
+            return
         if self._is_waiting:
             self._later.append(data)
-        elif not self.has_ended:
+        else:
             self._frames_left = FRAMES_MAX
-            self.scanner.add(data)
-            self._scan()
+            scanner.add(data)
+            self._scan(scanner)
 
     def go_on(self) -> None:
         """There is another turn: handle what waits for it."""
         self._is_waiting = False
         self._frames_left = FRAMES_MAX
-        if not self.has_ended:
-            self._scan()
+        if self._scanner is not None:
+            self._scan(self._scanner)
         while self._later and not self._is_waiting:
             self.receive(self._later.popleft())
 
-    def _scan(self) -> None:
+    def _scan(self, scanner: DeliveryScanner) -> None:
         try:
-            self.scanner.scan()
+            scanner.scan()
         except TurnOver:
             self._is_waiting = True
             self._connection.wait_for_turn()

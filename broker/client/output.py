@@ -81,6 +81,8 @@ class ClientOutput:
         self._transport = None
         self._pieces = []
         self._writer.truncate(0)
+        # The connection's: without the cycle it is freed at once.
+        self.on_writable = self.on_unread = _nobody_waits
 
     @property
     def is_writable(self) -> bool:
@@ -170,3 +172,7 @@ class ClientOutput:
         was_blocked, self.is_blocked = self.is_blocked, is_blocked
         if was_blocked and self.is_writable:
             self.on_writable()
+
+
+def _nobody_waits() -> None:
+    """The connection has ended."""

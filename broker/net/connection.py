@@ -208,6 +208,11 @@ class Connection(asyncio.BaseProtocol):
         connection_created(self)
         logger.info("%s: user '%s' opened vhost '%s'", self.name, user.name, vhost.name)
 
+    @property
+    def generation(self) -> int | None:
+        """That of its vhost; None before it has one."""
+        return self.vhost.generation if self.login is None else None
+
     # Methods on channel 0
 
     def handle_method(self, method: base.Frame) -> None:

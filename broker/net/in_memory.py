@@ -57,7 +57,7 @@ class InMemoryTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         """Bytes that the other end has not read."""
-        return self.other._unread_bytes
+        return 0 if self._is_lost else self.other._unread_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Do nothing: the limits are fixed."""
@@ -68,10 +68,11 @@ class InMemoryTransport(asyncio.Transport):
 
     def _was_read(self) -> None:
         """The other end has read some of what this one has written."""
-        if self._is_writing_paused and self.other._unread_bytes <= LOW_BYTES:
+        if self._is_lost or not self._is_writing_paused:
+            return
+        if self.other._unread_bytes <= LOW_BYTES:
             self._is_writing_paused = False
-            if not self._is_lost:
-                self._protocol.resume_writing()
+            self._protocol.resume_writing()
 
     # Reading
 
@@ -139,6 +140,8 @@ class InMemoryTransport(asyncio.Transport):
 
     def abort(self) -> None:
         """Close at once: the other end does not read what it has not read yet."""
+        if self._is_lost:
+            return
         self.other._unread.clear()
         self.other._unread_bytes = 0
         self.close()
@@ -147,6 +150,8 @@ class InMemoryTransport(asyncio.Transport):
         if not self._is_lost:
             self._is_lost = True
             self._protocol.connection_lost(None)
+            # It refers to this end: without the cycle both are freed at once.
+            del self.other
 
 
 def connect_in_memory(

@@ -341,6 +341,7 @@ class Topology:
             yield from _detaching(vhost, deque(exchange.incoming.values()), NODE_ITSELF)
             object_events.exchange_deleted(vhost, exchange, acting_user)
             yield DELETE_EXCHANGE_WORK
+        vhost.emptied()
 
     def _vhost(self, it: InVhost) -> VirtualHost | None:
         vhost = self._vhosts.get(it.vhost)

@@ -27,6 +27,21 @@ class Pending(Protocol):
         """Return a batch that says that so many records are missing in this period."""
 
 
+class _Nothing:
+    """What is pending of a trace that has ended."""
+
+    def take(self) -> tuple[bytes, int]:
+        """See `Pending`."""
+        return b"", 0
+
+    def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
+        """See `Pending`."""
+        return b""
+
+
+NOTHING: Final = _Nothing()
+
+
 class Batches:
     """The batches of one trace.
 
@@ -39,7 +54,7 @@ class Batches:
         self.lost = self.lost_in_all = self.written = 0
         self.turns_us = 0
         self._clock = clock
-        self._pending = pending
+        self._pending: Pending = pending
         self._began_us = 0
         self._gap_began_us = self._gap_ended_us = 0
         self._timer: Timer | None = None
@@ -69,9 +84,12 @@ class Batches:
         """Pass the rest on, and close the output."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self.flush()
         self._report_gap()
         self.output.close()
+        # Those who have these batches: without the cycle both are freed at once.
+        self._pending = NOTHING
 
     def _flush_in_time(self) -> None:
         self._timer = None

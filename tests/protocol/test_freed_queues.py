@@ -11,6 +11,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.binding import Exchange
+from leveret.broker.channel.outdated_targets import DELETED_MAX
 from leveret.broker.delayed_messages import DelayedMessages
 from leveret.broker.queues.arguments import QueueOptions
 from leveret.broker.queues.classic_queue import ClassicQueue
@@ -139,3 +140,19 @@ async def test_a_deleted_exchange_with_delayed_messages_is_freed(no_collections,
     await done(client)
     client.connection.targets.clear()
     await until(lambda: count_of_all() < before + FEW)
+
+
+async def test_queues_to_which_a_connection_has_published_are_freed_while_it_stays(
+    no_collections, client
+):
+    await done(client)
+    before = count_of_all()
+    for n in range(3 * DELETED_MAX):
+        client.send_method(commands.Queue.Declare, queue=f"q{n}")
+        client.send(publish_bytes(1, f"q{n}", b"message"))
+        client.send_method(
+            commands.Queue.Delete, queue=f"q{n}", if_unused=False, if_empty=False, nowait=False
+        )
+    await done(client)
+    # A queue has four of them.
+    await until(lambda: count_of_all() < before + 5 * DELETED_MAX)

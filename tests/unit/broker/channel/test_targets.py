@@ -46,3 +46,22 @@ def test_the_dictionary_of_recent_targets_stays_the_same_object():
 def test_malformed_arguments_are_refused():
     with pytest.raises(ConnectionFault):
         Targets().find(arguments("k") + b"\0")
+
+
+def test_what_was_looked_up_in_an_earlier_generation_is_dropped():
+    targets = Targets()
+    old, new = targets.find(arguments("old")), targets.find(arguments("new"))
+    old.generation, new.generation = 1, 2
+    recent = targets.recent
+    targets.drop_outdated(2)
+    assert targets.recent is recent
+    assert targets.find(arguments("new")) is new
+    assert targets.find(arguments("old")) is not old
+
+
+def test_what_was_not_used_lately_is_dropped_as_well():
+    targets = Targets()
+    for number in range(TARGETS_MAX + 1):
+        targets.find(arguments(str(number)))
+    targets.drop_outdated(2)
+    assert targets.count == 0

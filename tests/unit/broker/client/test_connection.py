@@ -7,16 +7,14 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import HEARTBEAT, HEARTBEAT_FRAME, METHOD, encode_frame
 from leveret.broker.client.address import ServerAddress
-from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
+from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
 from tests.unit.broker.client.fakes import ADDRESS, Server, delivery
 
 
 def failure(server):
     assert server.connection.closed.done()
     assert server.socket.ended
-    error = server.connection.opened.exception()
-    assert isinstance(error, ConnectionFailed)
-    return str(error)
+    return server.connection.opened.result()
 
 
 class TestHandshake:

@@ -1,0 +1,61 @@
+"""Drops publish targets that have to be looked up again, so that deleted queues are freed.
+
+A connection that stays, and publishes to queues that come and go, has targets (targets.py) that
+refer to deleted queues and exchanges, for as long as it does not publish to so many others. To look
+for them at each deletion would take as long as there are targets. So they are looked for after
+`DELETED_MAX` deletions, or after an eighth as many as there are targets.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final, Protocol
+
+from leveret.broker.channel.targets import Targets
+from leveret.broker.long_work import LongWork
+from leveret.broker.turns import Turns
+
+DELETED_MAX: Final = 256
+"""Deleted queues that may be kept; each takes 3 to 15 KB."""
+TARGETS_OF_A_DELETION: Final = 8
+CONNECTION_WORK: Final = 4
+"""The work of looking at a connection; a target takes 1, in the units of broker/turns.py."""
+
+
+class Publisher(Protocol):
+    """A connection. generation: that of its vhost; None before it has one."""
+
+    targets: Targets
+
+    @property
+    def generation(self) -> int | None:
+        """See the class."""
+
+
+class OutdatedTargets:
+    """Those of a node. connections: all of it."""
+
+    def __init__(self, turns: Turns, connections: Collection[Publisher]) -> None:
+        self._turns = turns
+        self._connections = connections
+        self._deleted = 0
+        self._deleted_max = DELETED_MAX
+        self._is_looking = False
+
+    def note_deletion(self) -> None:
+        """A queue or an exchange was deleted."""
+        self._deleted += 1
+        if self._deleted >= self._deleted_max and not self._is_looking:
+            self._deleted = 0
+            self._is_looking = True
+            LongWork(self._turns, "dropping outdated publish targets", self._dropping()).start()
+
+    def _dropping(self) -> Iterator[int]:
+        targets = 0
+        for connection in tuple(self._connections):
+            generation = connection.generation
+            if generation is not None:
+                count = connection.targets.count
+                connection.targets.drop_outdated(generation)
+                targets += count
+                yield CONNECTION_WORK + count
+        self._deleted_max = max(DELETED_MAX, targets // TARGETS_OF_A_DELETION)
+        self._is_looking = False
