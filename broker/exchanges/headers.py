@@ -19,6 +19,7 @@ a header's name with its value or, for a void, with `_PRESENT`.
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -32,6 +33,8 @@ MATCH_ALL, MATCH_ANY = "all", "any"
 MATCH_ALL_WITH_X, MATCH_ANY_WITH_X = "all-with-x", "any-with-x"
 MATCH_MODES = (MATCH_ALL, MATCH_ANY, MATCH_ALL_WITH_X, MATCH_ANY_WITH_X)
 
+COMPARED_BYTES = 32
+"""The bytes of a binding's arguments that are compared in one step of a route."""
 _PRESENT = ("present",)
 """Differs from every comparable value."""
 
@@ -67,8 +70,9 @@ class Headers(ExchangeType):
             )
 
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
-        binding = _Binding(destination, arguments)
-        self._bindings[destination, routing_key, encode_table(arguments)] = binding
+        encoded = encode_table(arguments)
+        binding = _Binding(destination, arguments, encoded)
+        self._bindings[destination, routing_key, encoded] = binding
         if binding.is_unconditional:
             self._unconditional.add(destination)
         if not binding.is_any and binding.criteria:
@@ -101,18 +105,27 @@ class Headers(ExchangeType):
             for binding in tuple(self._by_criterion.get(criterion, ())):
                 is_match = binding.is_any or criteria.issuperset(binding.criteria)
                 yield binding.destination if is_match else None
+                if binding.further_steps:
+                    yield from repeat(None, binding.further_steps)
 
 
 class _Binding:
-    """The criteria of one binding. Compared by identity. indexed_under: one of them, or all."""
+    """The criteria of one binding. Compared by identity. indexed_under: one of them, or all.
 
-    __slots__ = ("criteria", "destination", "indexed_under", "is_any")
+    further_steps: those of comparing it that the first one does not count.
+    """
 
-    def __init__(self, destination: Destination, arguments: Table) -> None:
+    __slots__ = ("criteria", "destination", "further_steps", "indexed_under", "is_any")
+
+    def __init__(
+        self, destination: Destination, arguments: Table, encoded_arguments: bytes
+    ) -> None:
         mode = arguments[MATCH_ARGUMENT][1] if MATCH_ARGUMENT in arguments else MATCH_ALL
         with_x = mode in (MATCH_ALL_WITH_X, MATCH_ANY_WITH_X)
         self.destination = destination
         self.is_any = mode in (MATCH_ANY, MATCH_ANY_WITH_X)
+        # With `any` the criterion under which it was found is enough: nothing is compared.
+        self.further_steps = 0 if self.is_any else len(encoded_arguments) // COMPARED_BYTES
         self.criteria: tuple[_Criterion, ...] = tuple(
             _criterion_asked(name, field)
             for name, field in arguments.items()

@@ -59,7 +59,7 @@ ACK_WORK: Final = 16
 FRAME_WORK: Final = 8
 """The work of a method other than basic.publish and basic.ack, that of an ack which is not passed
 on in a run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
-microseconds.
+microseconds. Each byte of a method counts as one, for tables, which are decoded and encoded again.
 """
 
 MANY_MESSAGES: Final = 64
@@ -393,7 +393,10 @@ class Incoming(FrameSink):
             self._on_channel_frame(kind, channel, payload)
         elif state is HANDSHAKE:
             raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
-        self._turns.work_left -= METHOD_WORK if kind == METHOD else FRAME_WORK
+        if kind == METHOD:
+            self._turns.work_left -= METHOD_WORK + len(payload)
+        else:
+            self._turns.work_left -= FRAME_WORK
         if self._turns.work_left <= 0:
             raise TurnOver
 

@@ -34,6 +34,7 @@ from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.own_deletions import DELETE_QUEUE_WORK
+from leveret.broker.queues.dead_letter import DECODED_BYTES
 from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_places import RemoteOwner
@@ -360,7 +361,7 @@ def _detaching(vhost: VirtualHost, bindings: deque[Binding], acting_user: str) -
             for watcher in binding.source.watchers:
                 watcher.binding_removed(binding)
             object_events.binding_deleted(vhost, binding, acting_user)
-        yield DETACH_WORK
+        yield DETACH_WORK + len(binding.key[-1]) // DECODED_BYTES
 
 
 def _destination(

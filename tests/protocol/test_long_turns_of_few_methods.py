@@ -96,6 +96,26 @@ async def test_very_many_declarations_that_are_submitted_together():
         assert len(node.vhost.queues) == len(node.vhost.exchanges["amq.topic"].bindings) == 1000
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_bindings_with_large_tables(is_deleted):
+    """Few of them are made in a turn, and few are removed."""
+    async with Node() as node:
+        (client,) = node.clients(1)
+        declare(node, "q")
+        arguments = {f"k{number}": ("I", number) for number in range(400)}
+        for number in range(100):
+            client.send_method(
+                commands.Queue.Bind, queue="q", exchange="amq.headers", routing_key=str(number),
+                arguments=arguments, nowait=True,
+            )  # fmt: skip
+        made = await most(node.turns(client))
+        assert len(node.vhost.queues["q"].bindings) == 100
+        client.send_method(commands.Queue.Delete, queue="q")
+        removed = await most(node.turns(client))
+        assert (removed if is_deleted else made) < DECODING_CALLS_MAX
+        assert not node.vhost.exchanges["amq.headers"].bindings
+
+
 async def test_messages_that_are_compared_with_very_many_bindings():
     async with Node() as node:
         (queue,) = declare(node, "q")

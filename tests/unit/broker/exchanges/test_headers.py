@@ -6,7 +6,7 @@ from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.exchanges.headers import Headers
+from leveret.broker.exchanges.headers import COMPARED_BYTES, Headers
 from tests.routes import matched
 
 ONE, TWO = ("S", "1"), ("S", "2")
@@ -189,3 +189,17 @@ def test_what_is_published_is_found_among_many_bindings() -> None:
 def test_the_key_does_not_decide() -> None:
     assert not Headers.routes_by_key
     assert not Headers.uses_every_key
+
+
+def test_to_compare_a_binding_takes_steps_for_its_size() -> None:
+    """So a turn ends in time when many bindings with large tables are compared."""
+    criteria: Table = {f"k{number}": ONE for number in range(400)}
+
+    def steps(arguments: Table) -> int:
+        exchange = Headers({})
+        exchange.bind("q", "", arguments)
+        return len(list(exchange.route("", header_with(criteria))))
+
+    one, many = steps({"k0": ONE}), steps(criteria)
+    assert many > one + 400 * 5 // COMPARED_BYTES
+    assert steps({"x-match": ANY, **criteria}) == one + 399, "one for each that it is found under"
