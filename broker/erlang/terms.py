@@ -15,6 +15,7 @@ valid UTF-8 and printable, and marks it `/utf8` unless it is ASCII. `~p` (LATIN_
 text if every byte is a printable character of Latin-1.
 """
 
+import re
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any
@@ -25,6 +26,9 @@ PRINTABLE_CONTROLS = {
 """The control characters that Erlang prints within a text, with their escapes."""
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', **PRINTABLE_CONTROLS})
 _CONTROL_BYTES = frozenset(map(ord, PRINTABLE_CONTROLS))
+
+
+_BARE_ATOM = re.compile(r"[a-z][A-Za-z0-9_@]*")
 
 
 class Atom(str):
@@ -50,7 +54,7 @@ def format_term(term: Any, charset: Charset = Charset.UTF8) -> str:
     """The text of a term, on one line."""
     match term:
         case Atom():
-            return str(term)
+            return str(term) if _BARE_ATOM.fullmatch(term) else _quoted(term)
         case String():
             return f'"{_escaped(term)}"'
         case bool():
@@ -122,6 +126,11 @@ def _format_float(number: float) -> str:
 
 def _format_all(terms: tuple[Any, ...] | list[Any], charset: Charset) -> str:
     return ",".join(format_term(term, charset) for term in terms)
+
+
+def _quoted(atom: str) -> str:
+    escaped = atom.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _escaped(text: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from leveret.mgmt.api import health
 from leveret.storage.disk import StoreError
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.node_in_process import NodeInProcess
@@ -101,7 +102,8 @@ def test_a_node_under_maintenance_is_not_in_service(own, ctl):
     ctl("drain")
     try:
         answer = own.request("GET", "health/checks/is-in-service")
-        assert (answer.status, answer.body["status"]) == (503, "failed")
+        reason = "this rabbit node is not currently available to serve"
+        assert (answer.status, answer.body) == (503, {"status": "failed", "reason": reason})
     finally:
         ctl("revive")
 
@@ -143,18 +145,26 @@ def test_a_policy_mirrors_queues(own, ctl):
     ctl(check)
 
 
+async def refused_by(node, check):
+    """The answer of a check that fails, as a status and what is in the body."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        await asyncio.to_thread(node.ask, check)
+    return refused.value.code, json.loads(refused.value.read())
+
+
+async def test_a_node_that_is_cut_off_from_others_is_in_a_partition(tmp_path, monkeypatch):
+    async with NodeInProcess(tmp_path) as node:
+        monkeypatch.setattr(health, "partitions", lambda _: ["a@host", "b@other.host"])
+        reason = "cluster partition in effect: [a@host,'b@other.host']"
+        expected = (503, {"status": "failed", "reason": reason})
+        assert await refused_by(node, "api/healthchecks/node") == expected
+
+
 async def test_no_virtual_host_is_up_when_the_store_has_failed(tmp_path):
     async with NodeInProcess(tmp_path) as node:
         check = "api/health/checks/virtual-hosts"
         assert json.loads(await asyncio.to_thread(node.ask, check)) == {"status": "ok"}
         node.node.broker.failure.set_result(StoreError("the disk is gone"))
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            await asyncio.to_thread(node.ask, check)
-        assert (refused.value.code, json.loads(refused.value.read())) == (
-            503,
-            {
-                "status": "failed",
-                "reason": "Some virtual hosts are down",
-                "virtual-hosts": ["/"],
-            },
-        )
+        reason = "Some virtual hosts are down"
+        expected = (503, {"status": "failed", "reason": reason, "virtual-hosts": ["/"]})
+        assert await refused_by(node, check) == expected
