@@ -180,7 +180,7 @@ def test_what_is_wrong_with_shovels_is_told(text, told):
         (f"{SOURCE}, {{declarations, word}}",
          "declarations should be a list, actually was word"),
         (f"{SOURCE}, {{declarations, ['queue.nope']}}",
-         "queue.nope is not a declaration; known ones are exchange.declare, exchange.delete, "
+         "'queue.nope' is not a declaration; known ones are exchange.declare, exchange.delete, "
          "exchange.bind, exchange.unbind, queue.declare, queue.delete, queue.purge, queue.bind, "
          "queue.unbind, basic.qos"),
         (f"{SOURCE}, {{declarations, [{{'queue.purge', word}}]}}",
