@@ -27,9 +27,11 @@ NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
 # Half of the time, tests wait for processes and disks: eight at a time keep two cores busy. A worker
 # without tests takes those of another one: the slow tests of a directory do not all wait for one.
 JOBS ?= 8
+# Those in pure Python wait less, and each worker takes 12 s of a processor to import all tests.
+PURE_JOBS ?= 4
 # A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
 FLAKY := build/flaky.txt
-PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) -n $(JOBS) --dist worksteal
+PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) --dist worksteal
 FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
@@ -93,13 +95,13 @@ cluster: $(BIN)/.installed
 test: test-pure test-compiled
 
 test-compiled: $(BIN)/.test-ready compile
-	$(PYTEST) -m 'not interop' $(TESTS)
+	$(PYTEST) -n $(JOBS) -m 'not interop' $(TESTS)
 
 test-pure: $(BIN)/.test-ready
-	LEVERET_PURE=1 $(PYTEST) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
+	LEVERET_PURE=1 $(PYTEST) -n $(PURE_JOBS) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
 
 test-interop: $(BIN)/.test-ready compile
-	$(PYTEST) -m interop $(TESTS)
+	$(PYTEST) -n $(JOBS) -m interop $(TESTS)
 
 lint: $(BIN)/.test-ready
 	$(BIN)/ruff check .
