@@ -20,7 +20,7 @@ from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirrored_queue import STALE
-from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.senders import Undecided
 from leveret.cluster.mirrors.synchronisation import read_batch

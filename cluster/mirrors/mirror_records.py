@@ -15,7 +15,7 @@ from leveret.broker.queues.queue_kind import CLASSIC
 from leveret.broker.queues.queue_mirrors import DeclaredQueue, MirrorsOutcome
 from leveret.cluster.mirrors import record_changes
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirroring import (
+from leveret.cluster.mirrors.planning import (
     NOT_MIRRORED,
     SYNC_BATCH_SIZE,
     Mirroring,

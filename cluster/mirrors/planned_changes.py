@@ -31,7 +31,6 @@ from leveret.broker.turns import Actor, Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Added, Member
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirroring import Mirroring, RunningNodes
 from leveret.cluster.mirrors.planning import (
     AddMirror,
     BeginMirroring,
@@ -39,6 +38,8 @@ from leveret.cluster.mirrors.planning import (
     EndMirroring,
     ForgetCopy,
     HandOver,
+    Mirroring,
+    RunningNodes,
     Step,
     next_step,
     returns,

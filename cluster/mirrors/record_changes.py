@@ -22,7 +22,7 @@ from leveret.broker.queues.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.refused import Refused
 
 

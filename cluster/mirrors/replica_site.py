@@ -12,7 +12,7 @@ from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.publishing import OtherMember
 from leveret.cluster.mirrors.ring import RingNode
 from leveret.cluster.queues.hosted_publishes import HostedPublishes

@@ -37,7 +37,7 @@ from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.mirroring import NOT_MIRRORED, Mirroring
+from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica

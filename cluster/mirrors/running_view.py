@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from leveret.cluster.gm.group import Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
-from leveret.cluster.mirrors.mirroring import RunningNodes
+from leveret.cluster.mirrors.planning import RunningNodes
 from leveret.cluster.node_states import NodeStates
 
 

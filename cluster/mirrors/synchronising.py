@@ -17,7 +17,7 @@ from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
-from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import Synchronisation
 from leveret.storage.backing_queue import Unreadable
 

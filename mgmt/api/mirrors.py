@@ -19,8 +19,7 @@ from leveret.broker.queues.queue_kind import CLASSIC, QUORUM
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_records import may_be_mirrored
-from leveret.cluster.mirrors.mirroring import read_mirroring
-from leveret.cluster.mirrors.rebalancing import LedQueue, rebalancing
+from leveret.cluster.mirrors.planning import LedQueue, read_mirroring, rebalancing
 from leveret.cluster.mirrors.record_changes import Promote, encode
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, conflict

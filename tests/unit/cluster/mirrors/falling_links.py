@@ -25,7 +25,7 @@ from leveret.broker.queues.queue_mirrors import DeclaredQueue
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.late_confirms import LOOKS_MAX
-from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.refused import Refused
 from tests.linked_nodes import LinkedNode, LinkEnd

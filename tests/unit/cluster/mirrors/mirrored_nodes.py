@@ -3,7 +3,7 @@
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
-from leveret.cluster.mirrors.mirroring import NOT_MIRRORED
+from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.mirrors.record_changes import encode
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.refused import Refused

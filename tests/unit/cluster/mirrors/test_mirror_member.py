@@ -10,7 +10,7 @@ from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
-from leveret.cluster.mirrors.mirroring import NOT_MIRRORED
+from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.queues.queue_frames import fields
 from leveret.storage.addresses import Addresses
 from leveret.storage.message import Entry, Message

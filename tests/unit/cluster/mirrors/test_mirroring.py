@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.cluster.mirrors.mirroring import (
+from leveret.cluster.mirrors.planning import (
     NOT_MIRRORED,
     Mirroring,
     Placement,

@@ -18,8 +18,8 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import read_options
 from leveret.cluster.gm.group import Died, HasJoined
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
-from leveret.cluster.mirrors.mirroring import RunningNodes
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
+from leveret.cluster.mirrors.planning import RunningNodes
 from leveret.cluster.mirrors.record_changes import (
     Forget,
     InRing,

@@ -4,15 +4,17 @@ import pytest
 
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
-from leveret.cluster.mirrors.mirroring import NOT_MIRRORED, RunningNodes, read_mirroring
 from leveret.cluster.mirrors.planning import (
+    NOT_MIRRORED,
     AddMirror,
     BeginMirroring,
     DropMirror,
     EndMirroring,
     ForgetCopy,
     HandOver,
+    RunningNodes,
     next_step,
+    read_mirroring,
     returns,
     vanished,
 )

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.broker.queues.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
-from leveret.cluster.mirrors.mirroring import ALWAYS, WHEN_SYNCED, Mirroring
+from leveret.cluster.mirrors.planning import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
     Begin,
     Drop,
