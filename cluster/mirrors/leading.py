@@ -23,8 +23,7 @@ from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.senders import Undecided
-from leveret.cluster.mirrors.synchronisation import read_batch
-from leveret.cluster.mirrors.synchronising import ReadAgain, Synchronising
+from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
 from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.message import Entry, Message
 from leveret.storage.transient_queue import TransientQueue

@@ -25,6 +25,8 @@ the last one to go at the end. `forgotten` takes the next to wait for from there
 The ring of a queue without living members is that of the last ones. Its version goes on from there
 when a node returns.
 
+`log_lines` says what a node logs when another record is applied.
+
 MQ1. A record has a leader, which is a living, synchronised member, or it waits for a node that has
      a copy, but not both.
 MQ2. A synchronised member stays synchronised for its life.
@@ -33,7 +35,7 @@ MQ9. The living members of the ring are those of `members`, unless there are non
      most one, and no other copy.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -347,3 +349,36 @@ def _with(copies: tuple[Copy, ...], going: Collection[MirrorMember]) -> tuple[Co
 
 def _without(copies: tuple[Copy, ...], nodes: Collection[str]) -> tuple[Copy, ...]:
     return tuple(copy for copy in copies if copy.node not in nodes)
+
+
+# What is logged
+
+
+def log_lines(
+    before: MirrorRecord | None, after: MirrorRecord, node: str, incarnation: int
+) -> Iterator[str]:
+    """What a node in one life logs when a record has changed, without the name of the queue.
+
+    As in RabbitMQ (`rabbit_mirror_queue_misc`), mirrors that come and go are named by the leader's
+    node, and a promotion by the node that leads from then on. A queue that is down is named by all.
+    A node that starts finds records on its disk in which an earlier life of it leads.
+    """
+    if after.leader is None:
+        if before is None or before.leader is not None or before.awaited != after.awaited:
+            yield f"is down: no mirror can lead it, and it waits for node {after.awaited}"
+        return
+    if (after.leader.node, after.leader.incarnation) != (node, incarnation):
+        return
+    if before is not None and before.leader != after.leader:
+        yield f"promoting the mirror on node {node} to leader"
+    known = {} if before is None else {one.id: one for one in before.members}
+    for one in after.mirrors:
+        was = known.get(one.id)
+        if was is None:
+            yield f"adding a mirror on node {one.id.node}"
+        if one.is_synchronised and not (was is not None and was.is_synchronised):
+            yield f"the mirror on node {one.id.node} is synchronised"
+    left = {one.id for one in after.members}
+    for one in known.values():
+        if one.id not in left:
+            yield f"the mirror on node {one.id.node} is gone"

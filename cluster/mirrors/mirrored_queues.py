@@ -30,11 +30,10 @@ from leveret.cluster.mirrors.late_confirms import LOOKS_IN_TICK_TIME
 from leveret.cluster.mirrors.leaving import Leaving
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
-from leveret.cluster.mirrors.planned_changes import PlannedChanges
+from leveret.cluster.mirrors.planned_changes import PlannedChanges, RunningView
 from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
 from leveret.cluster.mirrors.replica_site import QueueReplica
 from leveret.cluster.mirrors.replicas import Replicas
-from leveret.cluster.mirrors.running_view import RunningView
 from leveret.cluster.node_states import NodeStates
 from leveret.cluster.queues.remote_queues import RemoteQueues
 from leveret.storage.message import Entry

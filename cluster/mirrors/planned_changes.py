@@ -19,7 +19,6 @@ wait for the copy then.
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations import ChangeQueueMirrors, Submit
@@ -30,6 +29,7 @@ from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.turns import Actor, Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Added, Member
+from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import (
     AddMirror,
@@ -59,6 +59,7 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
+from leveret.cluster.node_states import NodeStates
 from leveret.storage.metadata import MetadataError
 
 LOOK_WORK = 20
@@ -67,25 +68,47 @@ LOOK_WORK = 20
 logger = logging.getLogger("leveret.cluster")
 
 
-class View(Protocol):
-    """The view that this node is in."""
+class RunningView:
+    """The view that a node is in. log, states: the node's.
+
+    A node that is in no view yet sees nobody, not even itself.
+    """
+
+    def __init__(self, log: ReplicatedDeclarations, states: NodeStates, node: str) -> None:
+        self._log = log
+        self._states = states
+        self._node = node
 
     @property
     def nodes(self) -> RunningNodes:
         """Its members."""
+        view, maintained = self._log.view, self._states.under_maintenance
+        if self._states.is_under_maintenance:
+            maintained |= {self._node}
+        return RunningNodes(frozenset(() if view is None else view.names), maintained)
 
     @property
     def is_coordinator(self) -> bool:
         """Whether this node coordinates it."""
-
-    def lives(self, member: Member) -> bool:
-        """Whether the node of a member is in it, in the life that the member is of."""
+        return self._log.is_coordinator
 
     def incarnation(self, node: str) -> int:
         """Of a node that is in it."""
+        view = self._log.view
+        assert view is not None, "a node that is in no view asks for nothing"
+        return next(one.incarnation for one in view.members if one.name == node)
 
     def when_stable(self, callback: Callable[[], object]) -> None:
         """Call back when what is applied now is applied on all of its nodes, on disk."""
+        self._log.when_stable(callback)
+
+    def lives(self, member: Member) -> bool:
+        """Whether the node of a member is in it, in the life that the member is of."""
+        view = self._log.view
+        return view is not None and any(
+            one.name == member.node and one.incarnation == member.incarnation
+            for one in view.members
+        )
 
 
 class PlannedChanges(Actor):
@@ -103,7 +126,7 @@ class PlannedChanges(Actor):
         submit: Submit,
         turns: Turns,
         mirroring_of: Callable[[str, QueueClient], Mirroring],
-        view: View,
+        view: RunningView,
         has_copy: Callable[[int], bool],
         choose: Callable[[int], int] = secrets.randbelow,
     ) -> None:

@@ -30,7 +30,7 @@ from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
-from leveret.cluster.mirrors import handing_over, new_leader, record_log
+from leveret.cluster.mirrors import handing_over, new_leader
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
@@ -38,7 +38,7 @@ from leveret.cluster.mirrors.late_confirms import LateConfirms
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.other_leader import OtherLeader
 from leveret.cluster.mirrors.own_copy import OwnCopy
@@ -135,7 +135,7 @@ class Replica(Flushable):
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
         """A newer record is applied on this node. storage_id: see `QueueMirrors.changed`."""
         site = self._site
-        for line in record_log.lines(self.record, record, site.node, site.incarnation):
+        for line in log_lines(self.record, record, site.node, site.incarnation):
             logger.info("mirrored %s: %s", resource(QUEUE, self.queue.name, self.vhost.name), line)
         self.record = record
         own = record.on(self._site.node)

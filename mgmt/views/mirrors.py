@@ -13,7 +13,7 @@ from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirror_record import MirrorMember, MirrorRecord
 from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica
-from leveret.cluster.mirrors.synchronising import Progress
+from leveret.cluster.mirrors.synchronisation import Progress
 
 SYNCING = "syncing"
 """The state of a queue whose mirrors are sent what they lack."""

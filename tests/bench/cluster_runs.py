@@ -2,7 +2,7 @@
 
 The loads are measured like those of single brokers (load_runs.py), with publishers on the first
 node, consumers on the second and the queue on the third. Each cluster that is compared runs all
-the time. Mirrors are brought messages by synchronising.py. Last, a node is stopped, queues are
+the time. Mirrors are brought messages by synchronisation.py. Last, a node is stopped, queues are
 declared without it, and it starts again.
 """
 

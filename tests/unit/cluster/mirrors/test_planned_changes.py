@@ -33,7 +33,7 @@ from tests.turns_by_hand import TurnsByHand
 
 
 class OneNode(Declared):
-    """A node. It is a `View`, a `Listener` and the places of its queues."""
+    """A node. It is its own `RunningView`, a `Listener` and the places of its queues."""
 
     def __init__(self, cluster, name, life=1):
         super().__init__(turns=TurnsByHand())
@@ -65,7 +65,7 @@ class OneNode(Declared):
             apply=lambda options: None,
         )  # fmt: skip
 
-    # View
+    # RunningView
 
     @property
     def nodes(self):

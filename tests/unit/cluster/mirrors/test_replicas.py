@@ -6,7 +6,7 @@ from leveret.cluster.gm.group import Added
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.cluster.mirrors.synchronising import Progress
+from leveret.cluster.mirrors.synchronisation import Progress
 from leveret.cluster.queues.queue_frames import packed
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes

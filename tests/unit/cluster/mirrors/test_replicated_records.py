@@ -8,6 +8,7 @@ from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations import ChangeQueueMirrors, PutQueue
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.planned_changes import RunningView
 from leveret.cluster.mirrors.record_changes import (
     Begin,
     InRing,
@@ -16,7 +17,6 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
-from leveret.cluster.mirrors.running_view import RunningView
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 A, B = Member("a", 1, 1), Member("b", 1, 1)

@@ -6,8 +6,8 @@ import pytest
 
 from leveret.cluster.gm.group import Member
 from leveret.cluster.metadata import messages
+from leveret.cluster.mirrors.planned_changes import RunningView
 from leveret.cluster.mirrors.planning import RunningNodes
-from leveret.cluster.mirrors.running_view import RunningView
 
 VIEW = messages.View(messages.NO_VIEW, (messages.Member("a", 3), messages.Member("b", 5)))
 
