@@ -6,7 +6,8 @@ audit log (mgmt/audit.py). The words are RabbitMQ's where it logs the change its
 is added behind them.
 
 Declarations are told by the declaration log, which all of them pass (registry/declaration_log.py);
-what each one says is in registry/acts.py. What is not a declaration, such as a purge, calls `note`.
+what each one says is known to its kind of objects (registry/objects/). What is not a declaration,
+such as a purge, calls `note`.
 """
 
 import logging

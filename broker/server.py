@@ -35,10 +35,10 @@ from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.pending import Answer
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
-from leveret.broker.registry import rows
+from leveret.broker.registry import stored, tables
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
-from leveret.broker.registry.registry import Dependents, Registry
+from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
@@ -71,7 +71,7 @@ HEADERS_KEPT = 64
 logger = logging.getLogger("leveret.broker")
 
 
-class NodeParts(Dependents, Protocol):
+class NodeParts(tables.Dependents, Protocol):
     """What the registry needs of the broker."""
 
     def make_vhost(self, name: str) -> VirtualHost:
@@ -325,7 +325,7 @@ class Broker:
     def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
         registry, counts = self.services.registry, self.services.counts
         note, total = progress.of_step("restoring queues", "queues"), len(definitions.queues)
-        for declaration in rows.declarations(definitions):
+        for declaration in stored.declarations(definitions):
             registry.apply(declaration)
             note(counts.queues_created, total)
         # Recovered queues do not count as created.

@@ -12,8 +12,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry import rows
-from leveret.broker.registry.rows import CLUSTER_VIEW
+from leveret.broker.registry import stored
+from leveret.broker.registry.stored import CLUSTER_VIEW
 from leveret.cluster import next_start
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.membership import members
@@ -53,9 +53,9 @@ class MembershipFiles:
         gone = self.members().keys() - membership.members.keys()
         with closing(SqliteMetadata(self._metadata_file)) as metadata:
             with metadata.batch():
-                rows.write(put_cluster_id(membership.cluster_id), metadata)
+                stored.write(put_cluster_id(membership.cluster_id), metadata)
                 for name, is_disc in membership.members.items():
-                    rows.write(put_member(name, is_disc), metadata)
+                    stored.write(put_member(name, is_disc), metadata)
                 for name in gone:
                     metadata.delete_parameter(NO_VHOST, CLUSTER_NODE, name)
             metadata.sync()

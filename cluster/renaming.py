@@ -21,13 +21,8 @@ from leveret.broker.declarations import (
     PutQueueMirrors,
 )
 from leveret.broker.node_address import is_node_name
-from leveret.broker.registry.rows import (
-    CLUSTER_LOG,
-    CLUSTER_PROMISE,
-    CLUSTER_VIEW,
-    QUEUE_HOME,
-    QUEUE_MIRRORS,
-)
+from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
 from leveret.cluster.membership.members import Members, MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of
 from leveret.cluster.metadata.member_records import CLUSTER_NODE

@@ -12,7 +12,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.events.events import Events
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
-from leveret.broker.registry import rows
+from leveret.broker.registry import stored
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
@@ -97,7 +97,7 @@ class DeclaringVhost(VirtualHost):
 
     def declare_queue(self, name, durable, auto_delete, arguments, owner=None, user=NODE_ITSELF):
         if owner is not None:
-            self.registry.topology.add_owner(owner)
+            self.registry.exclusive_owners.add(owner)
         self.submit(
             PutQueue(
                 self.name, name, durable, auto_delete, encode_table(arguments),
@@ -151,7 +151,7 @@ class Declared:
         return self._storage_id
 
     def restore(self, definitions):
-        for declaration in rows.declarations(definitions):
+        for declaration in stored.declarations(definitions):
             self.registry.apply(declaration)
 
     def put(self, *declarations):

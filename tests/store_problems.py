@@ -4,7 +4,7 @@ nothing.
 
 from pathlib import Path
 
-from leveret.broker.registry.rows import declared_ids
+from leveret.broker.registry.stored import declared_ids
 from leveret.storage.check import check_store
 from leveret.storage.check_metadata import FILE, check_metadata
 

@@ -133,7 +133,7 @@ async def _create(
     """Create a queue; the answer is given when it is on disk."""
     connection = channel.connection
     if method.exclusive:
-        connection.services.registry.topology.add_owner(connection)
+        connection.services.registry.exclusive_owners.add(connection)
     vhost = channel.vhost
     home = vhost.choose_home(name, arguments)
     node = "" if vhost.places is None else vhost.places.node

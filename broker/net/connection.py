@@ -347,7 +347,7 @@ class Connection(asyncio.BaseProtocol):
             self._heartbeat.stop()
             self._heartbeat = None
         self.open_channels.release()
-        self.services.registry.topology.remove_owner(self)
+        self.services.registry.exclusive_owners.remove(self)
         if self.exclusive_queues:
             what = f"deleting the exclusive queues of {self!r}"
             self.vhost.delete_queues(self.exclusive_queues.values(), what)

@@ -2,7 +2,7 @@
 
 A parameter belongs to a component (`federation-upstream`, `shovel` ...) and to a vhost, or to the
 whole node: global parameters have the component `global` and no vhost. Their values are what JSON
-can say. Policies and limits are parameters to RabbitMQ's API, too (broker/registry/components.py);
+can say. Policies and limits are parameters to RabbitMQ's API, too (runtime_parameters.py);
 they have tables of their own (policy_table.py, limits.py).
 """
 

@@ -18,28 +18,15 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec.structs import replace
 
 from leveret.broker.audit import Audit
-from leveret.broker.declarations import (
-    Declaration,
-    DeleteExchange,
-    DeleteQueue,
-    DeleteVhost,
-    PutBinding,
-    PutExchange,
-    PutQueue,
-)
+from leveret.broker.declarations import Declaration
 from leveret.broker.long_work import Step
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
-from leveret.broker.registry import rows
-from leveret.broker.registry.acts import ActsOfDeclarations
+from leveret.broker.registry import stored
 from leveret.broker.registry.registry import Registry
 from leveret.broker.requester import Requester
 from leveret.storage.metadata import Metadata, MetadataFull
 
-NEW = (PutQueue, PutExchange, PutBinding)
-"""What clients may declare any number of."""
-DELETING_MUCH = (DeleteQueue, DeleteExchange, DeleteVhost)
-"""What may delete very many rows."""
 WRITE_WORK, APPLY_WORK = 300, 150
 """The work of writing a declaration, and that of applying one to memory which deletes nothing, in
 the units of broker/turns.py."""
@@ -65,7 +52,6 @@ class DeclarationWriter:
         audit: Audit,
     ) -> None:
         self._registry = registry
-        self._acts = ActsOfDeclarations(registry.users, registry.vhosts)
         self._audit = audit
         self._metadata = metadata
         self._new_storage_id = new_storage_id
@@ -93,7 +79,7 @@ class DeclarationWriter:
         # Of deletions it cannot be known afterwards.
         has_durable = any(map(registry.is_durable, declarations))
         written = yield from self._writing(declarations, alongside)
-        acts = self._acts.of(written, requester)
+        acts = registry.acts(written, requester)
         # What is deleted is gone for everybody before the first of it is taken apart.
         begun = []
         for declaration in written:
@@ -117,7 +103,7 @@ class DeclarationWriter:
         space that it has, so that deletions, which need no more, can be written (L7).
         """
         durable = [one for one in declarations if self._registry.is_durable(one)]
-        is_new = any(isinstance(one, NEW) for one in durable)
+        is_new = any(map(self._registry.is_new, durable))
         if self.is_disk_full and is_new:
             raise MetadataFull("the disk is full: nothing new is declared until there is room")
         if not durable and alongside is None:
@@ -140,7 +126,7 @@ class DeclarationWriter:
     def _writing_once(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
     ) -> Generator[int, None, Sequence[Declaration]]:
-        is_one_row = len(declarations) == 1 and not isinstance(declarations[0], DELETING_MUCH)
+        is_one_row = len(declarations) == 1 and not stored.deletes_much(declarations[0])
         if is_one_row and alongside is None:
             yield WRITE_WORK
             return [self._written(declarations[0])]
@@ -152,13 +138,13 @@ class DeclarationWriter:
                 if not self._registry.is_durable(declaration):
                     written.append(declaration)
                     continue
-                yield from rows.deleting(declaration, self._metadata)
+                yield from stored.deleting(declaration, self._metadata)
                 written.append(self._written(declaration))
                 yield WRITE_WORK
         return written
 
     def _written(self, declaration: Declaration) -> Declaration:
-        if self._registry.topology.stores_messages(declaration):
+        if self._registry.stores_messages(declaration):
             declaration = replace(declaration, storage_id=self._new_storage_id())
-        rows.write(declaration, self._metadata)
+        stored.write(declaration, self._metadata)
         return declaration

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry.rows import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
+from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
 from leveret.cluster.metadata.messages import NO_VIEW, Entry, View, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.storage.metadata import Metadata

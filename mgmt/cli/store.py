@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from leveret.broker.registry.rows import declared_ids
+from leveret.broker.registry.stored import declared_ids
 from leveret.storage.check import DeclaredIds, StoreReport, check_store
 from leveret.storage.check_metadata import check_metadata, repair_metadata
 from leveret.storage.check_segments import FileReport

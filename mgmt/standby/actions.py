@@ -29,7 +29,7 @@ from leveret.broker.policies.schema_replication import (
     parse_upstream,
     state_of,
 )
-from leveret.broker.registry.registry import RequirementError
+from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.requester import Requester
 from leveret.broker.services import Services
 from leveret.storage.metadata import MetadataError

@@ -8,7 +8,7 @@ import threading
 import pytest
 from pamqp import commands
 
-from leveret.broker.registry.rows import STORED_EXCHANGE
+from leveret.broker.registry.objects.exchanges import STORED_EXCHANGE
 from leveret.storage.disk import Disk, failure
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, publish_bytes, wait_until

@@ -27,7 +27,7 @@ from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.connection_events import connection_closed, login_failed, login_succeeded
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY
-from leveret.broker.registry.object_events import vhost_created, vhost_deleted, vhost_updated
+from leveret.broker.registry.objects.vhosts import vhost_created, vhost_deleted, vhost_updated
 from leveret.broker.requester import Requester
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from tests.declaring import Declared

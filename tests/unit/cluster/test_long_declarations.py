@@ -6,7 +6,7 @@ What is counted is the work of each turn, in the units of broker/turns.py.
 import pytest
 
 from leveret.broker.declarations import DeleteQueue, DeleteVhost, PutBinding, PutQueue, PutVhost
-from leveret.broker.registry.rows import ROW_WORK
+from leveret.broker.registry.stored import ROW_WORK
 from leveret.broker.turns import WORK_MAX
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.cluster.test_replicated_declarations import Cluster, Node

@@ -7,13 +7,8 @@ import pytest
 
 from leveret.broker.declarations import DeleteParameter, PutQueue, PutQueueMirrors, PutVhost
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry.rows import (
-    CLUSTER_LOG,
-    CLUSTER_PROMISE,
-    CLUSTER_VIEW,
-    QUEUE_HOME,
-    QUEUE_MIRRORS,
-)
+from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
 from leveret.cluster.gm import group
 from leveret.cluster.membership.members import MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of

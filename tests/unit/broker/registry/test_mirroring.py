@@ -18,7 +18,7 @@ from leveret.broker.declarations import (
 from leveret.broker.queues.arguments import read_options
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_mirrors import MirrorsOutcome
-from leveret.broker.registry import rows
+from leveret.broker.registry import stored
 from leveret.broker.registry.contents import contents
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared
@@ -90,7 +90,7 @@ class OneNode(Declared):
     @property
     def after_restart(self):
         """What a restart finds of queues."""
-        found = rows.declarations(self.metadata.load())
+        found = stored.declarations(self.metadata.load())
         return [one for one in found if isinstance(one, PutQueue)]
 
 

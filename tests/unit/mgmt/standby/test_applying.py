@@ -16,7 +16,7 @@ from leveret.broker.policies.schema_replication import (
     parse_upstream,
     state_of,
 )
-from leveret.broker.registry.registry import RequirementError
+from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.requester import THE_NODE
 from leveret.broker.server import Broker
 from leveret.mgmt.definitions.exporting import export

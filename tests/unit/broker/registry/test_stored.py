@@ -42,7 +42,7 @@ from leveret.broker.declarations import (
     encode,
 )
 from leveret.broker.policies.policy_keys import PolicyError
-from leveret.broker.registry.rows import declarations
+from leveret.broker.registry.stored import declarations
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared, state_of
 

@@ -1,0 +1,356 @@
+"""Queues, where they live and who mirrors them.
+
+A change of who leads and who mirrors a queue (`ChangeQueueMirrors`) is asked for, and completed to
+its outcome (broker/queues/queue_mirrors.py). A change of a queue that was deleted meanwhile, or on
+a node that is in no cluster, is left out, as is one that changes nothing.
+
+A declaration names the connection that owns an exclusive queue. A queue without a registered owner
+is skipped: its connection has ended. In a cluster, where other nodes cannot know that, it is added,
+and then deleted by this node.
+
+Source of the events: RabbitMQ's `rabbit_amqqueue_process`.
+"""
+
+import base64
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from leveret.broker.amqp.field_table import decode_table, encode_table
+from leveret.broker.audit import Act
+from leveret.broker.declarations import (
+    ChangeQueueMirrors,
+    Declaration,
+    DeleteQueue,
+    PutQueue,
+    PutQueueHome,
+    PutQueueMirrors,
+)
+from leveret.broker.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.own_deletions import DELETE_QUEUE_WORK
+from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_home import HERE, QueueHome
+from leveret.broker.queues.queue_places import RemoteOwner
+from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
+from leveret.broker.registry.objects.bindings import detaching
+from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts, logger
+from leveret.broker.registry.stored_rows import StoredRows, put_row
+from leveret.broker.requester import AMQP, Requester
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.metadata import Metadata
+from leveret.storage.metadata_rows import QueueRow
+
+QUEUE_HOME = "queue-home"
+"""The component of the rows with the node and the identity of queues. A node that is not in a
+cluster has none of them."""
+QUEUE_MIRRORS = "queue-mirrors"
+"""That of the rows with the records of queues that are mirrored."""
+QUEUE_COPY = "queue-copy"
+"""That of the rows with the storage ids of this node's copies of queues, which count in place of
+those that the queues were declared with."""
+
+Change = DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+
+
+class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
+    """The queues of all vhosts."""
+
+    types = (PutQueue, DeleteQueue, PutQueueHome, ChangeQueueMirrors, PutQueueMirrors)
+    components = (QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY)
+
+    # On disk
+
+    @staticmethod
+    def write(it: PutQueue | Change, metadata: Metadata) -> None:
+        match it:
+            case PutQueue():
+                _put_queue(it, metadata)
+            case PutQueueHome():
+                _put_home(it, metadata)
+            case PutQueueMirrors():
+                with metadata.batch():
+                    _put_home(it, metadata)
+                    _put_record(metadata, it.vhost, it.name, it.record)
+                    if it.storage_id:
+                        put_row(metadata, it.vhost, QUEUE_COPY, it.name, it.storage_id)
+            case DeleteQueue():
+                with metadata.batch():
+                    metadata.delete_queue(it.vhost, it.name)
+                    for component in DeclaredQueues.components:
+                        metadata.delete_parameter(it.vhost, component, it.name)
+
+    @staticmethod
+    def rows_deleted_with(it: PutQueue | Change) -> tuple[str, ...] | None:
+        return (it.vhost, QUEUE, it.name) if isinstance(it, DeleteQueue) else None
+
+    @staticmethod
+    def read(rows: StoredRows) -> Iterator[PutQueue]:
+        homes, records, copies = map(rows.values, DeclaredQueues.components)
+        for row in rows.definitions.queues:
+            place = (row.vhost, row.name)
+            node, identity = homes.get(place, HERE)
+            yield PutQueue(
+                row.vhost, row.name, row.durable, row.auto_delete, row.arguments,
+                storage_id=copies.get(place, row.storage_id), node=node, identity=identity,
+                mirrors=base64.b64decode(records.get(place, "")),
+            )  # fmt: skip
+
+    # From one content to another
+
+    @staticmethod
+    def place(it: PutQueue) -> Place:
+        return QUEUE, it.vhost, it.name
+
+    @staticmethod
+    def needs(it: PutQueue) -> tuple[Place, ...]:
+        return ((VHOST, it.vhost),)
+
+    @staticmethod
+    def deletion(it: PutQueue) -> DeleteQueue:
+        return DeleteQueue(it.vhost, it.name)
+
+    @classmethod
+    def becoming(cls, mine: PutQueue, theirs: PutQueue) -> PutQueueMirrors | None:
+        """A queue that has mirrors stays if only its home and its mirrors differ."""
+        is_mirrored = mine.mirrors or theirs.mirrors
+        if not is_mirrored or replace(mine, node=theirs.node, mirrors=theirs.mirrors) != theirs:
+            return None
+        return PutQueueMirrors(
+            theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.mirrors
+        )
+
+    def contents(self) -> Iterator[PutQueue]:
+        for vhost in self._tables.vhosts.values():
+            for queue in vhost.queues.values():
+                owner = queue.owner_connection
+                yield PutQueue(
+                    vhost.name, queue.name, queue.durable, queue.auto_delete,
+                    encode_table(queue.arguments), "" if owner is None else owner.name,
+                    owner_node=_node_of(vhost, owner), node=queue.home.node,
+                    identity=queue.home.identity, mirrors=vhost.mirrors.get(queue.name, b""),
+                )  # fmt: skip
+
+    # Declaring
+
+    def completed(self, it: PutQueue | Change) -> Declaration | None:
+        if isinstance(it, PutQueue):
+            return None if self._found(it) is not None else it
+        if isinstance(it, ChangeQueueMirrors):
+            return _outcome(self._tables.vhosts[it.vhost], it)
+        return it
+
+    def is_durable(self, it: PutQueue | Change) -> bool:
+        if isinstance(it, PutQueue):
+            return it.durable
+        queue = self._found(it)
+        return queue is not None and queue.durable
+
+    def stores_messages(self, it: PutQueue | Change) -> bool:
+        places = self._tables.vhosts[it.vhost].places
+        if isinstance(it, PutQueue):
+            return it.durable and (places is None or it.node in ("", places.node))
+        # What an earlier run was asked for is not a copy of this one.
+        return (
+            isinstance(it, PutQueueMirrors)
+            and self.is_durable(it)
+            and places is not None
+            and (it.new_copy, it.incarnation) == (places.node, places.incarnation)
+        )
+
+    def _found(self, it: PutQueue | Change) -> QueueClient | None:
+        return self._tables.vhosts[it.vhost].queues.get(it.name)
+
+    def apply(self, it: PutQueue | Change) -> Iterator[int]:
+        vhost = self._vhost_of(it)
+        if vhost is None:
+            return NO_STEPS
+        match it:
+            case DeleteQueue():
+                return self._deleting(vhost, it)
+            case PutQueue():
+                if it.name not in vhost.queues:
+                    self._add(vhost, it)
+            case PutQueueHome() | PutQueueMirrors():
+                _move(vhost, it)
+                self._tables.dependents.resource_changed(QUEUE, it.vhost, it.name)
+            case ChangeQueueMirrors():
+                raise AssertionError(f"{it!r} was not completed")
+        return NO_STEPS
+
+    def _add(self, vhost: VirtualHost, it: PutQueue) -> None:
+        is_own = vhost.places is None or it.owner_node in ("", vhost.places.node)
+        owner = self._tables.exclusive_owners.get(it.owner) if is_own else None
+        is_orphan = bool(it.owner) and is_own and owner is None
+        if is_orphan and vhost.places is None:
+            logger.info("%r is skipped: the connection that owns the queue has ended", it)
+            return
+        owner_elsewhere = RemoteOwner(it.owner, it.owner_node) if it.owner else None
+        queue = vhost.add_queue(
+            it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0],
+            owner or owner_elsewhere, it.storage_id, QueueHome(it.node, it.identity), it.mirrors,
+        )  # fmt: skip
+        if owner is not None:
+            owner.exclusive_queues[it.name] = queue
+        vhost.counts.queues_created += 1
+        _queue_created(vhost, queue, it.acting_user)
+        if is_orphan:
+            # Not here: applying one declaration submits no other (R1).
+            vhost.turns.after_round(lambda: vhost.delete_queue(queue))
+
+    def _deleting(self, vhost: VirtualHost, it: DeleteQueue) -> Iterator[int]:
+        """Remove a queue with its messages, and the bindings to it."""
+        queue = vhost.queues.pop(it.name, None)
+        if queue is not None:
+            vhost.mirrors.pop(it.name, None)
+            vhost.counts.queues_deleted += 1
+            vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
+            if queue.owner_connection is not None:
+                queue.owner_connection.forget_queue(queue.name)
+            self._tables.cancelled += queue.delete_now()
+            vhost.routes_changed()
+            yield DELETE_QUEUE_WORK
+            yield from detaching(vhost, deque(queue.bindings.values()), NODE_ITSELF)
+            vhost.routes_changed()
+            _queue_deleted(vhost, queue, it.acting_user)
+        self._tables.dependents.resource_changed(QUEUE, it.vhost, it.name)
+
+    # The audit
+
+    def is_told(self, it: PutQueue | Change, requester: Requester) -> bool:
+        is_by_client = isinstance(it, DeleteQueue) and requester.way == AMQP
+        return self.is_durable(it) if is_by_client else super().is_told(it, requester)
+
+    def acts(self, it: PutQueue | Change) -> Iterator[Act]:
+        name = resource(QUEUE, it.name, it.vhost)
+        match it:
+            case PutQueue():
+                yield _act(it, "queue.created", f"Declared {name}", durable=it.durable)
+            case PutQueueHome():
+                yield _act(it, "queue.moved", f"Moved {name} to node '{it.node}'", node=it.node)
+            case PutQueueMirrors():
+                text = f"Changed the mirrors of {name}, which is led by node '{it.node}'"
+                yield _act(it, "queue.mirrors.changed", text, node=it.node)
+            case DeleteQueue() if (queue := self._found(it)) is not None:
+                counts = queue.figures.counts()
+                count = counts.ready + counts.unacked
+                text = f"Deleted {name} with {count} messages"
+                yield _act(it, "queue.deleted", text, messages=count)
+
+
+def _act(it: PutQueue | Change, action: str, text: str, **detail: Any) -> Act:
+    return Act(action, QUEUE, it.name, text, it.vhost, detail)
+
+
+# Rows
+
+
+def _put_queue(it: PutQueue, metadata: Metadata) -> None:
+    row = QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
+    if (it.node, it.identity) == HERE:
+        metadata.put_queue(row)
+        return
+    with metadata.batch():
+        metadata.put_queue(row)
+        _put_home(it, metadata)
+        if it.mirrors:
+            _put_record(metadata, it.vhost, it.name, it.mirrors)
+
+
+def _put_home(it: PutQueue | PutQueueHome | PutQueueMirrors, metadata: Metadata) -> None:
+    put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
+
+
+def _put_record(metadata: Metadata, vhost: str, queue: str, record: bytes) -> None:
+    """An empty record: the queue has no mirrors."""
+    if record:
+        put_row(metadata, vhost, QUEUE_MIRRORS, queue, base64.b64encode(record).decode())
+    else:
+        metadata.delete_parameter(vhost, QUEUE_MIRRORS, queue)
+
+
+# Where a queue lives
+
+
+def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
+    """The node of the connection that owns a queue; empty without one, or without a cluster."""
+    if isinstance(owner, RemoteOwner):
+        return owner.node
+    return "" if owner is None or vhost.places is None else vhost.places.node
+
+
+def _same_queue(
+    vhost: VirtualHost, it: PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+) -> QueueClient | None:
+    """The queue that a declaration is about; None if it is gone, or is another one by now."""
+    queue = vhost.queues.get(it.name)
+    return queue if queue is not None and queue.home.identity == it.identity else None
+
+
+def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
+    """What a change comes to, which is made on the record before all that it came with (L4).
+
+    Raises 406 if it is impossible.
+    """
+    queue = _same_queue(vhost, it)
+    if queue is None or vhost.places is None:
+        return None
+    record = vhost.mirrors.get(it.name, b"")
+    outcome = vhost.places.mirrors.complete(vhost.name, queue, record, it.change)
+    if outcome is None:
+        return DeleteQueue(it.vhost, it.name, acting_user=it.acting_user)
+    if outcome.record == record and outcome.node == queue.home.node:
+        return None
+    return PutQueueMirrors(
+        it.vhost, it.name, it.identity, outcome.node, outcome.record, outcome.new_copy,
+        incarnation=outcome.incarnation, acting_user=it.acting_user,
+    )  # fmt: skip
+
+
+def _move(vhost: VirtualHost, it: PutQueueHome | PutQueueMirrors) -> None:
+    """Name another home, or another record of the mirrors, if it is still that queue."""
+    queue = _same_queue(vhost, it)
+    if queue is None:
+        return
+    if isinstance(it, PutQueueMirrors):
+        vhost.set_mirrors(queue, it.node, it.record, it.storage_id)
+    elif vhost.places is not None:
+        vhost.places.move(queue, QueueHome(it.node, it.identity))
+        vhost.routes_changed()
+
+
+def deleting_with_vhost(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> Iterator[int]:
+    """The steps of removing a queue of a vhost that is deleted."""
+    vhost.delete_with_it(queue)
+    yield from detaching(vhost, deque(queue.bindings.values()), NODE_ITSELF)
+    _queue_deleted(vhost, queue, acting_user)
+    yield DELETE_QUEUE_WORK
+
+
+# Events
+
+
+def _queue_created(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> None:
+    if not vhost.events.are_wanted:
+        return
+    owner = queue.owner_connection
+    vhost.events.notify("queue.created", {
+        "name": queue.name,
+        "vhost": vhost.name,
+        "type": queue.kind.module,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.is_exclusive,
+        "owner_pid": "" if owner is None else vhost.events.pid(owner.name),
+        "arguments": queue.arguments,
+        "user_who_performed_action": acting_user,
+    })  # fmt: skip
+
+
+def _queue_deleted(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> None:
+    if vhost.events.are_wanted:
+        vhost.events.notify("queue.deleted", {
+            "name": queue.name, "vhost": vhost.name, "type": queue.kind.module,
+            "user_who_performed_action": acting_user,
+        })  # fmt: skip
