@@ -89,6 +89,12 @@ class Declaration(msgspec.Struct, frozen=True, tag=True, tag_field="declaration"
     acting_user: str = NODE_ITSELF
 
 
+class InVhost(Declaration, frozen=True):
+    """A change of an exchange, a queue or a binding, which live in a vhost."""
+
+    vhost: str
+
+
 class PutVhost(Declaration, frozen=True):
     """Add a vhost or replace its description and tags (separated by commas)."""
 
@@ -215,13 +221,12 @@ class RequireParameter(Declaration, frozen=True):
     value: Any
 
 
-class PutExchange(Declaration, frozen=True):
+class PutExchange(InVhost, frozen=True):
     """Add an exchange. arguments: an encoded field table.
 
     storage_id: the number under which messages are stored that it delays; 0 if it stores none.
     """
 
-    vhost: str
     name: str
     type: str
     durable: bool = False
@@ -231,14 +236,13 @@ class PutExchange(Declaration, frozen=True):
     storage_id: int = 0
 
 
-class DeleteExchange(Declaration, frozen=True):
+class DeleteExchange(InVhost, frozen=True):
     """Delete an exchange, with the bindings from it and to it."""
 
-    vhost: str
     name: str
 
 
-class PutQueue(Declaration, frozen=True):
+class PutQueue(InVhost, frozen=True):
     """Add a queue. arguments: an encoded field table.
 
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
@@ -248,7 +252,6 @@ class PutQueue(Declaration, frozen=True):
     without one.
     """
 
-    vhost: str
     name: str
     durable: bool = False
     auto_delete: bool = False
@@ -261,43 +264,39 @@ class PutQueue(Declaration, frozen=True):
     mirrors: bytes = b""
 
 
-class DeleteQueue(Declaration, frozen=True):
+class DeleteQueue(InVhost, frozen=True):
     """Delete a queue, with its messages and the bindings to it."""
 
-    vhost: str
     name: str
 
 
-class PutQueueHome(Declaration, frozen=True):
+class PutQueueHome(InVhost, frozen=True):
     """The node that a queue lives on has another name from now on. identity: of the queue."""
 
-    vhost: str
     name: str
     node: str
     identity: int
 
 
-class ChangeQueueMirrors(Declaration, frozen=True):
+class ChangeQueueMirrors(InVhost, frozen=True):
     """A change of who leads and who mirrors a queue is asked for; see `QueueMirrors`.
 
     It is replaced by `PutQueueMirrors`, or by the deletion of the queue, when it is ordered, so
     that it is made once, on the newest record. identity: of the queue.
     """
 
-    vhost: str
     name: str
     identity: int
     change: bytes
 
 
-class PutQueueMirrors(Declaration, frozen=True):
+class PutQueueMirrors(InVhost, frozen=True):
     """A queue has another record of its mirrors from now on. See `MirrorsOutcome`.
 
     identity: of the queue. storage_id: the number under which the new copy is stored; the node that
     has it sets it.
     """
 
-    vhost: str
     name: str
     identity: int
     node: str
@@ -307,13 +306,12 @@ class PutQueueMirrors(Declaration, frozen=True):
     incarnation: int = 0
 
 
-class PutBinding(Declaration, frozen=True):
+class PutBinding(InVhost, frozen=True):
     """Bind a queue or exchange to an exchange.
 
     destination_kind: `queue` or `exchange`. arguments: an encoded field table.
     """
 
-    vhost: str
     source: str
     destination: str
     routing_key: str
@@ -321,10 +319,9 @@ class PutBinding(Declaration, frozen=True):
     arguments: bytes = NO_ARGUMENTS
 
 
-class DeleteBinding(Declaration, frozen=True):
+class DeleteBinding(InVhost, frozen=True):
     """Delete a binding, identified by all fields of its `PutBinding`."""
 
-    vhost: str
     source: str
     destination: str
     routing_key: str

@@ -1,4 +1,4 @@
-"""What else is deleted with what is deleted: auto-delete exchanges that lose their last binding."""
+"""Finds what is deleted as a consequence: auto-delete exchanges that lose their last binding."""
 
 from collections.abc import Generator, Iterable, Mapping
 

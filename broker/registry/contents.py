@@ -1,12 +1,12 @@
-"""Everything that is declared, as declarations, and how to get from one content to another.
+"""Everything that is declared, as declarations, and the changes from one content to another.
 
-A node that joins a cluster, or comes back to one after it was away for long, gets the content of
-another node's registry. It applies the difference to its own (`changes`): what is the same stays as
-it is, so a queue that lives on the node keeps its messages.
+A node that joins a cluster, or returns to one after a long time, gets the content of another node's
+registry, and applies the difference to its own (`changes`): what is the same stays as it is, so a
+queue that lives on the node keeps its messages.
 
-A declaration has a place (`place`): the object that it declares. One that is put in the same place
-replaces it, if such an object can be replaced or can become the other one
-(`DeclaredObjects.becoming`); exchanges, queues and bindings are deleted first.
+A declaration has a place (`place`), which identifies the object that it declares. An object whose
+place has another declaration there is replaced or changed if its kind allows it
+(`DeclaredObjects.becoming`); otherwise it is deleted and declared again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,8 +29,7 @@ def contents(registry: Registry) -> Iterator[Declaration]:
 def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
     """What has to be applied to a registry with `mine` so that it has `theirs`.
 
-    What is gone is deleted first; what the deletion takes with it is declared again if it is in
-    `theirs`.
+    The deletions come first. What they take along is declared again if it is in `theirs`.
     """
     before = {place(one): one for one in mine}
     after = {place(one): one for one in theirs}
@@ -44,7 +43,7 @@ def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[
         for key, one in before.items()
         if key not in after or (key in becoming and becoming[key] is None)
     }
-    # In `contents` what needs something comes after it, so it is deleted before it.
+    # In `contents` an object comes after those that it needs, so it is deleted before them.
     deletions = [KINDS[type(one)].deletion(one) for one in reversed(gone.values())]
     put = []
     for key, one in after.items():
@@ -57,11 +56,11 @@ def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[
 
 
 def lost(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
-    """What of `mine` is not in `theirs`, or is declared otherwise there."""
+    """Those of `mine` that are missing in `theirs`, or are declared differently there."""
     after = {place(one): one for one in theirs}
     return [one for one in mine if after.get(place(one)) != one]
 
 
 def place(it: Declaration) -> Place:
-    """What a declaration declares; see `DeclaredObjects.place`."""
+    """Identify the object that a declaration declares (`DeclaredObjects.place`)."""
     return KINDS[type(it)].place(it)

@@ -2,23 +2,23 @@
 
 The source of a change (a channel method, the management API, an expired queue) submits declarations
 and awaits the answer. On a single node they are written to the metadata store, applied and answered
-immediately. Whoever tells a client of them awaits `Answer.synced`, too: many of them share one
-sync, which a thread does (storage/metadata_sync.py). In a cluster other nodes may have to receive
-them first: then they are applied later, and the caller must look at the registry again, since it
-may have changed meanwhile.
+immediately. A caller that replies to a client also awaits `Answer.synced`: many submissions share
+one sync, which a thread does (storage/metadata_sync.py). In a cluster other nodes may have to
+receive them first: then they are applied later, and the caller must look at the registry again,
+since it may have changed in the meantime.
 
-L1, L2, L7 and L8 are the promises of what writes and applies them (declaration_writer.py).
+DC1, DC2, DC7 and DC8 are kept by the writer (declaration_writer.py).
 
-L3. Declarations are applied in the order in which they are submitted, one submission after the
+DC3. Declarations are applied in the order in which they are submitted, one submission after the
     other, each checked before. One of very many declarations, or that deletes very much, takes
     several turns of the event loop, and one that finds no room on the disk waits for a
     checkpoint; those that come meanwhile wait for its end.
-L4. Declarations that are submitted together are checked against the state before all of them, so
+DC4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
-L5. `synced` of the answer to declarations of what survives a restart is given after a sync of all
+DC5. `synced` of the answer to declarations of what survives a restart is given after a sync of all
     that was written until then, also if they change nothing: another client may have declared the
-    same a moment ago. For others it is given immediately, and no sync is done for nobody.
-L6. Consumers of a deleted queue are told after the answer, and after its sync: delete-ok comes
+    same a moment ago. For others it is given immediately, without a sync.
+DC6. Consumers of a deleted queue are told after the answer, and after its sync: delete-ok comes
     before basic.cancel, and a power cut brings no queue back whose consumers were cancelled.
 """
 
@@ -60,7 +60,7 @@ class DeclarationLog(Protocol):
         """Write and apply declarations; the answer is given when they are applied, and its `synced`
         when they are on disk.
 
-        They are applied when this returns, unless they wait for others (L3), are very many or
+        They are applied when this returns, unless they wait for others (DC3), are very many or
         delete very much.
 
         answer: the one to give and return, for a caller that acts on it before consumers of deleted
@@ -109,7 +109,7 @@ class LocalDeclarationLog:
         answer: Answer[None] | None = None,
         requester: Requester = THE_NODE,
     ) -> Answer[None]:
-        """See `DeclarationLog.submit`; the declarations are usually applied immediately."""
+        """Check, write and apply declarations, usually before this returns (`DeclarationLog`)."""
         answer = answer if answer is not None else Answer()
         submission = Submission(declarations, answer, requester)
         if self._steps is None:
@@ -120,14 +120,14 @@ class LocalDeclarationLog:
         return answer
 
     def synced(self) -> Answer[None]:
-        """See `DeclarationLog.synced`."""
+        """The answer is given when all that was submitted so far is on disk."""
         if self._steps is None:
             return self._synced() or given(None)
         applied = self.submit()
         return Synced(lambda told: applied.when_given(lambda: self._sync.when_synced(told)))
 
     def close(self) -> None:
-        """The node stops: what is not written yet is not declared, and not answered."""
+        """The node stops: submissions that are not written yet are dropped and get no answer."""
         self._waiting.clear()
         if isinstance(self._steps, Generator):
             self._steps.close()
@@ -137,7 +137,7 @@ class LocalDeclarationLog:
             self._registry.check(declaration)
 
     def _begin(self, submission: Submission) -> None:
-        """Carry it out, and those that come meanwhile; much of it by the turn."""
+        """Carry out a submission, and those that come meanwhile; in turns if it is much work."""
         steps = self._steps = self._carrying_out(submission)
         begin(self._turns, "declarations", steps, WORK_AT_ONCE)
 
@@ -158,7 +158,7 @@ class LocalDeclarationLog:
             self._steps = None
 
     def _steps_of(self, submission: Submission) -> Iterator[Step]:
-        """Carry out one submission; see broker/long_work.py for the steps."""
+        """The steps of one submission (broker/long_work.py)."""
         registry, declarations = self._registry, submission.declarations
         kept = yield from registry.completing(declarations)
         needs_sync = any(map(registry.is_durable, (*declarations, *kept)))
@@ -176,7 +176,7 @@ class LocalDeclarationLog:
         return None if self._sync.is_synced else Synced(self._sync.when_synced)
 
     def _tell_cancelled(self, cancelled: Sequence[Consumer], needs_sync: bool) -> None:
-        """Tell the consumers of deleted queues (L6)."""
+        """Tell the consumers of deleted queues (DC6)."""
 
         def tell(error: Exception | None) -> None:
             if error is None:

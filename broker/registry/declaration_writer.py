@@ -1,16 +1,16 @@
 """Writes declarations that are complete to the metadata store, and applies them to the registry.
 
-It is the part of a declaration log that every node does, whoever has ordered the declarations
-(declaration_log.py): one transaction, then memory, then the audit. Very many declarations,
-and one that deletes very much, take many steps (broker/long_work.py).
+Every node has one, whichever node ordered the declarations (declaration_log.py). It writes one
+transaction, changes memory, then informs the audit. Very many declarations, and one that deletes
+very much, take many steps (broker/long_work.py).
 
-L1. Declarations are written before they are applied: what cannot be written changes nothing in
+DC1. Declarations are written before they are applied: what cannot be written changes nothing in
     memory.
-L2. Declarations that come together are written in one transaction, also if it takes several turns
+DC2. Declarations that come together are written in one transaction, also if it takes several turns
     of the event loop: if the node is killed before it is complete, nothing is written.
-L7. While the disk is full no new queue, exchange or binding is written: the room that there is, is
+DC7. While the disk is full no new queue, exchange or binding is written: the space that is left is
     for deletions.
-L8. The audit is told of declarations that were applied, in their order, before the answer.
+DC8. The audit hears of declarations that were applied, in their order, before the answer is given.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -36,12 +36,12 @@ class DeclarationWriter:
     """Writes to one metadata store and changes one registry.
 
     new_storage_id: allocates the number under which a durable queue's messages are stored; returns
-    0 if the node stores none. is_disk_full: nothing new is written (L7). disk_filled: called when
-    there was no room for a declaration; gives the reserve of disk space up. checkpoint: has the
-    metadata checkpointed; the answer is given then, None if that is so when it returns.
-    performed_count, durable_count: how often declarations were applied since the start, of any
-    kind and of what survives a restart. They change at the end, so what is read after one of them
-    was looked at is what it says, or newer and soon counted.
+    0 if the node stores none. is_disk_full: nothing new is written (DC7). disk_filled: called when
+    there was no space for a declaration; releases the reserve of disk space. checkpoint: starts a
+    checkpoint of the metadata; the answer is given at its end, None if it ends before this returns.
+    performed_count, durable_count: how often declarations of any kind, and of what survives a
+    restart, were applied since the start. They are increased last: who reads a count, and then the
+    registry, sees everything that was counted.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class DeclarationWriter:
         has_durable = any(map(registry.is_durable, declarations))
         written = yield from self._writing(declarations, alongside)
         acts = registry.acts(written, requester)
-        # What is deleted is gone for everybody before the first of it is taken apart.
+        # All that is deleted leaves the tables before the first of it is taken apart.
         begun = []
         for declaration in written:
             steps = registry.applying(declaration)
@@ -100,7 +100,7 @@ class DeclarationWriter:
         """Write the durable ones; returns the declarations with storage ids.
 
         On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
-        space that it has, so that deletions, which need no more, can be written (L7).
+        space that it has, so that deletions, which need no more, can be written (DC7).
         """
         durable = [one for one in declarations if self._registry.is_durable(one)]
         is_new = any(map(self._registry.is_new, durable))

@@ -1,12 +1,12 @@
-"""One kind of declared objects, such as queues or users: the base class of the files in objects/.
+"""The base class of the modules in objects/, each of which handles one kind of declared objects.
 
-A kind is one file there: how its declarations are checked, written, read and applied, the events
-about its objects and what the audit says of them. A new kind is such a file, a line in
-objects/__init__.py, and its declarations in broker/declarations.py; if it is deleted with a vhost
-or a user, vhosts.py or users.py removes it.
+Such a module contains how declarations of its kind are checked, written, read and applied, the
+events about its objects, and what the audit reports. To add a kind, write a module, list it in
+objects/__init__.py, and define its declarations in broker/declarations.py. If its objects are
+deleted with a vhost or a user, vhosts.py or users.py must remove them.
 
-The static methods depend on the declaration alone, so they serve the files of a node that does not
-run, and the contents of other nodes. The other methods depend on what is declared.
+The static methods and class methods depend on the declaration alone, so they also work on the files
+of a stopped node and on the contents of other nodes. The other methods depend on what is declared.
 """
 
 from abc import ABC, abstractmethod
@@ -26,20 +26,22 @@ Change = TypeVar("Change", bound=Declaration)
 """Deletes an object, or changes one."""
 
 Place = tuple[str, ...]
-"""What a declaration declares: the kind of object, and the names that tell it from others."""
+"""Identifies a declared object: its kind, and the names that tell it from others of its kind."""
 
 VHOST, USER = "vhost", "user"
-"""The kinds of objects that others are deleted with, beside exchanges and queues."""
+"""The kinds, beside exchanges and queues, whose objects take others along when they are deleted."""
 
 NO_STEPS: Iterator[int] = iter(())
+"""Everything was done at once."""
 
 
 class DeclaredObjects(ABC, Generic[Put, Change]):
     """The objects of one kind on one node.
 
-    types: their declarations, `Put` first. are_replaced: whether an object that is declared again
-    takes the place of the first. Others stay as they are until they are deleted, and clients may
-    declare any number of them. components: whose rows in the parameters table are of this kind.
+    types: the types of their declarations, with `Put` first. are_replaced: whether declaring an
+    object again replaces it; otherwise it stays as it is until it is deleted, and clients may
+    declare any number of them. components: the components of the parameters table whose rows belong
+    to this kind.
     """
 
     types: ClassVar[tuple[type[Declaration], ...]]
@@ -58,42 +60,42 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
 
     @staticmethod
     def rows_deleted_with(it: Put | Change) -> tuple[str, ...] | None:
-        """What is deleted with very many rows, if something is; see `Metadata.delete_part`."""
+        """The arguments of `Metadata.delete_part`, if the deletion may remove very many rows."""
         return None
 
     @staticmethod
     @abstractmethod
     def read(rows: StoredRows) -> Iterator[Put]:
-        """The declarations of all objects that were written."""
+        """The declarations of all objects in the metadata store."""
 
     # From one content to another (contents.py)
 
     @staticmethod
     @abstractmethod
     def place(it: Put) -> Place:
-        """What a declaration declares. The kind comes first, then the vhost if it is in one."""
+        """Identify the declared object. The kind comes first, then its vhost if it is in one."""
 
     @staticmethod
-    @abstractmethod
     def needs(it: Put) -> Iterable[Place]:
-        """The places of what a declared object is deleted with."""
+        """The places of the objects with which the declared object is deleted."""
+        return ()
 
     @staticmethod
     @abstractmethod
     def deletion(it: Put) -> Declaration:
-        """The declaration that deletes what another one declared."""
+        """The declaration that deletes the declared object."""
 
     @classmethod
     def becoming(cls, mine: Put, theirs: Put) -> Declaration | None:
-        """What makes an object the one of the same place that others have declared.
+        """The declaration that makes the object of `mine` the one that another node has declared.
 
-        None if it is deleted first.
+        None if the object has to be deleted first. Both have the same place, and they differ.
         """
         return theirs if cls.are_replaced else None
 
     @abstractmethod
     def contents(self) -> Iterator[Put]:
-        """The declarations of all objects."""
+        """The declarations of all objects that exist."""
 
     # Declaring
 
@@ -101,7 +103,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
         """Check that a declaration is valid. Raises what `Registry.check` raises."""
 
     def completed(self, it: Put | Change) -> Declaration | None:
-        """What is written and applied in place of a declaration; None if it changes nothing.
+        """The declaration to write and apply in its place; None if it changes nothing.
 
         Raises ValueError for a change that is not possible.
         """
@@ -117,22 +119,21 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
 
     @abstractmethod
     def apply(self, it: Put | Change) -> Iterator[int]:
-        """Change the objects, then their dependents, and emit the event (R3), whatever it finds
-        (R2).
+        """Change the objects, then their dependents, then emit the event (RG3); never refuse (RG2).
 
-        Returns the steps of what is left to do, if it deletes what may have very many bindings.
-        They yield their work; after the first it is gone for everybody (R4).
+        Returns the remaining steps of a deletion of what may have very many bindings; each yields
+        its work (RG4).
         """
 
     # The audit
 
-    def is_told(self, it: Put | Change, requester: Requester) -> bool:
-        """Whether the audit is told of a declaration."""
+    def is_reported(self, it: Put | Change, requester: Requester) -> bool:
+        """Whether the audit reports a declaration of this requester."""
         return True
 
     @abstractmethod
     def acts(self, it: Put | Change) -> Iterator[Act]:
-        """What a declaration changes, before it is applied.
+        """What the audit reports of a declaration. Called before it is applied.
 
         The sentences are those of RabbitMQ 3.12's `rabbit_auth_backend_internal`, `rabbit_vhost`
         and `rabbit_policy`. It has none at this level for the others, which are worded alike.

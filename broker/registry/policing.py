@@ -25,11 +25,11 @@ ALTERNATE = "alternate-exchange"
 
 
 def _ignore(_vhost: str, _exchange: Exchange, _before: Policy | None) -> None:
-    """Nobody wants to know of it."""
+    """Sharding does not follow the policies of this node."""
 
 
 def _ignore_policy(_kind: str, _vhost: str, _name: str) -> None:
-    """Nobody wants to know of it."""
+    """Federation does not follow the policies of this node."""
 
 
 class Policing:

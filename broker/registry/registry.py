@@ -2,18 +2,19 @@
 
 `apply` applies a declaration to memory. It is the same for declarations from clients, from disk
 after a restart and from other nodes, and it writes nothing: the declaration log
-(declaration_log.py) decides when and where a declaration is written, and then calls `apply`. What a
-declaration does is known to its kind of objects (declared_objects.py).
+(declaration_log.py) decides when and where a declaration is written, and then calls `apply`. The
+registry finds the kind of objects that a declaration is about, which does the rest
+(declared_objects.py).
 
-R1. The state after `apply` depends only on the state before it and on the declaration: not on the
+RG1. The state after `apply` depends only on the state before it and on the declaration: not on the
     caller, nor on the order in which parts of the broker were constructed.
-R2. `apply` never refuses. `check` finds errors in a declaration before it is written. A declaration
-    that has become impossible since then (a binding whose queue was deleted) is skipped.
-R3. The steps are explicit and in this order: the objects change, then their dependents (routes,
+RG2. `apply` never refuses. `check` finds errors in a declaration before it is written. If it has
+    become impossible since then (a binding whose queue was deleted) it is skipped.
+RG3. The steps are explicit and in this order: the objects change, then their dependents (routes,
     policies of queues and exchanges, connections), then the event is emitted. Clients whose
     consumers lose their queue are told later, by the declaration log (`take_cancelled`).
-R4. A deletion may take several turns of the event loop (`applying`). What is deleted is gone for
-    everybody from the first of them on, and nothing else is applied before the last.
+RG4. A deletion may take several turns of the event loop (`applying`). From the first turn on nobody
+    finds what is deleted, and no other declaration is applied before the last.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -106,9 +107,9 @@ class Registry(Tables):
             pass
 
     def applying(self, declaration: Declaration) -> Iterator[int]:
-        """Apply a declaration to memory, in steps if it deletes what may have very many bindings.
+        """Apply a declaration, in steps if it deletes what may have very many bindings (RG4).
 
-        After the first step it is gone for everybody. Yields the work of each step.
+        Yields the work of each step.
         """
         return self._by_type[type(declaration)].apply(declaration)
 
@@ -118,21 +119,20 @@ class Registry(Tables):
         return cancelled
 
     def acts(self, declarations: Iterable[Declaration], requester: Requester) -> list[Act]:
-        """What the audit is told of declarations, before they are applied.
+        """What the audit reports of declarations. Called before they are applied.
 
-        What operators declare is told, whether they use HTTP, leveretctl or a definitions file.
-        Programs declare queues, exchanges and bindings all the time, so of these only deletions of
-        what is durable are told when they are requested over AMQP; and of an import only their
-        number is.
+        It reports what operators declare over HTTP, with leveretctl or in a definitions file.
+        Programs declare queues, exchanges and bindings all the time. Of these it reports what is
+        requested over AMQP only if it deletes a durable one; and of an import only their number.
         """
         if requester.way == NODE:
             return []
-        told: list[Act] = []
+        acts: list[Act] = []
         for it in declarations:
             objects = self._by_type[type(it)]
-            if objects.is_told(it, requester):
-                told += objects.acts(it)
-        return told
+            if objects.is_reported(it, requester):
+                acts += objects.acts(it)
+        return acts
 
     def new_vhost(
         self, name: str, description: str = "", tags: str = "", acting_user: str = NODE_ITSELF

@@ -1,7 +1,7 @@
 """Declarations as rows of the metadata store: writes them, and reads them after a restart.
 
-Only objects that survive a restart have a row: durable exchanges and queues, bindings between them,
-and everything that operators set. Which rows an object has is known to its kind (objects/).
+Only objects that survive a restart have rows: durable exchanges and queues, bindings between them,
+and everything that operators set. Each kind of objects (objects/) writes and reads its own rows.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE = "cluster-log", "cluster-view", "clu
 """The components of the rows of the end of a cluster's log (cluster/metadata/history.py), which
 declare nothing."""
 CLAIMED = {CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE}.union(*(kind.components for kind in OBJECTS))
-"""The components of the parameters table that are not parameters."""
+"""The components of the parameters table whose rows are not parameters."""
 ROW_WORK = 20
 """The work of deleting a row, in the units of broker/turns.py."""
 

@@ -1,4 +1,4 @@
-"""The declared objects of one node, in tables, and what the changes of them are told to."""
+"""The tables of the declared objects of one node, and who has to hear of their changes."""
 
 from collections.abc import Callable
 from typing import Protocol

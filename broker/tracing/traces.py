@@ -107,7 +107,7 @@ class Traces:
         except TraceError as error:
             logger.error("the trace log %r of vhost %r cannot be written: %s", name, vhost, error)
         except Exception:
-            # Whatever is wrong with it, it must not be what a node cannot apply (registry.py, R2).
+            # Whatever is wrong with it, it must not be what a node cannot apply (registry.py, RG2).
             logger.exception("the trace log %r of vhost %r cannot be written", name, vhost)
 
     def begin(self, vhost: VirtualHost, trace: Trace, acting_user: str) -> Answer[None]:

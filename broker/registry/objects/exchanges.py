@@ -133,9 +133,9 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
             _exchange_deleted(vhost, exchange, it.acting_user)
         self._tables.dependents.resource_changed(EXCHANGE, it.vhost, it.name)
 
-    def is_told(self, it: PutExchange | DeleteExchange, requester: Requester) -> bool:
+    def is_reported(self, it: PutExchange | DeleteExchange, requester: Requester) -> bool:
         is_by_client = isinstance(it, DeleteExchange) and requester.way == AMQP
-        return self.is_durable(it) if is_by_client else super().is_told(it, requester)
+        return self.is_durable(it) if is_by_client else super().is_reported(it, requester)
 
     def acts(self, it: PutExchange | DeleteExchange) -> Iterator[Act]:
         name = resource(EXCHANGE, it.name, it.vhost)

@@ -25,11 +25,11 @@ Change = DeleteParameter | RequireParameter
 
 
 class RequirementError(ValueError):
-    """A parameter has not the value that `RequireParameter` names, so nothing is declared."""
+    """A parameter does not have the value that a `RequireParameter` names: nothing is declared."""
 
 
 class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
-    """The parameters of all components but those that are kinds of objects of their own."""
+    """The parameters of all components but those of policies and limits."""
 
     types = (PutParameter, DeleteParameter, RequireParameter)
 
@@ -107,7 +107,7 @@ def emit(
     acting_user: str,
     **value: Any,
 ) -> None:
-    """Emit the event of a parameter, which RabbitMQ also has for some policies and limits."""
+    """Emit the event of a parameter, which RabbitMQ also emits for some policies and limits."""
     where = {} if vhost == NO_VHOST else {"vhost": vhost}
     events.notify(event, {
         **where, "component": component, "name": name, **value,

@@ -1,12 +1,12 @@
-"""Queues, where they live and who mirrors them.
+"""Queues, the nodes that they live on, and the nodes that mirror them.
 
-A change of who leads and who mirrors a queue (`ChangeQueueMirrors`) is asked for, and completed to
-its outcome (broker/queues/queue_mirrors.py). A change of a queue that was deleted meanwhile, or on
-a node that is in no cluster, is left out, as is one that changes nothing.
+`ChangeQueueMirrors` asks for another leader or other mirrors. When it is ordered it is replaced by
+the outcome (broker/queues/queue_mirrors.py), or left out if it changes nothing, if the queue was
+deleted in the meantime, or if the node is not in a cluster.
 
-A declaration names the connection that owns an exclusive queue. A queue without a registered owner
-is skipped: its connection has ended. In a cluster, where other nodes cannot know that, it is added,
-and then deleted by this node.
+A declaration names the connection that owns an exclusive queue. If no such connection is registered
+it has ended, and the queue is skipped. In a cluster, where the other nodes cannot know that, the
+queue is added, and then deleted by this node.
 
 Source of the events: RabbitMQ's `rabbit_amqqueue_process`.
 """
@@ -196,7 +196,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         vhost.counts.queues_created += 1
         _queue_created(vhost, queue, it.acting_user)
         if is_orphan:
-            # Not here: applying one declaration submits no other (R1).
+            # Later, since applying a declaration submits no other one (RG1).
             vhost.turns.after_round(lambda: vhost.delete_queue(queue))
 
     def _deleting(self, vhost: VirtualHost, it: DeleteQueue) -> Iterator[int]:
@@ -218,9 +218,9 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
 
     # The audit
 
-    def is_told(self, it: PutQueue | Change, requester: Requester) -> bool:
+    def is_reported(self, it: PutQueue | Change, requester: Requester) -> bool:
         is_by_client = isinstance(it, DeleteQueue) and requester.way == AMQP
-        return self.is_durable(it) if is_by_client else super().is_told(it, requester)
+        return self.is_durable(it) if is_by_client else super().is_reported(it, requester)
 
     def acts(self, it: PutQueue | Change) -> Iterator[Act]:
         name = resource(QUEUE, it.name, it.vhost)
@@ -283,15 +283,15 @@ def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
 def _same_queue(
     vhost: VirtualHost, it: PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
 ) -> QueueClient | None:
-    """The queue that a declaration is about; None if it is gone, or is another one by now."""
+    """The queue that a declaration means; None if it was deleted, even if its name is in use."""
     queue = vhost.queues.get(it.name)
     return queue if queue is not None and queue.home.identity == it.identity else None
 
 
 def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
-    """What a change comes to, which is made on the record before all that it came with (L4).
+    """The outcome of a change, computed from the record before everything submitted with it (DC4).
 
-    Raises 406 if it is impossible.
+    Raises 406 if the change is impossible.
     """
     queue = _same_queue(vhost, it)
     if queue is None or vhost.places is None:
@@ -309,7 +309,7 @@ def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
 
 
 def _move(vhost: VirtualHost, it: PutQueueHome | PutQueueMirrors) -> None:
-    """Name another home, or another record of the mirrors, if it is still that queue."""
+    """Change the home of a queue, or the record of its mirrors."""
     queue = _same_queue(vhost, it)
     if queue is None:
         return

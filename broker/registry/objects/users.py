@@ -1,4 +1,4 @@
-"""Users.
+"""Users, who are deleted with their permissions and limits.
 
 Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 """
@@ -17,7 +17,7 @@ from leveret.storage.metadata_rows import UserRow
 
 
 class DeclaredUsers(DeclaredObjects[PutUser, DeleteUser]):
-    """The users of a node, who go with their permissions and limits."""
+    """The users of a node."""
 
     types = (PutUser, DeleteUser)
 
@@ -40,10 +40,6 @@ class DeclaredUsers(DeclaredObjects[PutUser, DeleteUser]):
     @staticmethod
     def place(it: PutUser) -> Place:
         return USER, it.user.name
-
-    @staticmethod
-    def needs(it: PutUser) -> tuple[Place, ...]:
-        return ()
 
     @staticmethod
     def deletion(it: PutUser) -> DeleteUser:

@@ -1,4 +1,4 @@
-"""Virtual hosts, which go with everything in them.
+"""Virtual hosts, which are deleted with everything in them.
 
 Source of the events: RabbitMQ's `rabbit_vhost`.
 """
@@ -43,10 +43,6 @@ class DeclaredVhosts(DeclaredObjects[PutVhost, DeleteVhost]):
     @staticmethod
     def place(it: PutVhost) -> Place:
         return VHOST, it.name
-
-    @staticmethod
-    def needs(it: PutVhost) -> tuple[Place, ...]:
-        return ()
 
     @staticmethod
     def deletion(it: PutVhost) -> DeleteVhost:

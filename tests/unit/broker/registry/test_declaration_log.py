@@ -214,7 +214,7 @@ class TestDeletingVeryMuch:
         queue = bound.registry.vhosts["/"].queues["q"]
         answer = bound.log.submit(deletion)
         assert not answer.is_given
-        assert not queue.is_deleted, "L1"
+        assert not queue.is_deleted, "DC1"
         bound.log.close()
         assert len(metadata.load().bindings) == 1000
         assert [row.name for row in metadata.load().queues] == ["q"]

@@ -110,7 +110,7 @@ ANY = st.one_of(
 def submit(declared, changes):
     """Submit declarations; those that make no sense are refused.
 
-    Those that are submitted together must not depend on each other (declaration_log.py, L4), as a
+    Those that are submitted together must not depend on each other (declaration_log.py, DC4), as a
     deletion and what is declared in its place: these are submitted one by one.
     """
     declared.put(PutVhost("/"))
