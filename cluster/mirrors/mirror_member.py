@@ -71,6 +71,16 @@ class Lacking(NamedTuple):
     ranges: list[Range]
 
 
+class Waiting(NamedTuple):
+    """What decisions wait for: contents that have not come, or the disk (is_reading), or else the
+    leader's answer. at: which decision, see `Mirror.stands_at`.
+    """
+
+    at: tuple[int, int, int]
+    contents: Contents | None
+    is_reading: bool
+
+
 class MirrorMember:
     """See the module, `Surroundings` in mirror.py, and `Waiter`. born: its place in the ring."""
 
@@ -121,19 +131,11 @@ class MirrorMember:
         return messages.queue
 
     @property
-    def stands_at(self) -> object:
-        """Where decisions wait to be applied; None if none do."""
-        return self._mirror.stands_at
-
-    @property
-    def awaited(self) -> Contents | None:
-        """The contents that decisions wait for, if they do."""
-        return self._mirror.waits_for
-
-    @property
-    def is_reading(self) -> bool:
-        """Decisions wait for the disk."""
-        return self._mirror.failed_read is not None
+    def waiting(self) -> Waiting | None:
+        """What decisions wait for that are not applied; None if all are."""
+        mirror = self._mirror
+        at = mirror.stands_at
+        return None if at is None else Waiting(at, mirror.waits_for, mirror.failed_read is not None)
 
     def ask_for_missing(self) -> None:
         """See `Mirror.ask_for_missing`."""

@@ -21,8 +21,10 @@ from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror import Promoted
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.replica_site import QueueReplica, Site
+from leveret.cluster.queues.hosted_publisher import HostedPublisher
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.intervals import Intervals
 
@@ -83,6 +85,15 @@ def promoted(replica: NewLeader, site: Site, it: Promoted, record: MirrorRecord)
     queue.may_redeliver = True
     leading.publish_undecided(it.undecided)
     return leading
+
+
+def settle_owed(leading: Leading, publishing: MirroredPublishing, sender: int) -> None:
+    """Tell the publishers of this node that have waited since before it led. sender: its number."""
+    publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
+    for number, count in publishing.owed_runs:
+        publisher.begin(number, count)
+        leading.settle(sender, number, count, publisher)
+        publisher.end(number)
 
 
 def _wait_until_stable(leading: Leading, site: Site) -> None:

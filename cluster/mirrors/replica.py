@@ -10,7 +10,7 @@ from it, each time a newer one is applied:
     another node leads              the client turns to that one
     there is none any more          the queue lives on the leader's node alone
 
-A new mirror has no messages. What this node had before, its copy, is given up (own_copy.py).
+A new mirror has no messages. What this node had before, its copy, is given up (retained_copy.py).
 
 Invariants:
 RP1. This node has a ring exactly while the record names a living member of this life of the node
@@ -34,20 +34,25 @@ from leveret.cluster.mirrors import handing_over, new_leader
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.late_confirms import LateConfirms
+from leveret.cluster.mirrors.late_confirms import (
+    AskForMissing,
+    Facts,
+    GiveUpContents,
+    LateConfirms,
+    TellOwed,
+)
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.other_leader import OtherLeader
-from leveret.cluster.mirrors.own_copy import OwnCopy
 from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.retained_copy import RetainedCopy
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.mirrors.taking_over import TakingOver
-from leveret.cluster.queues.hosted_publisher import HostedPublisher
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
@@ -58,13 +63,15 @@ logger = logging.getLogger("leveret.cluster")
 class Replica(Flushable):
     """See the module. identity: the queue's. queue: its client. publishing: the client's part.
 
-    leading: None if this node does not lead. copy: what the node has without a member. is_dirty:
-    `flush` is due at the end of the round. is_over: the queue is deleted, or not mirrored any more.
+    ring: that of the member on this node, if it has one; the member leads (`leading`), or mirrors
+    (`mirror`). copy: what the node has without a member. is_dirty: `flush` is due at the end of the
+    round. is_over: the queue is deleted, or not mirrored any more.
     """
 
     __slots__ = (
-        "_frames", "_late", "_mirror", "_other", "_ring", "_site", "_taking_over", "copy",
-        "identity", "is_over", "leading", "own_sender", "publishing", "queue", "record", "vhost",
+        "_frames", "_late", "_remote_leader", "_site", "_taking_over", "copy", "identity",
+        "is_over", "leading", "mirror", "own_sender", "publishing", "queue", "record", "ring",
+        "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -84,13 +91,13 @@ class Replica(Flushable):
         self.own_sender = sender_number(site.node, site.incarnation)
         self.record: MirrorRecord | None = None
         self.leading: Leading | None = None
-        self._ring: Ring | None = None
-        self._mirror: MirrorMember | None = None
-        self._other = OtherLeader(self, site)
+        self.ring: Ring | None = None
+        self.mirror: MirrorMember | None = None
+        self._remote_leader = RemoteLeader(queue, site.make_remote)
         self._taking_over = TakingOver(self, site)
-        self.copy = OwnCopy(self, site)
+        self.copy = RetainedCopy(site.when_stable, self._delete_copy)
         self._frames = ReplicaFrames(self, site)
-        self._late = LateConfirms(self, self._frames)
+        self._late = LateConfirms()
         self.is_over = False
         queue.ended = self._queue_ended
 
@@ -100,22 +107,7 @@ class Replica(Flushable):
     @property
     def member(self) -> Member | None:
         """The member on this node; None if there is none."""
-        return None if self._ring is None else self._ring.member
-
-    @property
-    def own_ring(self) -> Ring | None:
-        """The ring of that member."""
-        return self._ring
-
-    @property
-    def mirror(self) -> MirrorMember | None:
-        """The mirror on this node; None if it leads, or has no member."""
-        return self._mirror
-
-    @property
-    def taking_over(self) -> TakingOver:
-        """How that mirror takes the lead."""
-        return self._taking_over
+        return None if self.ring is None else self.ring.member
 
     @property
     def is_held(self) -> bool:
@@ -130,32 +122,38 @@ class Replica(Flushable):
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
         """The queue, which lives on another node, begins to be mirrored: that node leads."""
-        self._other.begin_with(remote, leader)
+        self._remote_leader.begin_with(remote, leader)
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
         """A newer record is applied on this node. storage_id: see `QueueMirrors.changed`."""
         site = self._site
         for line in log_lines(self.record, record, site.node, site.incarnation):
-            logger.info("mirrored %s: %s", resource(QUEUE, self.queue.name, self.vhost.name), line)
+            self._log(logging.INFO, line)
         self.record = record
-        own = record.on(self._site.node)
-        is_here = own is not None and own.id.incarnation == self._site.incarnation
-        if self._ring is not None and (own is None or own.id != self.member):
-            for node, message in self._ring.early:
+        own = record.on(site.node)
+        is_here = own is not None and own.id.incarnation == site.incarnation
+        if self.ring is not None and (own is None or own.id != self.member):
+            for node, message in self.ring.early:
                 # They are for the next member of this node.
-                self._site.keep_early(node, self.identity, message)
+                site.keep_early(node, self.identity, message)
             self.expelled()
         if self.leading is not None and own is not None and record.leader != own.id and is_here:
             self._hand_over(self.leading, record)
-        if own is not None and is_here and self._ring is None:
+        if own is not None and is_here and self.ring is None:
             self._begin(own.id, record, storage_id)
         elif storage_id:
-            self.copy.open(storage_id)
-        if self._ring is not None:
-            self._ring.group_changed(record.group)
-        self.copy.discard_unless_named()
+            # A restart has found messages under this storage id.
+            self.queue.storage_id = storage_id
+            self.copy.messages = site.open_copy(self)
+        if self.ring is not None:
+            self.ring.group_changed(record.group)
+        self.copy.discard_unless_named(record, site.node)
         self._set_members(record)
         self._follow(record)
+
+    def _log(self, level: int, text: str) -> None:
+        queue = resource(QUEUE, self.queue.name, self.vhost.name)
+        logger.log(level, "mirrored %s: %s", queue, text)
 
     def _begin(self, member: Member, record: MirrorRecord, storage_id: int) -> None:
         """A new member of this node begins in the ring (RP1)."""
@@ -163,34 +161,31 @@ class Replica(Flushable):
         place = record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
         returns = record.leader == member and self.leading is None
+        has_room = storage_id != 0 or not self.queue.durable
         copy = self.copy.take() if returns else None
         if copy is not None:
             # The queue has waited for this node: it leads again, with what it had.
             self.leading = new_leader.returned(self, site, copy, record)
-        elif record.leader != member and not place.has_joined and self._has_room(storage_id):
+        elif record.leader != member and not place.has_joined and has_room:
             self.copy.discard()
             self.queue.storage_id = storage_id
-            self._mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
+            self.mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
         elif self.leading is None:
             self.submit(Died((member,), member))
             return
-        self._ring = Ring(member, site, self)
+        self.ring = Ring(member, site, self)
         for peer in site.peers.values():
-            self._ring.link_up(peer.name, peer.incarnation)
+            self.ring.link_up(peer.name, peer.incarnation)
         self.publishing.set_own(self)
-        if self._mirror is not None:
-            self._mirror.sender_begins(self.own_sender, self.publishing.next_number)
+        if self.mirror is not None:
+            self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
             for node in site.peers:
                 site.send(node, (frames.IDENTITY.pack(frames.BEGINS_WANTED, self.identity),))
 
-    def _has_room(self, storage_id: int) -> bool:
-        """Whether a new mirror has a place on disk, or needs none."""
-        return storage_id != 0 or not self.queue.durable
-
     def expelled(self) -> None:
         """The record does not have the member of this node any more."""
-        self._ring = None
-        mirror, self._mirror = self._mirror, None
+        self.ring = None
+        mirror, self.mirror = self.mirror, None
         self._taking_over.end()
         self.publishing.set_own(None)
         leading, self.leading = self.leading, None
@@ -201,20 +196,23 @@ class Replica(Flushable):
             self._frames.leader_ended(None)
             self.copy.messages = leading.backing.inner
 
+    def _delete_copy(self, steps: Iterator[int]) -> None:
+        self._site.work(f"the deletion of a copy of {self.queue!r}", steps)
+
     def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
         """Another member leads: mirror what was led so far."""
         self.broadcast()
         self.leading = None
         self._taking_over.end()
-        self._mirror = handing_over.mirror_of(self, self._site, leading, record)
-        self._mirror.sender_begins(self.own_sender, self.publishing.next_number)
-        self._frames.leader_ended(self._mirror)
+        self.mirror = handing_over.mirror_of(self, self._site, leading, record)
+        self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
+        self._frames.leader_ended(self.mirror)
 
     def _queue_ended(self, is_deleted: bool) -> None:
         """The queue is deleted, with all copies; or the node stops. The leader has done its own."""
-        self._ring = self.leading = None
+        self.ring = self.leading = None
         self.is_over = True
-        mirror, self._mirror = self._mirror, None
+        mirror, self.mirror = self.mirror, None
         if is_deleted:
             if mirror is not None:
                 self.copy.messages = mirror.give_up()
@@ -229,12 +227,12 @@ class Replica(Flushable):
         self.is_over = True
         leading = self.leading
         if leading is not None and self.queue.home.node == self._site.node:
-            self._ring = None
+            self.ring = None
             self._site.when_stable(leading.end_mirroring)
             return leading.queue
         self.expelled()
         self.copy.discard()
-        return self._other.go_on_alone()
+        return self._remote_leader.go_on_alone()
 
     def _set_members(self, record: MirrorRecord) -> None:
         """Send contents to the members of all other nodes that are linked."""
@@ -251,8 +249,8 @@ class Replica(Flushable):
         """Turn to the leader that the record names."""
         home = QueueHome(record.home, self.queue.home.identity)
         leader = record.leader
-        if self._other.member not in (None, leader):
-            self._other.leave()
+        if self._remote_leader.member not in (None, leader):
+            self._remote_leader.leave()
         if leader != self.member:
             self._taking_over.end()
         if leader is None:
@@ -261,24 +259,21 @@ class Replica(Flushable):
                 self.publishing.fail()
         elif leader == self.member:
             self._lead(home)
-        elif self._other.member is None and self._is_linked(leader):
-            self._turn_to(leader, home)
-
-    def _is_linked(self, member: Member) -> bool:
-        """Whether a member's node is linked, in the life that the member is of."""
-        peer = self._site.peers.get(member.node)
-        return peer is not None and peer.incarnation == member.incarnation
+        elif self._remote_leader.member is None:
+            peer = self._site.peers.get(leader.node)
+            if peer is not None and peer.incarnation == leader.incarnation:
+                self._turn_to(leader, home)
 
     def _turn_to(self, leader: Member, home: QueueHome) -> None:
         """The leader is on another node."""
-        self._other.turn_to(leader, home)
+        self._remote_leader.turn_to(leader, home)
         self._frames.tell_owed(home.node)
-        if self._mirror is not None:
-            self._mirror.leader_changed()
+        if self.mirror is not None:
+            self.mirror.leader_changed()
 
     def _lead(self, home: QueueHome) -> None:
         """Lead on this node: at once if it has the queue, otherwise when it is promoted."""
-        ring = self._ring
+        ring = self.ring
         assert ring is not None, "RP1"
         if self.leading is not None:
             if self.queue.leader is None:
@@ -291,20 +286,11 @@ class Replica(Flushable):
         """See `TakingReplica.takes_over`."""
         record = self.record
         assert record is not None, "RP1"
-        self._mirror, self.leading = None, leading
+        self.mirror, self.leading = None, leading
         home = QueueHome(record.home, self.queue.home.identity)
         self.queue.led_by(leading.queue, home, is_here=True)
         self._site.opened(self)
-        self._settle_owed(leading)
-
-    def _settle_owed(self, leading: Leading) -> None:
-        """Those who wait for confirms since before this node led: its own publishers first."""
-        publishing = self.publishing
-        publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
-        for number, count in publishing.owed_runs:
-            publisher.begin(number, count)
-            leading.settle(self.own_sender, number, count, publisher)
-            publisher.end(number)
+        new_leader.settle_owed(leading, self.publishing, self.own_sender)
         self._frames.opened()
 
     # The ring (RingUser)
@@ -316,8 +302,8 @@ class Replica(Flushable):
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one."""
         for payload in payloads:
-            if payload and self._mirror is not None:
-                self._mirror.decided(payload)
+            if payload and self.mirror is not None:
+                self.mirror.decided(payload)
 
     def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
         """The ring has other members."""
@@ -374,8 +360,8 @@ class Replica(Flushable):
         settled: int,
     ) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
-        if self._mirror is not None:
-            self._mirror.contents(sender, number, messages, body_bytes, ttl_ms, settled)
+        if self.mirror is not None:
+            self.mirror.contents(sender, number, messages, body_bytes, ttl_ms, settled)
 
     @property
     def is_behind(self) -> bool:
@@ -398,17 +384,7 @@ class Replica(Flushable):
 
     def is_linked(self, sender: int) -> bool:
         """Whether this sender is a linked node, or this one."""
-        peers = self._site.peers.values()
-        return sender == self.own_sender or any(
-            sender_number(peer.name, peer.incarnation) == sender for peer in peers
-        )
-
-    def node_of(self, sender: int) -> str:
-        """The name of a linked node, or this one, that publishes under this number."""
-        for peer in self._site.peers.values():
-            if sender_number(peer.name, peer.incarnation) == sender:
-                return peer.name
-        return self._site.node
+        return sender in self._site.senders
 
     def flush_later(self) -> None:
         """Call `flush` at the end of the round."""
@@ -438,7 +414,7 @@ class Replica(Flushable):
 
     def flush(self) -> None:
         """Broadcast what was decided, or tell the leader what is kept."""
-        leading, mirror = self.leading, self._mirror
+        leading, mirror = self.leading, self.mirror
         if leading is not None:
             self.broadcast()
             for member, batch in leading.batches():
@@ -453,13 +429,39 @@ class Replica(Flushable):
         """The decisions of the turn go round."""
         if self.leading is not None:
             decisions = self.leading.backing.take_decisions()
-            if decisions and self._ring is not None:
-                self._ring.broadcast(decisions)
-                self._ring.flush()
+            if decisions and self.ring is not None:
+                self.ring.broadcast(decisions)
+                self.ring.flush()
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: see which confirms are late."""
-        self._late.look()
+        for finding in self._late.look(self._facts()):
+            match finding:
+                case str():
+                    self._log(logging.WARNING, finding)
+                case Died():
+                    self.submit(finding)
+                case AskForMissing() if self.mirror is not None:
+                    self.mirror.ask_for_missing()
+                case GiveUpContents() if self.mirror is not None:
+                    self.mirror.sender_gone(finding.sender)
+                case TellOwed():
+                    self._frames.tell_owed(self.queue.home.node)
+
+    def _facts(self) -> Facts:
+        record, leading, mirror = self.record, self.leading, self.mirror
+        members = () if record is None else record.members
+        is_next = record is not None and record.leader == self.member and mirror is not None
+        is_owed = self.publishing.is_owed and self.queue.leader is not None
+        return Facts(
+            self.member,
+            frozenset([one.id for one in members]),
+            None if leading is None else leading.kept,
+            None if mirror is None else mirror.waiting,
+            self._taking_over.has_come_round if is_next else None,
+            self.publishing.settled if is_owed else None,
+            self._site.senders,
+        )
 
     @property
     def is_late(self) -> bool:
@@ -470,8 +472,8 @@ class Replica(Flushable):
 
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
-        if self._ring is not None:
-            self._ring.link_up(peer.name, peer.incarnation)
+        if self.ring is not None:
+            self.ring.link_up(peer.name, peer.incarnation)
         if self.record is not None:
             self._set_members(self.record)
             self._follow(self.record)
@@ -481,17 +483,17 @@ class Replica(Flushable):
         node = peer.name
         self._frames.peer_down(node)
         self.publishing.link_down(node)
-        if self._other.member is not None and self._other.member.node == node:
-            self._other.leave()
-        if self._mirror is not None:
-            self._mirror.sender_gone(sender_number(node, peer.incarnation))
-        if self._ring is not None:
-            self._ring.link_down(node)
+        if self._remote_leader.member is not None and self._remote_leader.member.node == node:
+            self._remote_leader.leave()
+        if self.mirror is not None:
+            self.mirror.sender_gone(sender_number(node, peer.incarnation))
+        if self.ring is not None:
+            self.ring.link_down(node)
 
     def ring_message(self, node: str, message: bytes) -> None:
         """A message of the ring. Raises ValueError."""
-        if self._ring is not None:
-            self._ring.received(node, message)
+        if self.ring is not None:
+            self.ring.received(node, message)
 
     def received(self, peer: Peer, kind: int, payload: bytes) -> None:
         """A frame about the queue. Raises ValueError."""

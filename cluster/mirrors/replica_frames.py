@@ -29,10 +29,7 @@ class FramedReplica(SentTo, Protocol):
 
     record: MirrorRecord | None
     publishing: MirroredPublishing
-
-    @property
-    def mirror(self) -> MirrorMember | None:
-        """The mirror on this node; None if it leads, or has no member."""
+    mirror: MirrorMember | None
 
     def broadcast(self) -> None:
         """Have the decisions of the turn go round."""

@@ -41,11 +41,14 @@ class QueueReplica(Protocol):
 class Site(RingNode, Protocol):
     """A node, as its replicas see it (replicas.py).
 
-    node, incarnation: its own. wall_offset_ms: from the broker's clock to the wall clock.
+    node, incarnation: its own. senders: the names of the linked nodes and its own, by the numbers
+    under which they publish (`sender_number`). wall_offset_ms: from the broker's clock to the wall
+    clock.
     """
 
     node: str
     incarnation: int
+    senders: dict[int, str]
     addresses: Addresses
     wall_offset_ms: int
 

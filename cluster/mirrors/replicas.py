@@ -33,6 +33,7 @@ from leveret.cluster.links.services import (
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading import sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
@@ -180,6 +181,7 @@ class Replicas:
         self.wall_offset_ms = wall_offset_ms
         self.addresses = remote_queues.addresses
         self.peers: dict[str, Peer] = {}
+        self.senders = {sender_number(node, incarnation): node}
         self.by_identity: dict[int, Replica] = {}
         self._by_client: dict[QueueClient, Replica] = {}
         self._services = services
@@ -424,6 +426,7 @@ class Replicas:
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
         self.peers[peer.name] = peer
+        self.senders[sender_number(peer.name, peer.incarnation)] = peer.name
         self._nodes[peer.name] = MemberNode(peer)
         for replica in tuple(self.by_identity.values()):
             replica.peer_up(peer)
@@ -431,6 +434,7 @@ class Replicas:
     def peer_down(self, peer: Peer, reason: str) -> None:
         """The link to a node is down."""
         del self.peers[peer.name]
+        del self.senders[sender_number(peer.name, peer.incarnation)]
         del self._nodes[peer.name]
         self._early.peer_down(peer)
         for replica in tuple(self.by_identity.values()):

@@ -22,9 +22,7 @@ from leveret.cluster.mirrors.ring import Ring
 class TakingReplica(NewLeader, Protocol):
     """The replica of this node (replica.py)."""
 
-    @property
-    def mirror(self) -> MirrorMember | None:
-        """The mirror on this node; None if it leads, or has no member."""
+    mirror: MirrorMember | None
 
     def takes_over(self, leading: Leading) -> None:
         """The mirror leads from now on."""
@@ -40,14 +38,6 @@ class TakingOver:
         self._site = site
         self._mark = 0
         self.has_come_round = False
-
-    @property
-    def is_due(self) -> bool:
-        """The record names the mirror on this node as the leader, which it is not yet."""
-        replica = self._replica
-        record = replica.record
-        is_named = record is not None and record.leader == replica.member
-        return is_named and replica.mirror is not None
 
     def begin(self, ring: Ring) -> None:
         """The record names this member, as this one does or an earlier one did."""

@@ -1,13 +1,19 @@
 """Confirms that wait for longer than net_ticktime: who says what for, and what ends it."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import MULTICAST_SERVICE
 from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.kept import Kept
 from leveret.cluster.mirrors.late_confirms import (
     LOOKS_IN_TICK_TIME,
     LOOKS_MAX,
     LOOKS_UNTIL_ASKED,
+    Facts,
+    LateConfirms,
     Unchanged,
 )
 from tests.unit.broker.queues.fakes import publish
@@ -30,6 +36,23 @@ def nodes():
 def test_the_first_look_finds_nothing_unchanged():
     unchanged = Unchanged()
     assert [unchanged.look(found) for found in (1, 1, 1, 2, 2, None, None)] == [0, 1, 2, 0, 1, 0, 0]
+
+
+def test_a_leader_that_waits_for_its_own_disk_gives_no_mirror_up():
+    leader, mirror = Member(A, 1, 1), Member(B, 1, 1)
+    kept = Kept(SimpleNamespace(when_safe=lambda *run: None), due=lambda: None)
+    kept.joined(mirror, turn=5)
+    kept.when_kept(5, True, Publisher(), 1, None)
+    facts = Facts(leader, frozenset((leader, mirror)), kept, None, None, None, {})
+    late = LateConfirms()
+    assert [late.look(facts) for _ in range(LOOKS_MAX + 1)] == [
+        *([[]] * LOOKS_IN_TICK_TIME),
+        ["confirms have waited for net_ticktime: this node has not written it; "
+         "the mirror on node b@host has kept turn 4 of 5"],
+        *([[]] * (LOOKS_IN_TICK_TIME - 1)),
+        ["confirms have waited for 2 times net_ticktime: this node has not written it; "
+         "the mirror on node b@host has kept turn 4 of 5"],
+    ]  # fmt: skip
 
 
 def test_a_mirror_that_keeps_nothing_is_named_and_then_given_up(nodes, monkeypatch, caplog):

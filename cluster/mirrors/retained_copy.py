@@ -1,4 +1,4 @@
-"""The messages of a mirrored queue that this node has without a living member: its copy.
+"""The messages of a mirrored queue that this node retains without a living member: its copy.
 
 They are those of a member that has ended, or of an earlier life of this node, and of use while the
 queue waits for this node. When an entry of the metadata says that they are not, they are deleted as
@@ -8,26 +8,30 @@ Invariants:
 OC1. A copy is deleted after the entry is stable by which it is of no use, or with the queue.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from leveret.cluster.mirrors.replica_site import QueueReplica, Site
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.storage.backing_queue import BackingQueue
 
 
-class OwnCopy:
+class RetainedCopy:
     """See the module. messages: None if there are none."""
 
-    __slots__ = ("_replica", "_site", "messages")
+    __slots__ = ("_delete_in_steps", "_is_named", "_when_stable", "messages")
 
-    def __init__(self, replica: QueueReplica, site: Site) -> None:
-        self._replica = replica
-        self._site = site
+    def __init__(
+        self,
+        when_stable: Callable[[Callable[[], object]], object],
+        delete_in_steps: Callable[[Iterator[int]], object],
+    ) -> None:
+        """when_stable: calls back when what is applied on this node now is stable. delete_in_steps:
+        takes the steps of a deletion in turns of the event loop.
+        """
+        self._when_stable = when_stable
+        self._delete_in_steps = delete_in_steps
+        self._is_named = True
         self.messages: BackingQueue | None = None
-
-    def open(self, storage_id: int) -> None:
-        """A restart has found messages under this storage id."""
-        self._replica.queue.storage_id = storage_id
-        self.messages = self._site.open_copy(self._replica)
 
     def take(self) -> BackingQueue | None:
         """The messages, for a member of this node, which has them from now on."""
@@ -38,28 +42,23 @@ class OwnCopy:
         """What comes instead of the messages is applied: they are deleted when that is stable."""
         messages = self.take()
         if messages is not None:
-            self._site.when_stable(partial(self._delete, messages))
+            self._when_stable(partial(self._delete, messages))
 
-    def discard_unless_named(self) -> None:
+    def discard_unless_named(self, record: MirrorRecord, node: str) -> None:
         """Another record is applied: if it does not name this node, the messages are of no use.
 
         They are a copy until they are deleted: nothing has come instead of them, and who restarts
         finds them.
         """
+        self._is_named = record.on(node) is not None or any(
+            copy.node == node for copy in record.has_copy
+        )
         if self.messages is not None and not self._is_named:
-            self._site.when_stable(partial(self._delete_unless_named, self.messages))
+            self._when_stable(partial(self._delete_unless_named, self.messages))
 
     def _delete_unless_named(self, messages: BackingQueue) -> None:
         if self.messages is messages and not self._is_named:
             self.delete()
-
-    @property
-    def _is_named(self) -> bool:
-        """The record has a member of this node, or a copy."""
-        record, node = self._replica.record, self._site.node
-        if record is None or record.on(node) is not None:
-            return True
-        return any(copy.node == node for copy in record.has_copy)
 
     def delete(self) -> None:
         """Delete the messages now."""
@@ -68,4 +67,4 @@ class OwnCopy:
             self._delete(messages)
 
     def _delete(self, messages: BackingQueue) -> None:
-        self._site.work(f"the deletion of a copy of {self._replica.queue!r}", messages.delete())
+        self._delete_in_steps(messages.delete())
