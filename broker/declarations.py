@@ -212,7 +212,7 @@ class DeleteParameter(Declaration, frozen=True):
 class RequireParameter(Declaration, frozen=True):
     """Refuse all that is submitted with it unless a runtime parameter has this value.
 
-    It is looked at when all that was submitted before is applied, and changes nothing by itself.
+    It is checked when all that was submitted before is applied, and changes nothing by itself.
     """
 
     component: str
@@ -271,7 +271,7 @@ class DeleteQueue(InVhost, frozen=True):
 
 
 class PutQueueHome(InVhost, frozen=True):
-    """The node that a queue lives on has another name from now on. identity: of the queue."""
+    """Name another node that a queue lives on. identity: the queue's."""
 
     name: str
     node: str
@@ -279,10 +279,10 @@ class PutQueueHome(InVhost, frozen=True):
 
 
 class ChangeQueueMirrors(InVhost, frozen=True):
-    """A change of who leads and who mirrors a queue is asked for; see `QueueMirrors`.
+    """Ask for another leader or other mirrors of a queue; see `QueueMirrors`.
 
-    It is replaced by `PutQueueMirrors`, or by the deletion of the queue, when it is ordered, so
-    that it is made once, on the newest record. identity: of the queue.
+    When it is ordered it is replaced by `PutQueueMirrors`, or by the deletion of the queue, so that
+    it is made once, on the newest record. identity: the queue's.
     """
 
     name: str
@@ -291,10 +291,10 @@ class ChangeQueueMirrors(InVhost, frozen=True):
 
 
 class PutQueueMirrors(InVhost, frozen=True):
-    """A queue has another record of its mirrors from now on. See `MirrorsOutcome`.
+    """Replace the record of a queue's mirrors; see `MirrorsOutcome`.
 
-    identity: of the queue. storage_id: the number under which the new copy is stored; the node that
-    has it sets it.
+    identity: the queue's. storage_id: the number under which the new copy is stored; its node sets
+    it.
     """
 
     name: str

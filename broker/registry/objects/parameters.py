@@ -38,6 +38,7 @@ class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
         if isinstance(it, PutParameter):
             put_row(metadata, it.vhost, it.component, it.name, it.value)
         else:
+            assert not isinstance(it, RequireParameter), f"{it!r} was not completed"
             metadata.delete_parameter(it.vhost, it.component, it.name)
 
     @staticmethod
@@ -75,6 +76,7 @@ class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
         return None if isinstance(it, RequireParameter) else it
 
     def apply(self, it: PutParameter | Change) -> Iterator[int]:
+        assert not isinstance(it, RequireParameter), f"{it!r} was not completed"
         tables = self._tables
         if isinstance(it, PutParameter):
             tables.parameters.put(it.component, it.vhost, it.name, it.value)

@@ -80,6 +80,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                     metadata.delete_queue(it.vhost, it.name)
                     for component in DeclaredQueues.components:
                         metadata.delete_parameter(it.vhost, component, it.name)
+            case ChangeQueueMirrors():
+                raise AssertionError(f"{it!r} was not completed")
 
     @staticmethod
     def rows_deleted_with(it: PutQueue | Change) -> tuple[str, ...] | None:

@@ -6,6 +6,7 @@ import pytest
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import (
     AnyDeclaration,
+    ChangeQueueMirrors,
     DeleteBinding,
     DeleteTopicPermission,
     DeleteVhost,
@@ -15,12 +16,16 @@ from leveret.broker.declarations import (
     PutPolicy,
     PutQueue,
     PutUser,
+    PutVhost,
     PutVhostLimits,
+    RequireParameter,
     User,
     decode,
     encode,
 )
 from leveret.broker.registry.objects import OBJECTS
+from leveret.broker.registry.stored import write
+from tests.declaring import Declared
 
 NOT_UTF_8 = b"caf\xe9".decode("utf-8", "surrogateescape")
 ARGUMENTS = encode_table({"x-max-length": ("s", 5), "x-dead-letter-exchange": ("S", NOT_UTF_8)})
@@ -55,6 +60,20 @@ def test_every_declaration_can_be_received():
 def test_every_declaration_is_about_one_kind_of_objects():
     types = [type_ for kind in OBJECTS for type_ in kind.types]
     assert sorted(types, key=repr) == sorted(AnyDeclaration.__args__, key=repr)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [RequireParameter("global", "", "name", 1), ChangeQueueMirrors("/", "q", 0, b"change")],
+)
+def test_what_is_only_asked_for_is_neither_written_nor_applied(asked):
+    declared = Declared()
+    declared.put(PutVhost("/"), PutParameter("global", "", "name", 1))
+    assert declared.registry.complete([asked]) == []
+    with pytest.raises(AssertionError):
+        write(asked, declared.metadata)
+    with pytest.raises(AssertionError):
+        declared.registry.apply(asked)
 
 
 @pytest.mark.parametrize(
