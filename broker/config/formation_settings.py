@@ -5,7 +5,7 @@ with the port of its link to other nodes, `rabbit@host:25673`, which RabbitMQ as
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leveret.broker.config.declaration import listed_setting, named_setting, section, setting
@@ -22,6 +22,7 @@ from leveret.broker.config.value_kinds import (
     or_unlimited,
     whole_number,
 )
+from leveret.broker.extensions import Extensions
 from leveret.broker.node_address import NodeAddress, read_node_address, read_port
 
 CLASSIC_CONFIG, DNS, CONSUL, ETCD, KUBERNETES = (
@@ -43,6 +44,9 @@ BACKENDS = {
     "rabbit_peer_discovery_k8s": KUBERNETES,
 }
 """Backends by the names that RabbitMQ accepts, among them those of its modules."""
+PEER_DISCOVERY = "leveret.peer_discovery"
+INSTALLED_BACKENDS: Extensions[object] = Extensions(PEER_DISCOVERY, {})
+"""Backends of other packages."""
 DISC, RAM = "disc", "ram"
 NODE_TYPES = {DISC: DISC, "disk": DISC, RAM: RAM}
 ENDPOINT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
@@ -66,6 +70,12 @@ def _one_name_of(names: dict[str, str]) -> Kind[str]:
 
     return Kind(f"one of {', '.join(dict.fromkeys(names.values()))}", read)
 
+
+def _read_backend(text: str) -> str:
+    return text if text not in BACKENDS and text in INSTALLED_BACKENDS else BACKEND.read(text)
+
+
+BACKEND = _one_name_of(BACKENDS)
 
 SECONDS = whole_number("seconds")
 NODE = Kind("a node such as rabbit@host or rabbit@host:25673", read_node_address)
@@ -252,7 +262,7 @@ class FormationSettings:
 
     backend: str = setting(
         "cluster_formation.peer_discovery_backend",
-        _one_name_of(BACKENDS),
+        replace(BACKEND, read=_read_backend),
         CLASSIC_CONFIG,
         "How a new node finds the others: classic_config, dns, consul, etcd or kubernetes.",
     )

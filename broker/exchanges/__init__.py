@@ -1,16 +1,14 @@
 """Exchange types: a module for each, and the router that follows bindings between exchanges."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
 from leveret.broker.exchanges.plain_types import no_such_type as no_such_type
+from leveret.broker.extensions import Extensions
 
-EXCHANGE_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
-    {**PLAIN_TYPES, DelayedMessage.name: DelayedMessage}
+EXCHANGE_TYPES: Extensions[type[ExchangeType]] = Extensions(
+    PLAIN_TYPES.group, {**PLAIN_TYPES.own, DelayedMessage.name: DelayedMessage}
 )
 """The types that `exchange.declare` accepts."""
 

@@ -1,7 +1,6 @@
 """The exchange types by name, except the delayed type, which wraps one of them."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from leveret.broker.amqp.errors import ConnectionFault, command_invalid
 from leveret.broker.amqp.field_table import Table
@@ -15,15 +14,17 @@ from leveret.broker.exchanges.modulus_hash import ModulusHash
 from leveret.broker.exchanges.random_choice import RandomChoice
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.topic import Topic
+from leveret.broker.extensions import Extensions
 
-PLAIN_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
+PLAIN_TYPES: Extensions[type[ExchangeType]] = Extensions(
+    "leveret.exchange_types",
     {
         exchange_type.name: exchange_type
         for exchange_type in (
             Direct, Fanout, Topic, Headers,
             ConsistentHash, FederationUpstream, ModulusHash, RandomChoice, RecentHistory,
         )
-    }
+    },
 )  # fmt: skip
 
 

@@ -8,10 +8,11 @@ from leveret.broker.config.formation_settings import (
     DNS,
     ETCD,
     KUBERNETES,
-    FormationSettings,
+    PEER_DISCOVERY,
 )
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.settings import Config
+from leveret.broker.extensions import Extensions
 from leveret.broker.node_address import NodeAddress
 from leveret.cluster.discovery.classic_config import ClassicConfig
 from leveret.cluster.discovery.consul import Consul
@@ -21,26 +22,49 @@ from leveret.cluster.discovery.etcd import Etcd
 from leveret.cluster.discovery.kubernetes import Kubernetes
 from leveret.cluster.discovery.node_names import NodeNames
 
+Maker = Callable[[Config, NodeAddress], Discovery]
+
+
+def _classic_config(config: Config, own: NodeAddress) -> Discovery:
+    return ClassicConfig(config.cluster_formation)
+
+
+def _dns(config: Config, own: NodeAddress) -> Discovery:
+    settings = config.cluster_formation
+    if not settings.dns_hostname:
+        raise SettingError(
+            "cluster_formation.dns_hostname", "the backend dns needs the name to look up"
+        )
+    return Dns(settings, NodeNames(own.name))
+
+
+def _consul(config: Config, own: NodeAddress) -> Discovery:
+    return Consul(config.cluster_formation.consul, own, NodeNames(own.name))
+
+
+def _etcd(config: Config, own: NodeAddress) -> Discovery:
+    return Etcd(config.cluster_formation.etcd, own)
+
+
+def _kubernetes(config: Config, own: NodeAddress) -> Discovery:
+    return Kubernetes(config.cluster_formation.kubernetes, NodeNames(own.name))
+
+
+MAKERS: Extensions[Maker] = Extensions(
+    PEER_DISCOVERY,
+    {
+        CLASSIC_CONFIG: _classic_config,
+        DNS: _dns,
+        CONSUL: _consul,
+        ETCD: _etcd,
+        KUBERNETES: _kubernetes,
+    },
+)
+
 
 def discovery_of(config: Config, own: NodeAddress) -> Discovery:
     """The backend. own: this node, with the port of its links unless it is the default one.
 
     Raises SettingError for a setting that cannot be followed.
     """
-    settings, names = config.cluster_formation, NodeNames(own.name)
-    make: dict[str, Callable[[], Discovery]] = {
-        CLASSIC_CONFIG: lambda: ClassicConfig(settings),
-        DNS: lambda: _dns(settings, names),
-        CONSUL: lambda: Consul(settings.consul, own, names),
-        ETCD: lambda: Etcd(settings.etcd, own),
-        KUBERNETES: lambda: Kubernetes(settings.kubernetes, names),
-    }
-    return make[settings.backend]()
-
-
-def _dns(settings: FormationSettings, names: NodeNames) -> Dns:
-    if not settings.dns_hostname:
-        raise SettingError(
-            "cluster_formation.dns_hostname", "the backend dns needs the name to look up"
-        )
-    return Dns(settings, names)
+    return MAKERS[config.cluster_formation.backend](config, own)

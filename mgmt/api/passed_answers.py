@@ -33,8 +33,8 @@ from leveret.mgmt.api.passed_requests import (
     unpack_requester,
 )
 from leveret.mgmt.api.performing import perform
-from leveret.mgmt.api.resources import RESOURCES
-from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
+from leveret.mgmt.api.resources import all_routes
+from leveret.mgmt.api.routes import Created, NoContent, Route, Status
 from leveret.mgmt.running_node import Node
 
 HOLDING = "was suspended, and does not know yet whether the others have gone on without it"
@@ -55,8 +55,7 @@ def answer_other_nodes(node: Node) -> None:
     """Have this node answer what other nodes pass on. Called after each start of its broker."""
     if node.cluster is None:
         return
-    assert RESOURCES
-    routes = {(one.method, one.path): one for one in ROUTES}
+    routes = {(one.method, one.path): one for one in all_routes()}
 
     async def answer(asker: str, content: bytes) -> bytes:
         asked = msgspec.msgpack.decode(content, type=PassedRequest)

@@ -1,5 +1,11 @@
-"""Imports all files with routes, which add themselves to `routes.ROUTES`."""
+"""The modules with routes, which add themselves to `routes.ROUTES` when they are imported.
 
+An installed package names such a module in its entry points, in the group `leveret.api_routes`.
+"""
+
+from types import ModuleType
+
+from leveret.broker.extensions import Extensions
 from leveret.mgmt.api import (
     acting,
     authentication,
@@ -26,9 +32,20 @@ from leveret.mgmt.api import (
     workbench,
 )
 from leveret.mgmt.api.description import served
+from leveret.mgmt.api.routes import ROUTES, Route
 
-RESOURCES = (
+_OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
     federation, health, mirrors, overview, parameters, plan, queues, retrying, schema_replication,
     shovels, traces, users, served, vhosts, workbench,
 )  # fmt: skip
+
+RESOURCES: Extensions[ModuleType] = Extensions(
+    "leveret.api_routes", {one.__name__.rpartition(".")[2]: one for one in _OWN}
+)
+
+
+def all_routes() -> list[Route]:
+    """The routes of Leveret, then those of installed packages."""
+    RESOURCES.load_installed()
+    return ROUTES

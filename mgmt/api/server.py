@@ -31,9 +31,8 @@ from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
 from leveret.mgmt.api.pages import add_pages
 from leveret.mgmt.api.performing import perform
-from leveret.mgmt.api.resources import RESOURCES
+from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import (
-    ROUTES,
     Created,
     Lines,
     NoContent,
@@ -128,10 +127,9 @@ class ManagementServer:
     # Routes
 
     def _application(self, *, is_control: bool) -> web.Application:
-        assert RESOURCES
         application = web.Application()
         prefix = "" if is_control else self._node.config.management.path_prefix.rstrip("/")
-        routes = [one for one in ROUTES if is_control or not one.control_only]
+        routes = [one for one in all_routes() if is_control or not one.control_only]
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
             self._add_path(application, f"{prefix}/api{path}", list(group), is_control=is_control)
         if not is_control:

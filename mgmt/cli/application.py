@@ -7,7 +7,7 @@ import typer
 
 from leveret import __version__
 from leveret.mgmt.cli import store
-from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
+from leveret.mgmt.cli.subcommands import descriptions, run_subcommand
 
 app = typer.Typer(
     help="Leveret, an AMQP 0-9-1 broker that is compatible with RabbitMQ.",
@@ -49,7 +49,7 @@ def _add_subcommand(name: str, description: str) -> None:
         sys.exit(run_subcommand(name, context.args))
 
 
-for _name, _description in DESCRIPTIONS.items():
+for _name, _description in descriptions().items():
     _add_subcommand(_name, _description)
 
 

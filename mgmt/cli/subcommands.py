@@ -1,22 +1,30 @@
 """The subcommands of `leveret` that are programs of their own.
 
 The node, and tools such as `ctl` and `perf`, have options of their own and are started often, in
-scripts. Each is imported only when it is run, without the others and without typer.
+scripts. Each is imported only when it is run, without the others and without typer. An installed
+package names a subcommand in its entry points, in the group `leveret.subcommands`, with the module
+whose `main` takes its arguments; the first line of the module's docstring describes it.
 """
 
 import importlib
 import sys
+from types import ModuleType
 
-SUBCOMMANDS = {
-    "serve": "leveret.mgmt.cli.serve_command",
-    "analyze": "leveret.analytics.analyze",
-    "ctl": "leveret.mgmt.tools.ctl.leveretctl",
-    "journey": "leveret.analytics.journey_command",
-    "perf": "leveret.mgmt.tools.perf.perf_command",
-    "replay": "leveret.mgmt.tools.replay.replay_command",
-    "report": "leveret.analytics.report_command",
-    "trace-lines": "leveret.analytics.lines_command",
-}
+from leveret.broker.extensions import Extensions
+
+SUBCOMMANDS: Extensions[str | ModuleType] = Extensions(
+    "leveret.subcommands",
+    {
+        "serve": "leveret.mgmt.cli.serve_command",
+        "analyze": "leveret.analytics.analyze",
+        "ctl": "leveret.mgmt.tools.ctl.leveretctl",
+        "journey": "leveret.analytics.journey_command",
+        "perf": "leveret.mgmt.tools.perf.perf_command",
+        "replay": "leveret.mgmt.tools.replay.replay_command",
+        "report": "leveret.analytics.report_command",
+        "trace-lines": "leveret.analytics.lines_command",
+    },
+)
 """Their names, and the modules whose `main` takes their arguments."""
 
 DESCRIPTIONS = {
@@ -34,10 +42,17 @@ DESCRIPTIONS = {
 EXIT_USAGE = 2
 
 
+def descriptions() -> dict[str, str]:
+    """`DESCRIPTIONS`, and those of the subcommands of installed packages."""
+    installed = SUBCOMMANDS.load_installed().items()
+    return DESCRIPTIONS | {name: (one.__doc__ or "").partition("\n")[0] for name, one in installed}
+
+
 def run_subcommand(name: str, arguments: list[str]) -> int:
     """Run a subcommand; its exit code."""
     try:
-        module = importlib.import_module(SUBCOMMANDS[name])
+        named = SUBCOMMANDS[name]
+        module = importlib.import_module(named) if isinstance(named, str) else named
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise

@@ -9,7 +9,7 @@ it does not lock out the users of the next one.
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from leveret.broker.auth.backends.cache import CachedBackend
 from leveret.broker.auth.backends.internal import InternalBackend
@@ -19,11 +19,14 @@ from leveret.broker.clock import Clock
 from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.config.setting_error import described
+from leveret.broker.extensions import Extensions
 
 HTTP, OAUTH2, CACHE = "http", "oauth2", "cache"
 BACKENDS = (INTERNAL, HTTP, LDAP, OAUTH2, CACHE)
 MODULES = {"oauth": OAUTH2} | {f"rabbit_auth_backend_{name}": name for name in BACKENDS}
 """Backends by the names of RabbitMQ's modules."""
+
+Maker = Callable[[Config, Clock], Backend]
 
 logger = logging.getLogger("leveret.auth")
 
@@ -110,19 +113,40 @@ def _by_number(word: str) -> tuple[int, int, str]:
     return (0, int(word), "") if word.isdecimal() else (1, 0, word)
 
 
+# Importing the clients of these takes 200 ms, which only a node that uses them spends.
+
+
+def _http(config: Config, clock: Clock) -> Backend:
+    from leveret.broker.auth.backends.http import HttpBackend  # noqa: PLC0415
+
+    return HttpBackend(config.auth_http)
+
+
+def _ldap(config: Config, clock: Clock) -> Backend:
+    from leveret.broker.auth.backends.ldap import LdapBackend  # noqa: PLC0415
+
+    return LdapBackend(config.ldap, clock)
+
+
+def _oauth2(config: Config, clock: Clock) -> Backend:
+    from leveret.broker.auth.backends.oauth2 import OAuth2Backend  # noqa: PLC0415
+
+    return OAuth2Backend(config.oauth2, clock)
+
+
+MAKERS: Extensions[Maker] = Extensions(
+    "leveret.auth_backends", {HTTP: _http, LDAP: _ldap, OAUTH2: _oauth2}
+)
+"""Makers of the backends that ask a server. They raise ValueError or OSError for bad settings."""
+
+
 class _Backends:
     """Makes each configured backend once."""
 
     def __init__(self, config: Config, clock: Clock, internal: InternalBackend) -> None:
         self._config = config
-        self._made: dict[str, Backend] = {}
-        self._makers: dict[str, Callable[[], Any]] = {
-            INTERNAL: lambda: internal,
-            HTTP: lambda: _http(config),
-            LDAP: lambda: _ldap(config, clock),
-            OAUTH2: lambda: _oauth2(config, clock),
-            CACHE: lambda: self._cache(clock),
-        }
+        self._clock = clock
+        self._made: dict[str, Backend] = {INTERNAL: internal}
 
     def pair(self, key: str, who: str, what: str) -> Pair:
         """Combine two backends. key: of the setting that names them."""
@@ -138,23 +162,22 @@ class _Backends:
 
     def _backend(self, key: str, given_name: str) -> Backend:
         name = MODULES.get(given_name, given_name)
-        if name not in self._makers:
-            raise BackendError(
-                f"{key}: there is no backend '{given_name}'; backends are {', '.join(BACKENDS)}"
-            )
         if name not in self._made:
-            try:
-                self._made[name] = cast(Backend, self._makers[name]())
-            except BackendError:
-                raise
-            except (ValueError, OSError) as error:
-                reason = described(error) if isinstance(error, OSError) else error
-                raise BackendError(
-                    f"{key}: the backend {name} cannot be set up: {reason}"
-                ) from error
+            self._made[name] = self._cache() if name == CACHE else self._make(key, given_name)
         return self._made[name]
 
-    def _cache(self, clock: Clock) -> CachedBackend:
+    def _make(self, key: str, given_name: str) -> Backend:
+        name = MODULES.get(given_name, given_name)
+        if name not in MAKERS:
+            known = ", ".join(dict.fromkeys((*BACKENDS, *MAKERS)))
+            raise BackendError(f"{key}: there is no backend '{given_name}'; backends are {known}")
+        try:
+            return MAKERS[name](self._config, self._clock)
+        except (ValueError, OSError) as error:
+            reason = described(error) if isinstance(error, OSError) else error
+            raise BackendError(f"{key}: the backend {name} cannot be set up: {reason}") from error
+
+    def _cache(self) -> CachedBackend:
         settings, key = self._config.auth_cache, "auth_cache.cached_backend"
         who = settings.authentication or settings.backend
         what = settings.authorization or settings.backend
@@ -162,25 +185,4 @@ class _Backends:
             if MODULES.get(name, name) == CACHE:
                 raise BackendError(f"{key}: the cache cannot cache itself; name another backend")
         pair = self.pair(key, who, what)
-        return CachedBackend(pair, clock, settings.ttl_ms, settings.refusals)
-
-
-# Importing the clients of these takes 200 ms, which only a node that uses them spends.
-
-
-def _http(config: Config) -> Any:
-    from leveret.broker.auth.backends.http import HttpBackend  # noqa: PLC0415
-
-    return HttpBackend(config.auth_http)
-
-
-def _ldap(config: Config, clock: Clock) -> Any:
-    from leveret.broker.auth.backends.ldap import LdapBackend  # noqa: PLC0415
-
-    return LdapBackend(config.ldap, clock)
-
-
-def _oauth2(config: Config, clock: Clock) -> Any:
-    from leveret.broker.auth.backends.oauth2 import OAuth2Backend  # noqa: PLC0415
-
-    return OAuth2Backend(config.oauth2, clock)
+        return CachedBackend(pair, self._clock, settings.ttl_ms, settings.refusals)

@@ -1,9 +1,8 @@
 """Schemas of the bodies of requests. Unknown fields are allowed, as in RabbitMQ."""
 
 from leveret.broker.auth.passwords import ALGORITHMS
-from leveret.broker.exchanges import EXCHANGE_TYPES
 from leveret.broker.policies.policy_table import APPLY_TO
-from leveret.mgmt.api.description.declared import QUEUE_TYPES
+from leveret.mgmt.api.description.declared import EXCHANGE_TYPE, QUEUE_TYPES
 from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
@@ -42,7 +41,7 @@ PLANNED_QUEUE = body({}, {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments":
 EXCHANGE = body(
     {},
     {
-        "type": described({**TEXT, "default": "direct"}, f"One of {', '.join(EXCHANGE_TYPES)}."),
+        "type": {**EXCHANGE_TYPE, "default": "direct"},
         "durable": _TRUTH, "auto_delete": _TRUTH, "internal": _TRUTH, "arguments": _TABLE,
     },
 )  # fmt: skip

@@ -14,6 +14,7 @@ from leveret.mgmt.api.description.schemas import (
     Schema,
     any_of,
     counted,
+    described,
     list_of,
     mapping,
     nullable,
@@ -24,6 +25,9 @@ from leveret.mgmt.api.description.schemas import (
 from leveret.mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSAGES, QUEUE_MESSAGES
 
 QUEUE_TYPES = one_of("classic", "quorum", "stream")
+EXCHANGE_TYPE = described(
+    TEXT, f"One of {', '.join(EXCHANGE_TYPES.own)}, or a type that an installed package has."
+)
 DESTINATION_TYPE = one_of("queue", "exchange")
 _TIER = record({"messages": COUNT, "bytes": COUNT})
 _PROGRESS = record({"messages": COUNT, "expected": COUNT, "running": FLAG})
@@ -82,7 +86,7 @@ _OF_SINGLE_QUEUE = {
     "incoming": list_of(ANYTHING),
 }  # fmt: skip
 _EXCHANGE = {
-    "name": TEXT, "vhost": TEXT, "type": one_of(*EXCHANGE_TYPES), "durable": FLAG,
+    "name": TEXT, "vhost": TEXT, "type": EXCHANGE_TYPE, "durable": FLAG,
     "auto_delete": FLAG, "internal": FLAG, "arguments": OBJECT, "user_who_performed_action": TEXT,
 }  # fmt: skip
 _EXCHANGE_SOMETIMES = {

@@ -1,7 +1,8 @@
 """The OpenAPI document, made of the route table and the descriptions of the operations.
 
 Every route must have an operation and every operation a route, so that everything that is served is
-described, and everything that is described is served.
+described, and everything that is described is served. Routes of installed packages have none, and
+are left out.
 """
 
 import inspect
@@ -106,8 +107,10 @@ def _schemas() -> dict[str, Schema]:
 def _paths(routes: Iterable[Route]) -> dict[str, dict[str, Any]]:
     paths: dict[str, dict[str, Any]] = {}
     for one in routes:
-        described = paths.setdefault(one.path, _path_parameters(one.path))
-        described[one.method.lower()] = _operation(one, OPERATIONS[one.method, one.path])
+        operation = OPERATIONS.get((one.method, one.path))
+        if operation is not None:
+            described = paths.setdefault(one.path, _path_parameters(one.path))
+            described[one.method.lower()] = _operation(one, operation)
     return paths
 
 

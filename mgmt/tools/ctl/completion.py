@@ -15,7 +15,7 @@ from leveret.mgmt.tools.ctl.client import Client, client_of
 from leveret.mgmt.tools.ctl.command import COMMANDS, Command
 from leveret.mgmt.tools.ctl.errors import CtlError
 from leveret.mgmt.tools.ctl.formatters import FORMATTERS
-from leveret.mgmt.tools.ctl.index import NAMES, find
+from leveret.mgmt.tools.ctl.index import COMMAND_MODULES, find
 from leveret.mgmt.tools.ctl.options import FLAG, GLOBAL, Option, Parsed, parse
 
 ANSWER_SECONDS = 0.5
@@ -32,7 +32,7 @@ OF_THE_NODE = {"username": "users", "user": "users", "vhost": "vhosts"}
 OPTION_VALUES = {"data-dir": "path", "apply-to": "queues|exchanges|all"}
 """What the value of an option is, where its name does not say it."""
 CHOICES = {
-    "command": tuple(NAMES),
+    "command": tuple(COMMAND_MODULES.own),
     "formatter": FORMATTERS,
     "log_level": ("debug", "info", "notice", "warning", "error", "critical", "none"),
 }
@@ -73,7 +73,7 @@ class _Completion:
         if self._prefix.startswith("-") and not is_after_dashes:
             return self._option_or_value()
         if self._one is None:
-            return () if self._parsed.words else (*NAMES, *COMMANDS)
+            return () if self._parsed.words else (*COMMAND_MODULES, *COMMANDS)
         return self._argument(self._one)
 
     def _option_or_value(self) -> Iterable[str]:

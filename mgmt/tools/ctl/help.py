@@ -79,7 +79,7 @@ def command_list(tool: Tool = LEVERETCTL) -> str:
     commands = {name: one for name, one in all_commands().items() if tool.has(name)}
     sections = {name: tool.section_of(name, one.section) for name, one in commands.items()}
     parts = []
-    for section in (*SECTIONS, *((tool.section,) if tool.section else ())):
+    for section in dict.fromkeys((*SECTIONS, tool.section, *sorted(sections.values()))):
         members = sorted(name for name in commands if sections[name] == section)
         lines = [f"   {name:<{NAME_WIDTH}}  {commands[name].summary}" for name in members]
         if lines:

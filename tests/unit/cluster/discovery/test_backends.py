@@ -2,10 +2,15 @@
 
 import pytest
 
-from leveret.broker.config import SETTINGS, Config, SettingError
-from leveret.broker.config.formation_settings import EtcdSettings, FormationSettings
+from leveret.broker.config import SETTINGS, Config, ConfigError, SettingError, load_config
+from leveret.broker.config.formation_settings import (
+    INSTALLED_BACKENDS,
+    EtcdSettings,
+    FormationSettings,
+)
 from leveret.broker.node_address import NodeAddress
-from leveret.cluster.discovery.backends import discovery_of
+from leveret.cluster.discovery.backends import MAKERS, discovery_of
+from tests.installed_package import install_in
 
 OWN = NodeAddress("rabbit@one")
 
@@ -49,3 +54,21 @@ def test_a_setting_that_is_missing_is_named(backend, attribute):
         made(backend=backend)
     assert error.value.attribute == attribute
     assert attribute in {setting.attribute for setting in SETTINGS}
+
+
+ALONE = """
+class Alone:
+    name, registration, lock = "alone", None, None
+
+    def __init__(self, config, own):
+        self.own = own
+"""
+
+
+def test_a_backend_of_an_installed_package(monkeypatch, tmp_path):
+    variable = {"LEVERET_CLUSTER_FORMATION_PEER_DISCOVERY_BACKEND": "alone"}
+    with pytest.raises(ConfigError, match="one of classic_config"):
+        load_config(None, variable, {})
+    install_in(monkeypatch, tmp_path, (MAKERS, INSTALLED_BACKENDS), "alone", ALONE, "Alone")
+    discovery = discovery_of(load_config(None, variable, {}), OWN)
+    assert (discovery.name, discovery.own) == ("alone", OWN)

@@ -1,4 +1,4 @@
-"""A node does not start on a system without PCRE2, and says what to install."""
+"""The `leveret` command finds its subcommands, and says what to install where PCRE2 is missing."""
 
 import sys
 
@@ -6,6 +6,8 @@ import pytest
 
 from leveret.broker import pcre2
 from leveret.mgmt.cli import entry
+from leveret.mgmt.cli.subcommands import SUBCOMMANDS, descriptions
+from tests.installed_package import install_in
 
 
 def missing(name):
@@ -35,3 +37,24 @@ def test_the_library_is_looked_for_in_directories_that_the_linker_does_not_know(
     monkeypatch.setattr(pcre2, "find_library", lambda name: None)
     with pytest.raises(ImportError, match="not installed"):
         pcre2._load()
+
+
+HELLO = '''"""Say hello.
+
+To whoever is named.
+"""
+
+def main(arguments):
+    print("hello", *arguments)
+    return 3
+'''
+
+
+def test_an_installed_package_has_a_subcommand(monkeypatch, tmp_path, capsys):
+    install_in(monkeypatch, tmp_path, (SUBCOMMANDS,), "hello", HELLO)
+    assert descriptions()["hello"] == "Say hello."
+    monkeypatch.setattr(sys, "argv", ["leveret", "hello", "--name", "Anna"])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 3
+    assert capsys.readouterr().out == "hello --name Anna\n"

@@ -4,9 +4,10 @@ import pytest
 
 from leveret.mgmt.tools.ctl import help as ctl_help
 from leveret.mgmt.tools.ctl.absent import ABSENT
-from leveret.mgmt.tools.ctl.index import MODULES, all_commands
+from leveret.mgmt.tools.ctl.index import COMMAND_MODULES, MODULES, all_commands
 from leveret.mgmt.tools.ctl.leveretctl import main
 from leveret.mgmt.tools.ctl.similar_names import jaro
+from tests.installed_package import install_in
 
 COMMANDS = all_commands()
 
@@ -103,3 +104,31 @@ def test_names_are_completed(capsys):
     ]  # fmt: skip
     assert main(["autocomplete", "--", "delete_queue", "--if"]) == 0
     assert capsys.readouterr().out.split() == ["--if-empty", "--if-unused"]
+
+
+GREET = """
+from leveret.mgmt.tools.ctl.command import NOTHING, command
+
+@command("greet", "<name>", "Greets somebody", "Greetings", needs=NOTHING)
+def greet(ctl):
+    ctl.out(f"Hello, {ctl.argument(0)}")
+"""
+
+
+@pytest.fixture
+def greet(monkeypatch, tmp_path):
+    install_in(monkeypatch, tmp_path, (COMMAND_MODULES,), "greet", GREET)
+    yield
+    COMMANDS.pop("greet")
+
+
+@pytest.mark.usefixtures("greet")
+def test_a_command_of_an_installed_package_is_run_listed_and_completed(capsys):
+    assert main(["greet", "Anna"]) == 0
+    assert main(["help"]) == 0
+    assert main(["autocomplete", "gre"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Hello, Anna\n")
+    assert "Greetings" in shown
+    assert "\n   greet                         Greets somebody\n" in shown
+    assert shown.endswith("\ngreet\n")

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from leveret.broker.auth.backends.cache import CachedBackend
-from leveret.broker.auth.backends.chain import BackendError, Chain, Step, build_chain
+from leveret.broker.auth.backends.chain import (
+    MAKERS,
+    BackendError,
+    Chain,
+    Step,
+    build_chain,
+)
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.backends.pair import Pair
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
@@ -13,6 +19,7 @@ from leveret.broker.auth.permissions import PermissionTable
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.config import AuthenticationSettings, load_config
 from leveret.broker.virtual_clock import VirtualClock
+from tests.installed_package import install_in
 
 ATTEMPT = LoginAttempt("anna", "secret", "127.0.0.1")
 
@@ -127,6 +134,15 @@ class TestRenewing:
     async def test_somebody_of_another_chain_is_refused(self):
         identity = Identity("anna", authorization=FakeBackend())
         assert await chain_of(alone(FakeBackend("anna"))).renew(identity, "new") is None
+
+
+GUESTS = """
+class Guests:
+    def __init__(self, config, clock):
+        pass
+
+make_guests = Guests
+"""
 
 
 class TestBuilding:
@@ -271,3 +287,9 @@ class TestBuilding:
 
     def test_permissions_only_count_as_a_backend_that_is_set(self):
         assert AuthenticationSettings(backends_authorization=(("1", "http"),)).has_backends
+
+    def test_a_backend_of_an_installed_package(self, build, monkeypatch, tmp_path):
+        install_in(monkeypatch, tmp_path, (MAKERS,), "guests", GUESTS, "make_guests")
+        assert self.kinds(build("auth_backends.1 = guests\n")) == [("Guests", "Guests")]
+        with pytest.raises(BackendError, match="backends are internal, http.*, cache, guests$"):
+            build("auth_backends.1 = friends\n")
