@@ -29,14 +29,6 @@ BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
 in the event loop's thread, and none waits for the disk.
-
-**Message identities.** Positions name entries of one queue; a mirror must also recognise a message
-that reaches it twice, by the leader's broadcast and from the channel directly. It does so by
-`Message.number`, which the node that took the message from its publisher gave it: a number is never
-given twice by one node (it begins with the time of the start), and a channel is on one node, so the
-number identifies the message among those of its channel. A backing queue that needs numbers has
-`needs_identities`. Publishers number the messages for it first, and its queue calls `is_duplicate`
-and `discard`. For other backing queues messages are not numbered and these are not called.
 """
 
 from abc import abstractmethod
@@ -157,14 +149,6 @@ class BackingQueue:
     def has_expiring(self) -> bool:
         """There may be entries that expire."""
 
-    @property
-    @abstractmethod
-    def needs_identities(self) -> bool:
-        """Messages must have numbers, and the queue calls `is_duplicate` and `discard`.
-
-        It does not change during the life of the backing queue.
-        """
-
     @abstractmethod
     def next_position_of(self, message: Message) -> int:
         """The `Entry.position` of this message if it is published next.
@@ -202,32 +186,12 @@ class BackingQueue:
     # Publishing
 
     @abstractmethod
-    def is_duplicate(self, message: Message) -> bool:
-        """The queue has this message already, or has discarded it: it must not be published again.
-
-        A mirror that was promoted may have it: the old leader broadcast it, and the channel sends
-        it again. The queue calls this first for each message that is published to it (before
-        limits, expiry and counts), and confirms a duplicate as if it were published. Only called if
-        `needs_identities`.
-        """
-
-    @abstractmethod
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order; whether they will be safe only later (see `when_safe`).
 
         The messages are alike in address and properties, and the list is not changed any more.
         body_bytes: the sum of their bodies' sizes. expires_at_ms: on the broker's clock, 0 if they
         do not expire.
-        """
-
-    @abstractmethod
-    def discard(self, message: Message) -> None:
-        """A message reached the queue and will never be in it, so that mirrors stop waiting for it.
-
-        The queue calls it where it does not publish a message: when a limit rejects it
-        (overflow reject-publish), and when the queue is not to keep it because it has expired on
-        arrival. A message that is published and dropped later is not discarded. Only called if
-        `needs_identities`.
         """
 
     @abstractmethod

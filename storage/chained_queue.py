@@ -39,8 +39,6 @@ class ChainedQueue(BackingQueue):
 
     __slots__ = ("_boundary", "_fills_head", "_head", "_tail")
 
-    needs_identities: bool = False
-
     def __init__(self, head: BackingQueue, tail: BackingQueue, boundary: int) -> None:
         self._head = head
         self._tail = tail
@@ -100,10 +98,6 @@ class ChainedQueue(BackingQueue):
 
     # Publishing
 
-    def is_duplicate(self, message: Message) -> bool:
-        """False: there are no duplicates."""
-        return False
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append to the tail, or to the head after a `go_on_at` there."""
         if self._fills_head:
@@ -115,9 +109,6 @@ class ChainedQueue(BackingQueue):
         if tail.next_position_of(messages[0]) < self._boundary:
             tail.go_on_at(self._boundary)
         return tail.publish(messages, body_bytes, expires_at_ms)
-
-    def discard(self, message: Message) -> None:
-        """Do nothing: nothing waits for the message."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask the tail, since both use the same store."""

@@ -67,7 +67,6 @@ class TieredQueue(BackingQueue):
         "ready_bytes", "ready_count", "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
-    needs_identities: bool = False
     ready_count: int
     ready_bytes: int
     unacked_count: int
@@ -139,10 +138,6 @@ class TieredQueue(BackingQueue):
 
     # Publishing
 
-    def is_duplicate(self, message: Message) -> bool:
-        """False: without `needs_identities` no message is published twice."""
-        return False
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order. Returns whether they are safe only after the log's sync."""
         position = self._next_position
@@ -172,9 +167,6 @@ class TieredQueue(BackingQueue):
             self._batches.begin(position, batch)
         store.queue_log.append_run(self, position, messages, body_bytes, expires_wall_ms)
         return True
-
-    def discard(self, message: Message) -> None:
-        """Nothing to do: the queue has no mirrors."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm to the waiter when all messages published so far are on disk."""

@@ -29,7 +29,6 @@ class TransientQueue(BackingQueue):
         "unacked_bytes", "unacked_count",
     )  # fmt: skip
 
-    needs_identities: bool = False
     ready_count: int
     ready_bytes: int
     unacked_count: int
@@ -73,10 +72,6 @@ class TransientQueue(BackingQueue):
 
     # Publishing
 
-    def is_duplicate(self, message: Message) -> bool:
-        """False: without `needs_identities` no message is published twice."""
-        return False
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order. Returns False: there is no sync to wait for."""
         position = self._next_position
@@ -88,9 +83,6 @@ class TransientQueue(BackingQueue):
         if expires_at_ms:
             self.has_expiring = True
         return False
-
-    def discard(self, message: Message) -> None:
-        """Nothing to do: the queue has no mirrors."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm at once."""

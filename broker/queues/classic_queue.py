@@ -53,7 +53,7 @@ class ClassicQueue(Actor):
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     what: its name, for texts.
-    is_plain: runs are published as they are: no limit, time to live or duplicate has to be checked.
+    is_plain: runs are published as they are: no limit or time to live has to be checked.
     levels: for a kind whose queues always have some.
     elects_by_priority: the single active consumer is the one of the highest priority.
     """
@@ -131,9 +131,9 @@ class ClassicQueue(Actor):
         return f"<ClassicQueue {self.name!r}>"
 
     def _can_publish_runs(self) -> bool:
-        options, backing = self.options, self.backing
+        options = self.options
         is_watched = options.has_limit or options.message_ttl_ms is not None
-        return not (is_watched or backing.needs_identities or self.reads.has_crashed)
+        return not (is_watched or self.reads.has_crashed)
 
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options; they take effect at once."""
@@ -172,7 +172,7 @@ class ClassicQueue(Actor):
                 self._turns.wake(self)
             return
         ttl_ms = self.options.lower_ttl_ms(ttl_ms)
-        if ttl_ms and not self.options.has_limit and not self.backing.needs_identities:
+        if ttl_ms and not self.options.has_limit:
             is_safe = self._publish_expiring(messages, body_bytes, ttl_ms)
         else:
             is_safe = True
@@ -205,8 +205,6 @@ class ClassicQueue(Actor):
     ) -> bool:
         """Publish to a queue that must look at each message; whether it is safe now."""
         options, backing = self.options, self.backing
-        if backing.needs_identities and backing.is_duplicate(message):
-            return False
         if options.rejects_when_full and self._would_overflow(message):
             self._deaths.refuse(message)
             if publisher is not None:

@@ -112,8 +112,6 @@ class Deaths:
         queue = self._queue
         if self._owner.tracer is not None:
             self._owner.tracer.dropped(queue, message, MAXLEN)
-        if queue.backing.needs_identities:
-            queue.backing.discard(message)
         if self._options.overflow == REJECT_PUBLISH_DLX:
             self.dead_letter(message, MAXLEN)
 

@@ -41,8 +41,6 @@ class PriorityQueue(BackingQueue):
 
     __slots__ = ("_highest", "_level_of", "_levels", "_make_level")
 
-    needs_identities: bool = False
-
     def __init__(
         self,
         levels: Levels,
@@ -117,17 +115,10 @@ class PriorityQueue(BackingQueue):
 
     # Publishing
 
-    def is_duplicate(self, message: Message) -> bool:
-        """False: there are no duplicates."""
-        return False
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages of equal priority to the level of that priority."""
         level = self._level(self._level_of(messages[0]))
         return level.publish(messages, body_bytes, expires_at_ms)
-
-    def discard(self, message: Message) -> None:
-        """Do nothing: nothing waits for the message."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask any level, since all levels use the same store."""

@@ -87,8 +87,6 @@ class LeadingQueue(BackingQueue):
         "_unacked", "_wall_offset_ms", "_writer", "decided", "has_mirrors", "inner", "term",
     )  # fmt: skip
 
-    needs_identities: bool = False
-
     def __init__(
         self,
         inner: BackingQueue,
@@ -251,10 +249,6 @@ class LeadingQueue(BackingQueue):
                 return True
         return False
 
-    def is_duplicate(self, message: Message) -> bool:
-        """False: contents are published once (MQ5)."""
-        return False
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages; whether they will be safe only later (see `when_safe`)."""
         inner = self.inner
@@ -273,9 +267,6 @@ class LeadingQueue(BackingQueue):
             run = RunWriter(b"").publish(messages)
             self._deciding().published_here(count, position, expires, run)
         return True
-
-    def discard(self, message: Message) -> None:
-        """Do nothing: what is left of a run when it ends was refused."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm a run when all members have kept it."""

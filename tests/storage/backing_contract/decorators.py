@@ -34,10 +34,6 @@ class UnchangedQueue(BackingQueue):
     def has_expiring(self) -> bool:
         return self.inner.has_expiring
 
-    @property
-    def needs_identities(self) -> bool:
-        return self.inner.needs_identities
-
     def next_position_of(self, message: Message) -> int:
         return self.inner.next_position_of(message)
 
@@ -53,14 +49,8 @@ class UnchangedQueue(BackingQueue):
     def set_lazy(self, is_lazy: bool) -> None:
         self.inner.set_lazy(is_lazy)
 
-    def is_duplicate(self, message: Message) -> bool:
-        return self.inner.is_duplicate(message)
-
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         return self.inner.publish(messages, body_bytes, expires_at_ms)
-
-    def discard(self, message: Message) -> None:
-        self.inner.discard(message)
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         self.inner.when_safe(waiter, first, holder)
@@ -109,33 +99,18 @@ class UnchangedQueue(BackingQueue):
 
 
 class MirroredQueue(UnchangedQueue):
-    """Broadcasts every change by counts and positions to a mirror, which has to stay equal.
-
-    A duplicate is a message with a number that was published before.
-    """
+    """Broadcasts every change by counts and positions to a mirror, which has to stay equal."""
 
     def __init__(self, leader: BackingQueue, mirror: BackingQueue) -> None:
         super().__init__(leader)
         self._mirror = mirror
         self._mirror_unacked: dict[int, Entry] = {}
-        self._numbers: set[int] = set()
-
-    @property
-    def needs_identities(self) -> bool:
-        return True
-
-    def is_duplicate(self, message: Message) -> bool:
-        return message.number in self._numbers
-
-    def discard(self, message: Message) -> None:
-        self._numbers.add(message.number)
 
     def go_on_at(self, position: int) -> None:
         super().go_on_at(position)
         self._mirror.go_on_at(position)
 
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        self._numbers.update(message.number for message in messages)
         self._mirror.publish(messages, body_bytes, expires_at_ms)
         return super().publish(messages, body_bytes, expires_at_ms)
 

@@ -84,16 +84,14 @@ class BackingQueueMachine(RuleBasedStateMachine):
         messages = []
         for number, size in zip(numbers, sizes, strict=True):
             body = b"%d:" % number + bytes(size)
-            named = NUMBERED_FROM + number if is_numbered or self.queue.needs_identities else 0
+            named = NUMBERED_FROM + number if is_numbered else 0
             messages.append(Message(ADDRESS, header, body, None, named))
             held = Held(level, position, body, named, is_persistent, expires_at_ms)
             self.model.ready[self.place_of(level, position)] = held
             position += 1
         self.next_positions[level] = position
         size = sum(len(message.body) for message in messages)
-        assert not any(self.queue.is_duplicate(message) for message in messages)
         self.do(lambda: self.queue.publish(messages, size, expires_at_ms))
-        assert self.queue.is_duplicate(messages[0]) == self.queue.needs_identities
 
     @rule(priority=st.integers(0, PRIORITY_MAX + 1), left_out=st.integers(0, 2 * SEGMENT_POSITIONS))
     def go_on_at(self, priority, left_out):

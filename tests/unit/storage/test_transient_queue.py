@@ -115,8 +115,6 @@ def test_it_is_as_safe_as_it_will_be_at_once():
     confirmed = []
     queue = queue_with()
     assert not queue.publish([message(b"1")], 1, 0)
-    assert not queue.needs_identities
-    assert not queue.is_duplicate(message(b"1"))
     queue.when_safe(Confirmed(confirmed), 7, queue)
     assert confirmed == [7]
 

@@ -5,13 +5,8 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.classic_queue import TURN_MESSAGES_MAX
-from leveret.storage.message import Message
-from leveret.storage.transient_queue import TransientQueue
-from tests.storage.backing_contract.decorators import MirroredQueue
 from tests.storage.reading import ready_entries
 from tests.unit.broker.queues.fakes import (
-    ADDRESS,
-    HEADER,
     FakeConsumer,
     FakePublisher,
     FakeVhost,
@@ -242,31 +237,3 @@ def test_reject_publish_dlx_dead_letters_the_new_ones(vhost):
     assert ready(queue) == [b"1"]
     assert publisher.refused == [2]
     assert vhost.dead == [(b"2", "maxlen"), (b"3", "maxlen")]
-
-
-# Mirrors
-
-
-def mirrored(vhost, **arguments):
-    """A queue whose backing queue recognises messages by their numbers."""
-    vhost.make_backing = lambda queue, levels: MirroredQueue(TransientQueue(), TransientQueue())
-    return declared(vhost, **arguments)
-
-
-def numbered(number):
-    return Message(ADDRESS, HEADER, b"%d" % number, None, number)
-
-
-def test_a_message_that_came_by_way_of_the_old_leader_is_not_published_again(vhost):
-    queue = mirrored(vhost)
-    for number in (1, 2, 1):
-        queue.publish([numbered(number)], 1, None, None, 0)
-    assert ready(queue) == [b"1", b"2"]
-
-
-def test_mirrors_do_not_wait_for_a_message_that_a_limit_rejects(vhost):
-    queue, publisher = mirrored(vhost, x_max_length=1, x_overflow="reject-publish"), FakePublisher()
-    for number in (1, 2):
-        queue.publish([numbered(number)], 1, None, publisher, number)
-    assert publisher.refused == [2]
-    assert queue.backing.is_duplicate(numbered(2))
