@@ -19,7 +19,7 @@ PB2. Each member gets the contents in the order of their numbers. It can have ga
      it was down.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from leveret.broker.queues.queue_client import Hold, Publisher
@@ -122,11 +122,6 @@ class MirroredPublishing:
         return self._hold
 
     @property
-    def nodes(self) -> frozenset[str]:
-        """The other nodes that get contents."""
-        return frozenset(self._members)
-
-    @property
     def next_number(self) -> int:
         """Of what is published next."""
         return self._owed.next
@@ -135,11 +130,21 @@ class MirroredPublishing:
         """Begin with a member of this node, or go on without one."""
         self.own = self._hold.own = own
 
-    def add_member(self, node: str, member: OtherMember, version: int) -> None:
-        """A member on another node gets what is published from now on: it joins, or is linked.
+    def set_members(
+        self, nodes: Iterable[str], linked: Mapping[str, OtherMember], version: int
+    ) -> None:
+        """Send contents to the members on these nodes, as far as they are linked.
 
-        version: of the ring's record.
+        linked: all nodes that are. version: of the ring's record.
         """
+        wanted = linked.keys() & set(nodes)
+        for node in self._members.keys() - wanted:
+            self.remove_member(node)
+        for node in wanted - self._members.keys():
+            self.add_member(node, linked[node], version)
+
+    def add_member(self, node: str, member: OtherMember, version: int) -> None:
+        """A member on another node gets what is published from now on: it joins, or is linked."""
         self._members[node] = member
         hold = self._holds.get(node)
         if hold is None:

@@ -5,7 +5,7 @@ from it, each time a newer one is applied:
 
     this node has a new member      it begins in the ring, as a mirror, or leads with what is here
     it has none any more            the messages here are kept as a copy, if the record says so
-    it leads, and has not so far    it takes the lead (taking_over.py)
+    it leads, and has not so far    its mirror is promoted (promotion.py)
     it leads no more, but lives     it mirrors what it has led (handing_over.py)
     another node leads              the client turns to that one
     there is none any more          the queue lives on the leader's node alone
@@ -30,17 +30,10 @@ from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
-from leveret.cluster.mirrors import handing_over, new_leader
+from leveret.cluster.mirrors import handing_over, late_confirms, promotion
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.late_confirms import (
-    AskForMissing,
-    Facts,
-    GiveUpContents,
-    LateConfirms,
-    TellOwed,
-)
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
@@ -52,7 +45,6 @@ from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.mirrors.retained_copy import RetainedCopy
 from leveret.cluster.mirrors.ring import Ring
-from leveret.cluster.mirrors.taking_over import TakingOver
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
@@ -69,9 +61,8 @@ class Replica(Flushable):
     """
 
     __slots__ = (
-        "_frames", "_late", "_remote_leader", "_site", "_taking_over", "copy", "identity",
-        "is_over", "leading", "mirror", "own_sender", "publishing", "queue", "record", "ring",
-        "vhost",
+        "_frames", "_promotion", "_remote_leader", "_site", "copy", "identity", "is_over",
+        "late", "leading", "mirror", "own_sender", "publishing", "queue", "record", "ring", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -94,10 +85,10 @@ class Replica(Flushable):
         self.ring: Ring | None = None
         self.mirror: MirrorMember | None = None
         self._remote_leader = RemoteLeader(queue, site.make_remote)
-        self._taking_over = TakingOver(self, site)
-        self.copy = RetainedCopy(site.when_stable, self._delete_copy)
+        self._promotion = promotion.Promotion()
+        self.copy = RetainedCopy(site.when_stable, self.work)
         self._frames = ReplicaFrames(self, site)
-        self._late = LateConfirms()
+        self.late = late_confirms.LateConfirms()
         self.is_over = False
         queue.ended = self._queue_ended
 
@@ -118,7 +109,7 @@ class Replica(Flushable):
 
     def lead_first(self, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> None:
         """The queue that is here begins to be mirrored: it leads as the record will say."""
-        self.leading = new_leader.begun(self, self._site, queue, backing, kept)
+        self.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
         """The queue, which lives on another node, begins to be mirrored: that node leads."""
@@ -165,7 +156,7 @@ class Replica(Flushable):
         copy = self.copy.take() if returns else None
         if copy is not None:
             # The queue has waited for this node: it leads again, with what it had.
-            self.leading = new_leader.returned(self, site, copy, record)
+            self.leading = promotion.returned(self._leader_parts(), copy, record)
         elif record.leader != member and not place.has_joined and has_room:
             self.copy.discard()
             self.queue.storage_id = storage_id
@@ -186,7 +177,7 @@ class Replica(Flushable):
         """The record does not have the member of this node any more."""
         self.ring = None
         mirror, self.mirror = self.mirror, None
-        self._taking_over.end()
+        self._promotion.end()
         self.publishing.set_own(None)
         leading, self.leading = self.leading, None
         if mirror is not None:
@@ -196,14 +187,11 @@ class Replica(Flushable):
             self._frames.leader_ended(None)
             self.copy.messages = leading.backing.inner
 
-    def _delete_copy(self, steps: Iterator[int]) -> None:
-        self._site.work(f"the deletion of a copy of {self.queue!r}", steps)
-
     def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
         """Another member leads: mirror what was led so far."""
         self.broadcast()
         self.leading = None
-        self._taking_over.end()
+        self._promotion.end()
         self.mirror = handing_over.mirror_of(self, self._site, leading, record)
         self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
         self._frames.leader_ended(self.mirror)
@@ -236,12 +224,8 @@ class Replica(Flushable):
 
     def _set_members(self, record: MirrorRecord) -> None:
         """Send contents to the members of all other nodes that are linked."""
-        site, publishing = self._site, self.publishing
-        wanted = {one.id.node for one in record.members} & site.peers.keys()
-        for node in publishing.nodes - wanted:
-            publishing.remove_member(node)
-        for node in wanted - publishing.nodes:
-            publishing.add_member(node, site.member_node(node), record.group.version)
+        nodes = [one.id.node for one in record.members]
+        self.publishing.set_members(nodes, self._site.member_nodes, record.group.version)
 
     # The leader
 
@@ -252,7 +236,7 @@ class Replica(Flushable):
         if self._remote_leader.member not in (None, leader):
             self._remote_leader.leave()
         if leader != self.member:
-            self._taking_over.end()
+            self._promotion.end()
         if leader is None:
             if not self.queue.is_down:
                 self.queue.awaits(home)
@@ -280,24 +264,43 @@ class Replica(Flushable):
                 self.queue.led_by(self.leading.queue, home, is_here=True)
                 self._frames.opened()
         else:
-            self._taking_over.begin(ring)
+            self._promotion.begin(ring)
 
-    def takes_over(self, leading: Leading) -> None:
-        """See `TakingReplica.takes_over`."""
-        record = self.record
-        assert record is not None, "RP1"
+    def _leader_parts(self) -> promotion.LeaderParts:
+        site = self._site
+        return promotion.LeaderParts(
+            partial(site.mirroring_of, self), partial(site.synchronised, self),
+            partial(site.make_leader, self), site.when_stable, self.flush, self.flush_later,
+            site.call_later_ms, site.wall_offset_ms,
+        )  # fmt: skip
+
+    def _promote(self) -> None:
+        """Lead, if everything is applied that has come (MQ8); otherwise when it is."""
+        mirror, record = self.mirror, self.record
+        if mirror is None or record is None or not self._promotion.may_lead(record, self.member):
+            return
+        promoted = mirror.promote()
+        if promoted is None:
+            return
+        if promoted.void:
+            lacked = sum([end - start for start, end in promoted.void])
+            text = "the new leader lacks messages that the leader before it had"
+            self._log(logging.WARNING, f"{text}, {lacked} at most")
+        leading = promotion.promoted(self._leader_parts(), promoted, record, self.member)
         self.mirror, self.leading = None, leading
         home = QueueHome(record.home, self.queue.home.identity)
         self.queue.led_by(leading.queue, home, is_here=True)
         self._site.opened(self)
-        new_leader.settle_owed(leading, self.publishing, self.own_sender)
+        promotion.settle_owed(leading, self.publishing, self.own_sender)
         self._frames.opened()
 
     # The ring (RingUser)
 
     def confirmed(self, through: int) -> None:
         """See `RingUser.confirmed`."""
-        self._taking_over.confirmed(through)
+        if self.mirror is not None:
+            self._promotion.confirmed(through)
+            self._promote()
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one."""
@@ -407,8 +410,8 @@ class Replica(Flushable):
         return self._site.make_mirror_backing(self, lacked)
 
     def work(self, steps: Iterator[int]) -> None:
-        """Take steps in turns of the event loop."""
-        self._site.work(f"a purge of {self.queue!r}", steps)
+        """Take the steps of freeing messages in turns of the event loop."""
+        self._site.work(f"freeing messages of {self.queue!r}", steps)
 
     # Once a round
 
@@ -423,7 +426,7 @@ class Replica(Flushable):
                 self.flush_later()
         elif mirror is not None:
             mirror.report()
-            self._taking_over.go_on()
+            self._promote()
 
     def broadcast(self) -> None:
         """The decisions of the turn go round."""
@@ -435,38 +438,33 @@ class Replica(Flushable):
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: see which confirms are late."""
-        for finding in self._late.look(self._facts()):
+        for finding in self.late.look(self._facts()):
             match finding:
                 case str():
                     self._log(logging.WARNING, finding)
                 case Died():
                     self.submit(finding)
-                case AskForMissing() if self.mirror is not None:
+                case late_confirms.AskForMissing() if self.mirror is not None:
                     self.mirror.ask_for_missing()
-                case GiveUpContents() if self.mirror is not None:
+                case late_confirms.GiveUpContents() if self.mirror is not None:
                     self.mirror.sender_gone(finding.sender)
-                case TellOwed():
+                case late_confirms.TellOwed():
                     self._frames.tell_owed(self.queue.home.node)
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> late_confirms.Facts:
         record, leading, mirror = self.record, self.leading, self.mirror
         members = () if record is None else record.members
         is_next = record is not None and record.leader == self.member and mirror is not None
         is_owed = self.publishing.is_owed and self.queue.leader is not None
-        return Facts(
+        return late_confirms.Facts(
             self.member,
             frozenset([one.id for one in members]),
             None if leading is None else leading.kept,
             None if mirror is None else mirror.waiting,
-            self._taking_over.has_come_round if is_next else None,
+            self._promotion.has_come_round if is_next else None,
             self.publishing.settled if is_owed else None,
             self._site.senders,
         )
-
-    @property
-    def is_late(self) -> bool:
-        """It leads, and confirms have waited for longer than net_ticktime."""
-        return self._late.is_late
 
     # Links
 

@@ -1,6 +1,6 @@
 """What the replica of a mirrored queue needs of its node (replicas.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from leveret.broker.queues.classic_queue import ClassicQueue
@@ -78,8 +78,9 @@ class Site(RingNode, Protocol):
     def keep_early(self, node: str, identity: int, message: bytes) -> None:
         """Keep a ring's message of a node for the next member of this one, if it is linked."""
 
-    def member_node(self, node: str) -> OtherMember:
-        """A linked node, to send contents to."""
+    @property
+    def member_nodes(self) -> Mapping[str, OtherMember]:
+        """The linked nodes, to send contents to."""
 
     def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
         """Have a report made to a node at the end of the round."""

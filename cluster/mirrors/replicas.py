@@ -192,7 +192,7 @@ class Replicas:
         self._mirroring_of = mirroring_of
         self._when_stable = when_stable
         self._held_by_clients = held_by_clients
-        self._nodes: dict[str, MemberNode] = {}
+        self.member_nodes: dict[str, MemberNode] = {}
         self._early = EarlyFrames()
         links.register(MULTICAST_SERVICE, self)
 
@@ -323,7 +323,7 @@ class Replicas:
     @property
     def late_count(self) -> int:
         """The queues that are led here whose confirms have waited for longer than net_ticktime."""
-        return sum([replica.is_late for replica in self.by_identity.values()])
+        return sum([replica.late.is_late for replica in self.by_identity.values()])
 
     # Site
 
@@ -369,10 +369,6 @@ class Replicas:
     def work(self, what: str, steps: Iterator[int]) -> None:
         """Take steps in turns of the event loop."""
         LongWork(self._services.turns, what, steps).start()
-
-    def member_node(self, node: str) -> MemberNode:
-        """A linked node, to send contents to."""
-        return self._nodes[node]
 
     def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
         """Have a report made to a node at the end of the round, if its link lasts."""
@@ -427,7 +423,7 @@ class Replicas:
         """A link to a node is up."""
         self.peers[peer.name] = peer
         self.senders[sender_number(peer.name, peer.incarnation)] = peer.name
-        self._nodes[peer.name] = MemberNode(peer)
+        self.member_nodes[peer.name] = MemberNode(peer)
         for replica in tuple(self.by_identity.values()):
             replica.peer_up(peer)
 
@@ -435,7 +431,7 @@ class Replicas:
         """The link to a node is down."""
         del self.peers[peer.name]
         del self.senders[sender_number(peer.name, peer.incarnation)]
-        del self._nodes[peer.name]
+        del self.member_nodes[peer.name]
         self._early.peer_down(peer)
         for replica in tuple(self.by_identity.values()):
             replica.peer_down(peer)
@@ -483,7 +479,7 @@ class Replicas:
 
     def drained(self, peer: Peer) -> None:
         """A peer that was congested is so no longer."""
-        self._nodes[peer.name].drained()
+        self.member_nodes[peer.name].drained()
 
 
 def _levels_of(queue: QueueClient) -> Levels | None:

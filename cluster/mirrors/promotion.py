@@ -1,0 +1,166 @@
+"""How a node comes to lead a mirrored queue: with the messages that it has, in three ways.
+
+begun       the queue that is here begins to be mirrored
+returned    the queue has waited for this node, which has a copy of its messages
+promoted    a mirror takes over: it tells the other mirrors so, and what it does not have, and
+            publishes what the leader before has not decided about
+
+A mirror that the record names as the leader first broadcasts a mark, an empty payload, and waits
+until that has come round (`Promotion`): what any living member has of the leader before is then
+applied here, or waits for contents that are still to come. When all of it is applied, it leads.
+Contents that do not come for a net_ticktime, though their sender is linked, are given up
+(late_confirms.py).
+
+Who returns or is promoted leads by an entry that may still be undone, by nodes that have another
+leader then. So it confirms nothing before that entry is stable (MQ10).
+
+Invariants:
+MQ8. A new leader serves nobody before its first broadcast has come round.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.cluster.gm.group import Member
+from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.mirror import Promoted
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.planning import Mirroring
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.reading_again import when_readable
+from leveret.cluster.mirrors.ring import Ring
+from leveret.cluster.queues.hosted_publisher import HostedPublisher
+from leveret.storage.backing_queue import BackingQueue, Unreadable
+from leveret.storage.intervals import Intervals
+
+
+class Promotion:
+    """How far the promotion of the mirror on this node is. has_come_round: its mark.
+
+    _mark: its number; 0 if it was not broadcast.
+    """
+
+    __slots__ = ("_mark", "has_come_round")
+
+    def __init__(self) -> None:
+        self._mark = 0
+        self.has_come_round = False
+
+    def begin(self, ring: Ring) -> None:
+        """The record names this member, as this one does or an earlier one did."""
+        if not self._mark and ring.is_joined:
+            self._mark = ring.broadcast(b"")
+
+    def end(self) -> None:
+        """The record names another leader, or this node has no mirror any more."""
+        self._mark, self.has_come_round = 0, False
+
+    def confirmed(self, through: int) -> None:
+        """Broadcasts of this member have come round."""
+        if self._mark and through >= self._mark:
+            self.has_come_round = True
+
+    def may_lead(self, record: MirrorRecord, member: Member | None) -> bool:
+        """Whether a member may lead that has applied everything (MQ8).
+
+        The mark may have come round in a message that waited for a record that names another one.
+        """
+        return self.has_come_round and record.leader == member
+
+
+class LeaderParts(NamedTuple):
+    """What every leader of a queue on this node is made with.
+
+    mirroring: what the policies ask for now. synchronised: called with a mirror that has all
+    messages. make_queue: makes the queue that leads, on a backing queue. when_stable: calls back
+    when what is applied on this node now is stable. flush: broadcasts, and sends batches;
+    flush_later has it called at the end of the round.
+    """
+
+    mirroring: Callable[[], Mirroring]
+    synchronised: Callable[[Member], object]
+    make_queue: Callable[[BackingQueue], ClassicQueue]
+    when_stable: Callable[[Callable[[], object]], object]
+    flush: Callable[[], object]
+    flush_later: Callable[[], object]
+    call_later_ms: Callable[[int, Callable[[], object]], object]
+    wall_offset_ms: int
+
+    def leading(
+        self,
+        queue: ClassicQueue,
+        backing: LeadingQueue,
+        kept: Kept,
+        refused: dict[int, Intervals] | None = None,
+    ) -> Leading:
+        """The leader. See `Leading`."""
+        return Leading(
+            queue, backing, kept, self.mirroring, self.synchronised, self.flush_later,
+            self._read_again, refused,
+        )  # fmt: skip
+
+    def _read_again(self, error: Unreadable, again: Callable[[], object]) -> None:
+        def read() -> None:
+            again()
+            self.flush()
+
+        when_readable(error, self.call_later_ms, read)
+
+    def doubt(self, leading: Leading) -> None:
+        """Have a leader confirm nothing before what is applied on this node is stable (MQ10)."""
+        leading.in_doubt()
+        self.when_stable(leading.is_stable)
+
+
+def begun(parts: LeaderParts, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> Leading:
+    """The queue that is here leads."""
+    return parts.leading(queue, backing, kept)
+
+
+def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Leading:
+    """The copy that is here leads, alone."""
+    kept = Kept(copy, parts.flush_later)
+    backing = LeadingQueue(copy, kept, parts.wall_offset_ms, term=record.group.version)
+    leading = parts.leading(parts.make_queue(backing), backing, kept)
+    parts.doubt(leading)
+    return leading
+
+
+def promoted(
+    parts: LeaderParts, mirror: Promoted, record: MirrorRecord, member: Member | None
+) -> Leading:
+    """The mirror that was here leads. member: the one of this node."""
+    kept = Kept(mirror.backing, parts.flush_later)
+    backing = LeadingQueue(
+        mirror.backing, kept, parts.wall_offset_ms,
+        term=record.group.version, turn=mirror.turn + 1,
+    )  # fmt: skip
+    backing.decided.update(mirror.decided)
+    leading = parts.leading(parts.make_queue(backing), backing, kept, mirror.refused)
+    parts.doubt(leading)
+    mirrors = [one for one in record.members if one.id != member]
+    for one in mirrors:
+        leading.mirror_follows(one.id)
+    if mirrors:
+        backing.leads(mirror.void)
+    for one in mirrors:
+        place = record.group.place_of(one.id)
+        if not one.is_synchronised and place is not None:
+            # It lacks messages, or has not heard yet where it begins.
+            leading.mirror_joined(one.id, place.born)
+    leading.repeat_refusals()
+    leading.queue.may_redeliver = True
+    leading.publish_undecided(mirror.undecided)
+    return leading
+
+
+def settle_owed(leading: Leading, publishing: MirroredPublishing, sender: int) -> None:
+    """Tell the publishers of this node that have waited since before it led. sender: its number."""
+    publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
+    for number, count in publishing.owed_runs:
+        publisher.begin(number, count)
+        leading.settle(sender, number, count, publisher)
+        publisher.end(number)
