@@ -3,8 +3,8 @@
 The replication finds a partition, and asks whether the node may go on without others; the decisions
 are in partitions/. This reports them, takes part in an autoheal (healing.py), and has the node
 restart or pause, after what it alone has was written (discarded/keeping.py). That it gives way is
-on disk before it restarts (Y4 of metadata/history.py): a start after a crash, or by an operator, is
-bound by it as well.
+on disk before it restarts (HY2 of metadata/history.py): a start after a crash, or by an operator,
+is bound by it as well.
 """
 
 import logging

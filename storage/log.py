@@ -20,16 +20,16 @@ would not report it. So the log stops, and nothing in that batch is ever confirm
 
 Invariants:
 
-L1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
-L2  A waiter or callback is called only after the sync of a batch that contains, or follows,
-    everything appended before it was registered. One that fails is reported, and stops nothing.
-L3  The size of a file counts synced bytes only, and a batch starts at its file's size.
-L4  After a failed sync no batch is written and no waiter or callback is called.
-L5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
-    after the sync of everything that its clients wrote to replace the file's records. A torn batch
-    therefore never has the OLDEST without the replacement. (retirement.py)
-L6  A batch with records begins with an OLDEST. By L1 everything before it in the file is synced, so
-    a restart knows which bytes may be torn (torn_end.py).
+LG1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
+LG2  A waiter or callback is called only after the sync of a batch that contains, or follows,
+     everything appended before it was registered. One that fails is reported, and stops nothing.
+LG3  The size of a file counts synced bytes only, and a batch starts at its file's size.
+LG4  After a failed sync no batch is written and no waiter or callback is called.
+LG5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
+     after the sync of everything that its clients wrote to replace the file's records. A torn batch
+     therefore never has the OLDEST without the replacement. (retirement.py)
+LG6  A batch with records begins with an OLDEST. By LG1 everything before it in the file is synced,
+     so a restart knows which bytes may be torn (torn_end.py).
 """
 
 import asyncio
@@ -207,7 +207,7 @@ class Log:
         self._submit(batch)
 
     def _take_records(self, file: LogFile) -> list[LogRecord]:
-        """OLDEST (L6), the records of all clients, then those of the log itself; or nothing."""
+        """OLDEST (LG6), the records of all clients, then those of the log itself; or nothing."""
         has_records, self._has_records = self._has_records or bool(self._own_records), False
         pieces: list[LogRecord] = [encode_oldest(self._files.oldest_needed)]
         offset = file.size + len(pieces[0])
@@ -234,7 +234,7 @@ class Log:
             # The log was closed meanwhile, and its files.
             raise self.failure
         file = batch.file
-        assert file.size == batch.offset, "L3: a batch starts where the synced bytes end"
+        assert file.size == batch.offset, "LG3: a batch starts where the synced bytes end"
         self._files.write(file, pieces_of(batch.records), batch.size)
         self._sync_metadata()
         try:
@@ -258,7 +258,7 @@ class Log:
             self._is_disk_full = False
             logger.warning("the disk has room again: %s is written", batch.file.path)
             call(partial(self.disk_filled, False))
-        assert batch.number == self.written + 1, "L1: batches end in the order they were begun"
+        assert batch.number == self.written + 1, "LG1: batches end in the order they were begun"
         batch.file.size += batch.size
         self.pending_bytes -= batch.pending_bytes
         self.written = batch.number

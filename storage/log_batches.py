@@ -5,8 +5,8 @@ written, so two are enough: messages appended before both are on disk.
 
 Invariants:
 
-A1  Every persistent message of the queue below `logged_to` is in the log, on disk.
-A2  Of the two batches that are kept, the later has the higher position.
+LB1  Every persistent message of the queue below `logged_to` is in the log, on disk.
+LB2  Of the two batches that are kept, the later has the higher position.
 """
 
 
@@ -24,7 +24,7 @@ class LogBatches:
 
     def begin(self, position: int, batch: int) -> None:
         """A message at this position is the queue's first in a batch of the log."""
-        assert position >= self._from, "A2"
+        assert position >= self._from, "LB2"
         self._before, self._before_from = self.batch, self._from
         self.batch, self._from = batch, position
 

@@ -42,7 +42,7 @@ class RecordReader(Protocol):
         """Those that take away what other records say.
 
         They are not recovered if something before them in their batch was never written
-        (recovery.py, R5).
+        (recovery.py, RV5).
         """
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:

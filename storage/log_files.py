@@ -9,11 +9,11 @@ the next one. With little space left on the disk less is allocated: others need 
 
 Invariants:
 
-F1  The numbers grow by one from file to file, except where a file was lost before a restart. No
-    number is used twice.
-F2  Data are written only to the last file, at the offset where the synced data end. A batch that is
-    tried again has the same bytes at the same offset.
-F3  A file is removed only when it is the oldest, so no record is removed before an older one.
+LF1  The numbers grow by one from file to file, except where a file was lost before a restart. No
+     number is used twice.
+LF2  Data are written only to the last file, at the offset where the synced data end. A batch that
+     is tried again has the same bytes at the same offset.
+LF3  A file is removed only when it is the oldest, so no record is removed before an older one.
 """
 
 from collections.abc import Iterable
@@ -140,7 +140,7 @@ class LogFiles:
         return sum(file.size for file in self.files)
 
     def _append(self, number: int) -> LogFile:
-        assert not self.files or number > self.files[-1].number, "F1: file numbers grow"
+        assert not self.files or number > self.files[-1].number, "LF1: file numbers grow"
         file = LogFile(number, log_path(self._directory, number), FILE_HEADER_BYTES)
         self.files.append(file)
         return file
@@ -157,7 +157,7 @@ class LogFiles:
 
     def write(self, file: LogFile, pieces: Iterable[bytes], size: int) -> None:
         """Append a batch to the file, without a sync. size: of all pieces. Raises StoreError."""
-        assert file is self.files[-1], "F2: only the last file is written"
+        assert file is self.files[-1], "LF2: only the last file is written"
         if file.descriptor < 0:
             self._create(file)
         if not size:
@@ -212,7 +212,7 @@ class LogFiles:
 
     def remove(self, file: LogFile) -> None:
         """Remove a file that `forget_oldest` returned. Raises StoreError."""
-        assert file not in self.files, "F3: a file that is still needed is not removed"
+        assert file not in self.files, "LF3: a file that is still needed is not removed"
         if file.descriptor >= 0:
             self._disk.close(file.descriptor)
         self._disk.remove(file.path)
@@ -222,7 +222,7 @@ class LogFiles:
 
     def forget_oldest(self) -> LogFile:
         """Take the oldest file out of `files`. The caller removes it."""
-        assert len(self.files) > 1, "F3: the file that is written to is not removed"
+        assert len(self.files) > 1, "LF3: the file that is written to is not removed"
         return self.files.pop(0)
 
     def close(self) -> None:

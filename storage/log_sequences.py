@@ -16,15 +16,15 @@ Mechanism: all operations of the client in one batch of the log are one record w
 and a batch is written after the one before it is synced. So the records on disk are a prefix of
 those that were written. A gap in the numbers means that a record in the middle was damaged: the
 records after the gap are left out and reported, until one has the number that was expected. A
-truncation is after the entries that it makes void, and files are removed from the oldest on (F3),
+truncation is after the entries that it makes void, and files are removed from the oldest on (LF3),
 so it is in the log as long as any of them is.
 
 Invariants:
 
-N1  The numbers in a record, and from a record to the next that is accepted, are consecutive.
-N2  The entries of a sequence are in the order of their numbers.
-N3  A file is needed while it has an entry that is neither truncated nor discarded, or the client's
-    last record, from which a restart gets the next number.
+SQ1  The numbers in a record, and from a record to the next that is accepted, are consecutive.
+SQ2  The entries of a sequence are in the order of their numbers.
+SQ3  A file is needed while it has an entry that is neither truncated nor discarded, or the client's
+     last record, from which a restart gets the next number.
 """
 
 from bisect import bisect_left
@@ -137,7 +137,7 @@ class LogSequences:
             return []
         pending, self._pending = self._pending, []
         items = [item for item, _ in pending]
-        assert items[-1].number - items[0].number == len(items) - 1, "N1: numbers are consecutive"
+        assert items[-1].number - items[0].number == len(items) - 1, "SQ1: numbers are consecutive"
         record, offsets = encode_items(self._kind, self.name, items)
         written = []
         for (_, entry), place in zip(pending, offsets, strict=True):
@@ -204,7 +204,7 @@ class LogSequences:
         if item.what != ENTRY:
             del entries[_index(entries, void_from(item)) :]
             return
-        assert not entries or entries[-1].number < item.number, "N2: entries are in order"
+        assert not entries or entries[-1].number < item.number, "SQ2: entries are in order"
         entry = _Entry(item.number, item.data)
         entry.file_number, entry.offset = position
         entries.append(entry)
@@ -226,7 +226,7 @@ class LogSequences:
     # Moving on from a file
 
     def oldest_needed(self) -> int | None:
-        """The oldest file with a needed entry, or the client's last record; see N3."""
+        """The oldest file with a needed entry, or the client's last record; see SQ3."""
         needed = [
             entries[0].file_number
             for entries in self._sequences.values()

@@ -11,11 +11,11 @@ moves, and a crash between any two steps leaves only garbage, which the next swe
 
 Invariants:
 
-M1  A body's place (`Message.stored`) never changes while a segment refers to it, and its bytes are
-    not overwritten.
-M2  A body is planned before the segment entry that refers to it, so it is written before it (P2).
-M3  A sweep looks only at files below the number that `begin_sweep` returned. Such a file is not
-    appended to, and no new entry refers to a body in it.
+MS1  A body's place (`Message.stored`) never changes while a segment refers to it, and its bytes are
+     not overwritten.
+MS2  A body is planned before the segment entry that refers to it, so it is written before it (PW2).
+MS3  A sweep looks only at files below the number that `begin_sweep` returned. Such a file is not
+     appended to, and no new entry refers to a body in it.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class MessageStore:
             self._size = FILE_HEADER_BYTES
         body = message.body
         offset = self._size
-        assert self._number >= self._shared_from, "M3: a file that is swept is not appended to"
+        assert self._number >= self._shared_from, "MS3: a file that is swept is not appended to"
         # The checksum of a large body takes long: the thread that writes it makes it.
         crc = crc32(body) if len(body) < LARGE_BODIES_BYTES else NO_CRC
         message.stored = StoredBody(self._number, offset, len(body), crc)
@@ -153,7 +153,7 @@ class MessageStore:
         return self.garbage_bytes > max(bytes_min, int(self.total_bytes * share))
 
     def begin_sweep(self) -> int:
-        """Finish the current file. Returns the number below which files may be swept; see M3."""
+        """Finish the current file. Returns the number below which files may be swept; see MS3."""
         self._size = FILE_BYTES_MAX
         self.garbage_bytes = 0
         self._shared_from = self._number + 1

@@ -21,10 +21,10 @@ for 20,000 rows.
 
 Invariants:
 
-K1  A storage id is used at most once: the ids below `_ids_below` are reserved on disk. More are
-    reserved when half of them are used, with the next sync, so that no declaration waits for one.
-K2  `changes` counts committed rows, and the witness is updated after the commit, so it never counts
-    more than SQLite has.
+MD1  A storage id is used at most once: the ids below `_ids_below` are reserved on disk. More are
+     reserved when half of them are used, with the next sync, so that no declaration waits for one.
+MD2  `changes` counts committed rows, and the witness is updated after the commit, so it never
+     counts more than SQLite has.
 """
 
 import os
@@ -247,7 +247,7 @@ class SqliteMetadata:
         if self._next_id > self._ids_below:
             # So many were used since the last sync that it has to be here, in the event loop.
             self.sync()
-        assert self._next_id <= self._ids_below, "K1: storage ids are reserved on disk"
+        assert self._next_id <= self._ids_below, "MD1: storage ids are reserved on disk"
 
     def load(self) -> Definitions:
         """All declarations, in the order in which they were made, and what is damaged."""

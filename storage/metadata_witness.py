@@ -10,7 +10,7 @@ number of changes in this file such damage is detected. Nothing is repaired.
 Each slot: the machine's boot id (36 bytes), the metadata's identity (u64), the number (u64), and
 the CRC-32 of these. A slot that is damaged or belongs to another metadata file is ignored.
 
-Invariant K3: a slot never has a higher number than SQLite has on disk. It is written after the
+Invariant MW1: a slot never has a higher number than SQLite has on disk. It is written after the
 commit (the sync) without waiting for the disk: `kill -9` leaves what was written, and a power cut
 leaves this slot, an older one or none. A slot is smaller than a sector, so it is written whole.
 Closed metadata have no such file, because SQLite has moved its log into the database file.
@@ -87,7 +87,7 @@ class Witness:
         try:
             self._path.unlink(missing_ok=True)
         except OSError:
-            # The file system may be read-only. What the file says stays true (K3).
+            # The file system may be read-only. What the file says stays true (MW1).
             return
 
 

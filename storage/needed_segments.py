@@ -5,7 +5,7 @@ The state in the log is that of the last batch. So a kill or a power cut may lea
 - segments above the last one of the STATE, and bytes after those that it counts of the last one:
   written after the STATE. The log has their messages;
 - segments all of whose positions are gone: the PROGRESS that says so is on disk, and their removal
-  was under way (D1);
+  was under way (RM1);
 - segments of a queue without a STATE: see `state_of_segments`.
 
 A restart removes and cuts all of that (restoring.py), and a check does not look at it (check.py).

@@ -16,11 +16,10 @@ back (`is_overfull`), and by messages that are unacked, which cannot be paged ou
 Invariants:
 
 PG1  One slice is planned and written at a time, under `lock`; so slices of a queue are written in
-     the order of their positions (V1).
+     the order of their positions (SL1).
 PG2  A message is dropped from memory only after the write of its slice has returned.
-
 PG4  After the write of a slice has failed no slice is planned: the next one would count messages as
-     written that are not (V2).
+     written that are not (SL2).
 
 PG3 is in memory_counts.py.
 """

@@ -6,9 +6,9 @@ known before anything is written, and after a full disk the same writes can be r
 
 Invariants:
 
-P1  A write begins where the file's last planned write ends. The first one begins at the end of the
-    file header.
-P2  The writes to a file are carried out in the order in which they were planned, by one thread.
+PW1  A write begins where the file's last planned write ends. The first one begins at the end of the
+     file header.
+PW2  The writes to a file are carried out in the order in which they were planned, by one thread.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def write_planned(files: UnsyncedFiles, writes: Iterable[PlannedWrite]) -> None:
     """
     disk = files.disk
     for write in writes:
-        assert not write.is_new or write.offset == FILE_HEADER_BYTES, "P1: a new file is empty"
+        assert not write.is_new or write.offset == FILE_HEADER_BYTES, "PW1: a new file is empty"
         name = "segment" if write.magic == SEGMENT_MAGIC else "bodies"
         if write.is_new:
             disk.make_directory(write.path.parent)

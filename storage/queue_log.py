@@ -12,10 +12,10 @@ STATE replaces all records of the queue in the file.
 
 Invariants:
 
-Q1  A message is in the log before it is in a segment (tiered_queue.py, TQ3): so a position that
-    only a segment has is one that the log has lost.
-Q2  A STATE counts only messages in synced segments.
-Q3  A file is needed while it has records of a queue that exists and no later STATE replaces them.
+QL1  A message is in the log before it is in a segment (tiered_queue.py, TQ3): so a position that
+     only a segment has is one that the log has lost.
+QL2  A STATE counts only messages in synced segments.
+QL3  A file is needed while it has records of a queue that exists and no later STATE replaces them.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class QueueLog(Generic[Queue]):
         self._log.write_later()
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
-        """RUN records, then STATE, then PROGRESS (recovery.py, R5)."""
+        """RUN records, then STATE, then PROGRESS (recovery.py, RV5)."""
         if not (self._dirty or self._runs or self._states or self._encoded.pieces):
             return []
         dirty, self._dirty = self._dirty, []
@@ -219,7 +219,7 @@ class QueueLog(Generic[Queue]):
     # Moving on from a file
 
     def oldest_needed(self) -> int | None:
-        """The oldest file with records of a queue that exists; see Q3."""
+        """The oldest file with records of a queue that exists; see QL3."""
         queues = self._mover.queues
         for number in sorted(self._contents):
             if not queues.keys().isdisjoint(self._contents[number].touched):

@@ -13,16 +13,16 @@ batch of the newest file it is not damage, but what the node was writing when it
 
 Invariants:
 
-R1  The oldest needed file is what the last OLDEST of the newest readable file says, or else that
-    file's header. Older files are stale: a file that was removed may be back after a power cut.
-R2  A record of a kind that no client has stops the start: to skip it would lose what its writer was
-    promised. The error names the feature that wrote it (formats.py, named records).
-R3  Files are read from the oldest to the newest, each from its beginning to its end.
-R4  What was read is synced before a file is removed or cut on the word of it (store.py): after a
-    kill it may be in the memory of the system only, and a power cut would take it back.
-R5  In a torn batch, a record that takes messages away counts only if all that precedes it in the
-    batch is whole: a message may have gone from one queue to another in that batch (a quorum
-    queue's returned messages, and its dead letters), and be in neither otherwise.
+RV1  The oldest needed file is what the last OLDEST of the newest readable file says, or else that
+     file's header. Older files are stale: a file that was removed may be back after a power cut.
+RV2  A record of a kind that no client has stops the start: to skip it would lose what its writer
+     was promised. The error names the feature that wrote it (formats.py, named records).
+RV3  Files are read from the oldest to the newest, each from its beginning to its end.
+RV4  What was read is synced before a file is removed or cut on the word of it (store.py): after a
+     kill it may be in the memory of the system only, and a power cut would take it back.
+RV5  In a torn batch, a record that takes messages away counts only if all that precedes it in the
+     batch is whole: a message may have gone from one queue to another in that batch (a quorum
+     queue's returned messages, and its dead letters), and be in neither otherwise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +110,7 @@ class LogReader:
         return present
 
     def _oldest(self, numbers: list[int]) -> int:
-        """The oldest file that is needed; see R1.
+        """The oldest file that is needed; see RV1.
 
         A file cannot say that it is not needed itself, so a number above its own does not count.
         """
@@ -155,7 +155,7 @@ class LogReader:
         if size is not None and len(data) < size:
             self._report(path, f"{path} ends at offset {len(data)}, and had {size} bytes")
         data = data[:size]
-        assert not self.files or self.files[-1].number < number, "R3: files are read in order"
+        assert not self.files or self.files[-1].number < number, "RV3: files are read in order"
         file = LogFile(number, path, len(data))
         self.files.append(file)
         may_be_torn_from = torn_from(data) if size is None else len(data)

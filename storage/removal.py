@@ -5,10 +5,10 @@ them unneeded is on disk first: otherwise a power cut could restore a queue with
 
 Invariants:
 
-D1  A segment of a durable queue is removed only after the sync of the PROGRESS or STATE that says
-    that all of its positions are gone.
-D2  The directory of a deleted queue is removed only after the sync of the metadata, which do not
-    declare the queue any more.
+RM1  A segment of a durable queue is removed only after the sync of the PROGRESS or STATE that says
+     that all of its positions are gone.
+RM2  The directory of a deleted queue is removed only after the sync of the metadata, which do not
+     declare the queue any more.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Removal:
     def remove_segments(
         self, paths: list[Path], is_logged: bool, removed: Callable[[], object]
     ) -> None:
-        """Remove segments of a queue in which no position is needed; see D1.
+        """Remove segments of a queue in which no position is needed; see RM1.
 
         is_logged: the queue is durable. removed: called when they are removed, or removing failed.
         """
@@ -73,7 +73,7 @@ class Removal:
             self._disk.sync_directory(directory)
 
     def remove_directory(self, directory: Path) -> None:
-        """Remove the files of a deleted queue; see D2. Many queues share one sync."""
+        """Remove the files of a deleted queue; see RM2. Many queues share one sync."""
         if not self._directories:
             self._loop.call_soon(self._remove_directories)
         self._directories.append(directory)

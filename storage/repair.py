@@ -94,7 +94,7 @@ class _Repair:
     # The log
 
     def _rewrite_log(self, path: Path) -> None:
-        """What is torn at the end stays as it is, so that it is known as torn (R5)."""
+        """What is torn at the end stays as it is, so that it is known as torn (RV5)."""
         log, number = path.parent, int(path.stem)
         size = synced_bytes(self._disk, log, number, log_numbers(self._disk, log))
         data = self._disk.read_all(path)[:size]

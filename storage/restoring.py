@@ -248,7 +248,7 @@ class Restorer:
             "the log has lost which messages of the queue in %s are gone: all %d messages in its "
             "segments are restored", directory, state.flushed_to - state.gone.count,
         )  # fmt: skip
-        # Q2: the log had them, so they were not synced.
+        # QL2: the log had them, so they were not synced.
         self._disk.sync_paths([segment_path(directory, number) for number in numbers])
         found.set_state(state)
 

@@ -14,7 +14,7 @@ after any of them:
 Before step 3 is durable a restart reads the file, and the replacements after it. Afterwards the
 file is stale, whether it was removed or not.
 
-Invariant L5 of log.py is kept here.
+What is asserted here is LG5 of log.py.
 """
 
 from leveret.storage.disk import Disk
@@ -47,16 +47,16 @@ class Retirement:
         for client in self._log.clients:
             if needs(client, file):
                 await client.move_on(file)
-                assert not needs(client, file), f"L5: {client.name} has moved on from {file.path}"
+                assert not needs(client, file), f"LG5: {client.name} has moved on from {file.path}"
         self._disk.passed("log.retiring")
         await self._log.sync()
         self._log.append_oldest(file.number + 1)
         await self._log.sync()
         self._disk.passed("log.retired")
         for client in self._log.clients:
-            assert not needs(client, file), f"L5: {client.name} needs {file.path} again"
+            assert not needs(client, file), f"LG5: {client.name} needs {file.path} again"
         forgotten = self._files.forget_oldest()
-        assert forgotten is file, "L5: files are retired from the oldest on, one at a time"
+        assert forgotten is file, "LG5: files are retired from the oldest on, one at a time"
         await self._worker.run(lambda: self._files.remove(file))
 
     async def retire_all(self) -> None:

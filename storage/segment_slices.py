@@ -10,11 +10,11 @@ removed when no position in it is needed, after the log has the record of that o
 
 Invariants:
 
-V1  Slices are planned and written in the order of their positions, one at a time: under the lock of
-    the pager.
-V2  Of the entries below the end of a slice, only those that are gone are not in segments.
-V3  A segment is removed only if all its positions are below `flushed_to`, and gone as far as the
-    log knows.
+SL1  Slices are planned and written in the order of their positions, one at a time: under the lock
+     of the pager.
+SL2  Of the entries below the end of a slice, only those that are gone are not in segments.
+SL3  A segment is removed only if all its positions are below `flushed_to`, and gone as far as the
+     log knows.
 """
 
 from collections import deque
@@ -174,7 +174,7 @@ class SegmentSlices:
     def written(self, done: Slice) -> None:
         """The slice is in segments."""
         ledger = self._ledger
-        assert done.end >= ledger.flushed_to, "V1"
+        assert done.end >= ledger.flushed_to, "SL1"
         self.writer.written()
         for entry in done.entries:
             if not ledger.is_gone(entry.position):
@@ -184,7 +184,7 @@ class SegmentSlices:
     # Removing
 
     def leave_last(self, next_position: int) -> int:
-        """All positions are gone: leave out those that the last segment has left (G1).
+        """All positions are gone: leave out those that the last segment has left (SG1).
 
         next_position: of the queue. Returns the position at which it goes on.
         """
@@ -212,4 +212,4 @@ class SegmentSlices:
 
     def _removed(self) -> None:
         self.removals -= 1
-        assert self.removals >= 0, "V3"
+        assert self.removals >= 0, "SL3"

@@ -9,12 +9,12 @@ carries them out (planned_writes.py).
 
 Invariants:
 
-G1  Positions in a queue's segments only grow: a segment is appended to and never begun again.
-G2  A record has positions of one segment only.
-G3  Only the first `tail_bytes` bytes of the last segment count; bytes after them were written after
-    the STATE that a restart found, and are cut off.
-G4  No segment that counts has a higher number than the last one, though the last one was removed: a
-    restart removes segments with higher numbers.
+SG1  Positions in a queue's segments only grow: a segment is appended to and never begun again.
+SG2  A record has positions of one segment only.
+SG3  Only the first `tail_bytes` bytes of the last segment count; bytes after them were written
+     after the STATE that a restart found, and are cut off.
+SG4  No segment that counts has a higher number than the last one, though the last one was removed:
+     a restart removes segments with higher numbers.
 """
 
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ class SegmentWriter:
 
     def written(self) -> None:
         """What was planned is carried out. If it fails, the bytes of it do not count."""
-        assert self.number >= max(self.numbers, default=-1), "G4"
+        assert self.number >= max(self.numbers, default=-1), "SG4"
         self.end = (self.number, self.tail_bytes)
 
     def plan(
@@ -109,7 +109,7 @@ class SegmentWriter:
             number = segment_number(entries[start].position)
             if number != self.number:
                 self._finish(writes, pieces)
-                assert number > self.number, "G1: a segment is never begun again"
+                assert number > self.number, "SG1: a segment is never begun again"
                 self.number, self.tail_bytes = number, 0
             _encode(pieces, entries[start:end], expires_wall_ms[start], key)
         self._finish(writes, pieces)
@@ -130,7 +130,7 @@ class SegmentWriter:
 
 
 def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple[int, int]]:
-    """Which entries share a record: (start, end) pairs of indexes in the list; see G2."""
+    """Which entries share a record: (start, end) pairs of indexes in the list; see SG2."""
     start, size = 0, 0
     position, message, expires, number = -1, None, 0, 0
     for place, entry in enumerate(entries):
@@ -183,7 +183,7 @@ def _encode(pieces: list[LogRecord], entries: list[Entry], expires_wall_ms: int,
 def _checked(message: Message) -> StoredBody:
     """The place of a message's body, with its checksum. For a worker's thread."""
     stored = message.stored
-    assert stored is not None, "M2: a body is planned before the entry that refers to it"
+    assert stored is not None, "MS2: a body is planned before the entry that refers to it"
     if stored.crc == NO_CRC:
         stored = message.stored = stored._replace(crc=crc32(message.body))
     return stored

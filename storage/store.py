@@ -16,14 +16,14 @@ to wait.
 
 Invariants, of all of these together:
 
-S1  A persistent message on a durable queue that is not gone is in the log, or in a synced segment
-    that a STATE in the log counts. It may also be in memory.
-S2  A message is in a segment only when the log has it on disk, or it is not persistent (Q1).
-S3  A publisher is confirmed by the log alone, after the sync of the batch with its messages and of
-    the metadata that declare their queues (L2).
-S4  Removing takes two steps: the record that makes a file unneeded is synced, then the file is
-    removed.
-    Log files: L5. Segments and directories of queues: D1, D2. Bodies: W1.
+ST1  A persistent message on a durable queue that is not gone is in the log, or in a synced segment
+     that a STATE in the log counts. It may also be in memory.
+ST2  A message is in a segment only when the log has it on disk, or it is not persistent (QL1).
+ST3  A publisher is confirmed by the log alone, after the sync of the batch with its messages and of
+     the metadata that declare their queues (LG2).
+ST4  Removing takes two steps: the record that makes a file unneeded is synced, then the file is
+     removed.
+     Log files: LG5. Segments and directories of queues: RM1, RM2. Bodies: W1.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Store:
             logger.error("%s", problem)
         for what in reader.torn:
             logger.warning("%s", what)
-        # R4: a killed process leaves records that are read here and not on disk.
+        # RV4: a killed process leaves records that are read here and not on disk.
         self._log_files.sync(reader.files)
         self._metadata.sync()
         self.disk.remove_tree(self._directory / TRANSIENT)
@@ -167,7 +167,7 @@ class Store:
     @property
     def highest_storage_id(self) -> int:
         """The highest storage id of a durable queue that exists or has files or records; 0 if none
-        has. New ids are the metadata's (K1): a file of a deleted queue may come back after a power
+        has. New ids are the metadata's (MD1): a file of a deleted queue may come back after a power
         cut, so that the files do not tell which ids were used.
         """
         return self._highest_id

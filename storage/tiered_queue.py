@@ -23,7 +23,7 @@ Invariants:
 TQ1  Each position that was used is in one state: ready in memory, in delta, unacked, or gone.
 TQ2  `ready_count` is the number of entries in memory and in delta.
 TQ3  A segment has a persistent message only after the log has it on disk. A restart assumes that a
-    message that is only in a segment was lost from the log (queue_log.py, Q1).
+    message that is only in a segment was lost from the log (queue_log.py, QL1).
 TQ4  A queue that is not durable keeps a ledger and its unacked entries only after it first writes
     to disk (`_tracks`): before, it costs no more than a transient queue.
 """

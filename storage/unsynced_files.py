@@ -11,11 +11,11 @@ so. **Not promised.** Errors of many files on a file system that does not report
 
 Invariants:
 
-U1  Every file that was written since the last sync is open here since its first write, or the root
-    directory is, and the next sync is that of the file system.
-U2  At most SYNC_EACH_MAX files are open here between writes. What removes files calls
-    `give_up_removed` in the same job, since the space of a file is not free while it is open.
-U3  After a sync that failed no sync is tried: the system reports an error once.
+UF1  Every file that was written since the last sync is open here since its first write, or the root
+     directory is, and the next sync is that of the file system.
+UF2  At most SYNC_EACH_MAX files are open here between writes. What removes files calls
+     `give_up_removed` in the same job, since the space of a file is not free while it is open.
+UF3  After a sync that failed no sync is tried: the system reports an error once.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class UnsyncedFiles:
 
     @contextmanager
     def opened(self, path: Path, is_new: bool) -> Iterator[int]:
-        """A descriptor to write to a file; see U1. is_new: the file is created. Raises StoreError.
+        """A descriptor to write to a file; see UF1. is_new: the file is created. Raises StoreError.
 
         A file that is open here is not created again: a write is repeated after a full disk.
         """
@@ -65,10 +65,10 @@ class UnsyncedFiles:
             self._close_files()
         else:
             self._descriptors[path] = descriptor
-        assert len(self._descriptors) <= SYNC_EACH_MAX, "U2"
+        assert len(self._descriptors) <= SYNC_EACH_MAX, "UF2"
 
     def sync(self) -> None:
-        """Sync everything written so far, and close it. Raises StoreError; see U3."""
+        """Sync everything written so far, and close it. Raises StoreError; see UF3."""
         if self._has_failed:
             raise StoreError("segments cannot be synced: an earlier sync failed")
         try:
@@ -82,7 +82,7 @@ class UnsyncedFiles:
     def _sync(self) -> None:
         self.give_up_removed()
         if self._are_many:
-            assert self._root_descriptor != NOT_OPEN, "U1"
+            assert self._root_descriptor != NOT_OPEN, "UF1"
             self.disk.sync_file_system(self._root_descriptor, self._root)
             return
         for path, descriptor in self._descriptors.items():
@@ -90,7 +90,7 @@ class UnsyncedFiles:
         self.disk.sync_directories_of(self._descriptors)
 
     def give_up_removed(self) -> None:
-        """Close files that were removed, so that their space is freed; see U2."""
+        """Close files that were removed, so that their space is freed; see UF2."""
         for path in [path for path in self._descriptors if not path.exists()]:
             self.disk.close(self._descriptors.pop(path))
 

@@ -1,9 +1,10 @@
-"""Code rules that no linter checks: sizes, docstrings, leftovers."""
+"""Code rules that no linter checks: sizes, docstrings, leftovers, labels of invariants."""
 
 import ast
 import re
 import subprocess
 import tomllib
+from collections import defaultdict
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("leveret", "broker", "storage", "cluster", "mgmt", "analytics")
 FOLDERS = PACKAGES[1:]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+DESIGN_PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
 PRINTING = ("mgmt", "analytics")
 LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 500, 70
 
@@ -24,6 +26,9 @@ TIME_LIMIT = re.compile(
     r"assert .*\b(monotonic|perf_counter|process_time|thread_time)\(\)(?!.*(deadline|PATIENCE))"
 )
 PACKED = {".whl", ".gz", ".bz2", ".xz", ".zip", ".tar", ".deb", ".jar", ".so", ".pyc"}
+LABEL = re.compile(r"(?<![\w$%\\/])([A-Z]{1,3})(\d{1,2})(?!\w)")
+DEFINED_LABEL = re.compile(r"^\s*(?:Invariant )?([A-Z]{1,3}\d{1,2})(?:[.:] |  )", re.MULTILINE)
+NOT_LABELS = {"MD5", "RC4"}
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
@@ -177,6 +182,38 @@ def test_there_are_files():
 def test_the_documents_import_leveret(name):
     lines = enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
     assert [number for number, line in lines if IMPORT_OF_A_FOLDER.search(line)] == []
+
+
+@pytest.fixture(scope="module")
+def defined_labels():
+    """Return the files that define each label of an invariant, such as TQ1.
+
+    Modules do so in their docstring, pages of the design anywhere: "TQ1  Each position ...".
+    """
+    defined = defaultdict(list)
+    for path in [*(ROOT / name for name in OURS), *DESIGN_PAGES]:
+        text = path.read_text(encoding="utf-8")
+        is_module = path.suffix == ".py"
+        for label in DEFINED_LABEL.findall(text.split('"""')[1] if is_module else text):
+            defined[label].append(path.name)
+    return defined
+
+
+def test_each_label_of_an_invariant_is_defined_once(defined_labels):
+    assert len(defined_labels) > 100
+    assert {label: files for label, files in defined_labels.items() if len(files) > 1} == {}
+
+
+def test_each_label_that_is_used_is_defined(defined_labels):
+    prefixes = {label.rstrip("0123456789") for label in defined_labels}
+    known = {*defined_labels, *NOT_LABELS}
+    unknown = [
+        f"{path.relative_to(ROOT)}: {prefix}{number}"
+        for path in [*(ROOT / name for name in FILES), *PAGES, *DESIGN_PAGES]
+        for prefix, number in LABEL.findall(path.read_text(encoding="utf-8"))
+        if prefix in prefixes and prefix + number not in known
+    ]
+    assert unknown == []
 
 
 def test_lower_bounds_of_dependencies_are_of_the_major_versions_that_are_tested():

@@ -5,10 +5,10 @@ holder (the log, a queue on another node, a mirror) to confirm later. A run is s
 holder has confirmed it.
 
 Invariants:
-H1. A holder holds a run at most once. The confirm of one that does not hold the run does nothing.
-H2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
-H3. Runs are kept in the order of their numbers, so that the lowest, and those that were held last,
-    are found without a look at the others.
+HR1. A holder holds a run at most once. The confirm of one that does not hold the run does nothing.
+HR2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
+HR3. Runs are kept in the order of their numbers, so that the lowest, and those that were held last,
+     are found without a look at the others.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ class HeldRuns:
             else:
                 self._last = first
         else:
-            assert holder not in run[1], "H1: a holder holds a run at most once"
+            assert holder not in run[1], "HR1: a holder holds a run at most once"
             run[1].append(holder)
 
     def confirm(self, first: int, holder: object) -> int | None:

@@ -21,8 +21,8 @@ The walk. It reads the words of the key once and keeps all nodes that match the 
 Since a `#` also stands for no word, the `#` child of any node that is reached is reached with it.
 
 Invariants, which keep the walk from visiting anything twice:
-  I1  a node is in `fresh` once: it has one parent, which was visited once.
-  I2  if a node is in `lasting`, then its `#` child is, too.
+  TT1  a node is in `fresh` once: it has one parent, which was visited once.
+  TT2  if a node is in `lasting`, then its `#` child is, too.
 
 Cost: a few lookups per word and node kept, so at most the words of the key times the nodes of the
 trie; `#.#.#.#.a` costs five nodes. In practice few patterns share a prefix with the key: 1.6
@@ -146,7 +146,7 @@ def _words(key: str) -> list[str]:
 
 
 def _reach_hashes(node: _Node, lasting: dict[_Node, None]) -> None:
-    """Add the `#` child of a node to `lasting`, its `#` child and so on, if new (I2)."""
+    """Add the `#` child of a node to `lasting`, its `#` child and so on, if new (TT2)."""
     reached = node.hash
     while reached is not None and reached not in lasting:
         lasting[reached] = None

@@ -10,14 +10,14 @@ Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies
 the channel sends, in one list for each reply, and passes a list on when its reply was sent. The
 message path does not notice.
 
-U1. A reply is sent after its own sync, and after the replies before it.
-U2. Nothing that a channel sends overtakes a reply that waits: deliveries, confirms, returned
-    messages and other replies wait behind it. A fault of the channel and channel.close hold the
-    channel until all of its replies are sent (net/incoming.py).
-U3. If a reply fails, what waits behind it is dropped, and the fault follows what was sent.
-U4. No more than `WAITING_MAX` replies of a connection wait: a further one holds its channel. No
-    more than `GATHERED_BYTES_MAX` of contents are gathered behind them: above that, consumers get
-    no deliveries, and the socket is not read.
+UR1. A reply is sent after its own sync, and after the replies before it.
+UR2. Nothing that a channel sends overtakes a reply that waits: deliveries, confirms, returned
+     messages and other replies wait behind it. A fault of the channel and channel.close hold the
+     channel until all of its replies are sent (net/incoming.py).
+UR3. If a reply fails, what waits behind it is dropped, and the fault follows what was sent.
+UR4. No more than `WAITING_MAX` replies of a connection wait: a further one holds its channel. No
+     more than `GATHERED_BYTES_MAX` of contents are gathered behind them: above that, consumers get
+     no deliveries, and the socket is not read.
 
 Not promised: that the replies of different channels come in the order of their methods. When the
 connection is closed, the replies that wait are not sent.
@@ -70,7 +70,7 @@ class UnsyncedReplies:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more reply may wait (U4)."""
+        """Whether one more reply may wait (UR4)."""
         return self.count < WAITING_MAX
 
     def is_waiting(self, channel: Channel) -> bool:
@@ -189,7 +189,9 @@ class OutputBehindReplies(ConnectionOutput):
         except BaseException:
             self.close()
             raise
-        assert reply.operation.is_over, "U2: a method that waited for a sync does nothing but reply"
+        assert reply.operation.is_over, (
+            "UR2: a method that waited for a sync does nothing but reply"
+        )
         self._waiting.popleft()
         self._output.pieces += reply.behind
         self._output.gathered(reply.content_bytes)

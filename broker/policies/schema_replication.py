@@ -6,8 +6,8 @@ are in no export of definitions: `upstream` says where the upstream is and what 
 declared on behalf of the upstream requires the state under which it was found
 (`RequireParameter`), so:
 
-S1. What was found to be different before a change of the setting or the state, and above all before
-    a promotion, is not declared after it, on whichever node of the cluster it was found.
+SR1. What was found to be different before a change of the setting or the state, and above all
+     before a promotion, is not declared after it, on whichever node of the cluster it was found.
 
 RabbitMQ's commercial edition names the keys `endpoints`, `username` and `password`.
 """

@@ -26,13 +26,13 @@ A node is first if it holds the lock, or if no BLANK peer has a name before its 
 
 Two nodes that decide at the same time: A comes before B. A forms because B answered BLANK. Then B
 has been asked by A since its own round began, or its own question found A: B does not form in that
-round (F2).
+round (FM2).
 
 Invariants:
 
-F1. A node that has found a MEMBER in a round does not form in that round.
-F2. A node without the lock forms only if, since it asked, no node that comes before it asked it.
-F3. A node waits for each other one a finite number of rounds, and stops with an error after that.
+FM1. A node that has found a MEMBER in a round does not form in that round.
+FM2. A node without the lock forms only if, since it asked, no node that comes before it asked it.
+FM3. A node waits for each other one a finite number of rounds, and stops with an error after that.
 """
 
 from collections import Counter
@@ -144,7 +144,7 @@ class Formation:
         self._rounds += 1
         members = [peer for peer in self._peers if states.get(peer.name) is PeerState.MEMBER]
         if members:
-            return Join(members[(self._rounds - 1) % len(members)])  # F1
+            return Join(members[(self._rounds - 1) % len(members)])  # FM1
         blank = [peer.name for peer in self._peers if states.get(peer.name) is PeerState.BLANK]
         before = [name for name in blank if name < self._own and not self._has_lock]
         if self._was_asked_by:
@@ -162,14 +162,14 @@ class Formation:
     def _wait_for(self, first: str) -> Action:
         self._rounds = 0
         self._rounds_behind[first] += 1
-        if self._rounds_behind[first] >= WAITING_FACTOR * self._attempts_max:  # F3
+        if self._rounds_behind[first] >= WAITING_FACTOR * self._attempts_max:  # FM3
             return Stop(
                 f"{first} is new as well and should form the cluster, but does not: look at its log"
             )
         return Discover(is_delayed=True, reason=f"{first} is new as well and forms the cluster")
 
     def _form_or_wait(self, blank: int) -> Action:
-        assert not self._was_asked_by  # F2
+        assert not self._was_asked_by  # FM2
         silent = len(self._peers) - blank
         if not silent:
             return Form("all other nodes are new as well")

@@ -31,7 +31,7 @@ what is returned, in order.
 
 Invariants:
 
-GM2  A broadcast is delivered right after the one before it (asserted in pending.py).
+GM1 and GM2 are in pending.py.
 GM3  What is sent goes to the right neighbour in the newest record that was applied; what is taken
      comes from the left one.
 GM4  Acknowledgements and broadcasts of one sender go the same way, in one message or in order.

@@ -26,9 +26,9 @@ both hellos, so each can say in a sentence of its own what differs; only what th
 is told by REFUSE, as a word.
 
 Invariants.
-  H1  An acceptor sends its proof only after it has verified the dialler's, and only by `accept`.
-  H2  A side is established at most once, and sends nothing after it failed.
-  H3  The two proofs of one handshake differ in their role, so neither is valid as the other.
+  HS1  An acceptor sends its proof only after it has verified the dialler's, and only by `accept`.
+  HS2  A side is established at most once, and sends nothing after it failed.
+  HS3  The two proofs of one handshake differ in their role, so neither is valid as the other.
 """
 
 import hmac
@@ -157,7 +157,7 @@ class Handshake:
 
     def accept(self) -> list[Output]:
         """The acceptor's decision to have this link."""
-        assert self._state is State.DECISION, "H1"
+        assert self._state is State.DECISION, "HS1"
         proof = self._proof(ACCEPTOR_ROLE)
         return [SendBytes(header_of(PROOF, len(proof)) + proof), self._established()]
 
@@ -221,7 +221,7 @@ class Handshake:
 
     def _on_proof(self, payload: bytes) -> list[Output]:
         assert self._peer is not None
-        role = ACCEPTOR_ROLE if self._is_dialler else DIALLER_ROLE  # H3
+        role = ACCEPTOR_ROLE if self._is_dialler else DIALLER_ROLE  # HS3
         if not hmac.compare_digest(payload, self._proof(role)):
             refusal = wrong_cookie(self._peer)
             return self._fail(refusal) if self._is_dialler else self._tell(refusal)
@@ -246,7 +246,7 @@ class Handshake:
         return hmac.digest(self._cookie, role + b"\0" + self._transcript, "sha256")
 
     def _established(self) -> Established:
-        assert self._state is not State.OVER, "H2"
+        assert self._state is not State.OVER, "HS2"
         assert self._peer is not None
         self._state = State.OVER
         rest, self._buffer = self._buffer, b""

@@ -16,8 +16,8 @@ not sent. So a link says goodbye when it closes, and reads on until the other no
 that was sent by then, closes the connection. (A half-close would do without TLS only.)
 
 Invariants.
-  K1  `link_down` is called once, when the link goes down, and nothing is received after it.
-  K2  `unsent_octets` is what is in `_gathered` and `_blocks`.
+  LK1  `link_down` is called once, when the link goes down, and nothing is received after it.
+  LK2  `unsent_octets` is what is in `_gathered` and `_blocks`.
 """
 
 import asyncio
@@ -260,7 +260,7 @@ class Link(asyncio.Protocol):
                     if self._decompressed_octets >= DECOMPRESSED_A_TURN:
                         self._put_off(list(left))
                 if self._is_down:
-                    return  # K1
+                    return  # LK1
         except PAYLOAD_ERRORS as error:
             logger.debug("what node %s sends is damaged", self.name, exc_info=True)
             self.drop(damaged_reason(service & ~COMPRESSED, error))
@@ -356,7 +356,7 @@ class Link(asyncio.Protocol):
             self._go_down(self._closing_reason or ending)
 
     def _go_down(self, reason: str) -> None:
-        assert not self._is_down, "K1"
+        assert not self._is_down, "LK1"
         self._is_down = True
         self._gathered.clear()
         self._blocks.clear()

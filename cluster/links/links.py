@@ -5,8 +5,8 @@ made again. Nodes that dial this one are linked as well. Every link has the chec
 and every node tells the others the ports that it knows.
 
 Invariants.
-  N1  A node has at most one link to another node.
-  N2  A service gets `peer_down` for each `peer_up`, once, and nothing of a link before or after.
+  LN1  A node has at most one link to another node.
+  LN2  A service gets `peer_down` for each `peer_up`, once, and nothing of a link before or after.
 """
 
 import asyncio
@@ -243,7 +243,7 @@ class Links:
     def link_up(self, connection: HandshakeConnection, result: Established) -> None:
         """See `LinkTable`."""
         hello, own = result.hello, self._identity
-        assert hello.node not in self._links, "N1"
+        assert hello.node not in self._links, "LN1"
         to_send = chosen_method(own.compression, hello.compressions)
         to_read = chosen_method(hello.compression, own.compressions)
         transport = connection.hand_over()
@@ -275,7 +275,7 @@ class Links:
 
     def link_down(self, link: Link, reason: str) -> None:
         """See `LinkOwner`."""
-        assert self._links.get(link.name) is link, "N1"
+        assert self._links.get(link.name) is link, "LN1"
         del self._links[link.name]
         lasted_s = self._now_s() - self._up_since_s.pop(link)
         level = logging.INFO if self._is_stopping else logging.WARNING

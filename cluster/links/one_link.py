@@ -19,8 +19,8 @@ of the other.
   makes this wait.
 
 Invariant.
-  O1  After a node has sent its proof to a lesser one, it accepts nothing of that node until this
-      connection has ended.
+  OL1  After a node has sent its proof to a lesser one, it accepts nothing of that node until this
+       connection has ended.
 """
 
 from enum import Enum, auto
@@ -47,5 +47,5 @@ def decide(own: str, peer: str, *, own_proof_sent: bool, is_linked: bool) -> Dec
     if is_linked:
         return Decision.PROBE
     if own_proof_sent and own > peer:
-        return Decision.REFUSE  # O1
+        return Decision.REFUSE  # OL1
     return Decision.ACCEPT

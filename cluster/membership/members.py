@@ -11,11 +11,11 @@ that refuses raises `MembershipRefused`; otherwise it returns the members after 
     change    a stopped node becomes a disc or a RAM node
     rename    a node that was stopped comes back under another name
 
-M1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor becomes
-    a RAM node.
-M2. A node is in one cluster at most.
-M3. A node that runs is not forgotten, and does not change its type: it goes on with what it has.
-M4. A node that its cluster has forgotten does not start as a member of it.
+MB1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor
+     becomes a RAM node.
+MB2. A node is in one cluster at most.
+MB3. A node that runs is not forgotten, and does not change its type: it goes on with what it has.
+MB4. A node that its cluster has forgotten does not start as a member of it.
 """
 
 from collections.abc import Mapping

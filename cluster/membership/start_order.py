@@ -14,11 +14,11 @@ was answered there. They begin a view together, to which each of them agrees: se
 majorities may see each other, and none of them has seen the others start. A node that has to take
 everything from others counts if one of these is there, who have all that it has been answered.
 
-S1. A node that starts without another one has everything that was answered in its last view and
-    before: nobody ran after it, unless the operator forced it, or the cluster was partitioned.
-S2. Of nodes that see each other, and wait, at most one starts.
-S3. A node waits so many times, then gives up and names whom it waited for; one that is patient
-    does not give up.
+SO1. A node that starts without another one has everything that was answered in its last view and
+     before: nobody ran after it, unless the operator forced it, or the cluster was partitioned.
+SO2. Of nodes that see each other, and wait, at most one starts.
+SO3. A node waits so many times, then gives up and names whom it waited for; one that is patient
+     does not give up.
 """
 
 from collections.abc import Callable, Iterable, Mapping

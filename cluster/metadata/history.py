@@ -5,11 +5,11 @@ They are rows of the table of parameters under components of their own, which no
 they have its checksums, and a damaged one is reported with the others. After a restart the node
 tells the others its position by them, and gets the entries that it missed.
 
-Y3. The rows of an entry are written in the transaction of its declarations, so that the position on
-    disk is that of the declarations on disk.
-Y4. A node that gives way to others has that on disk before it restarts, and until it is in a view
-    again, whatever ends it meanwhile: it goes in the transaction that brings what they have.
-Y5. What a node has agreed to stays, whatever replaces its log (promises.py).
+HY1. The rows of an entry are written in the transaction of its declarations, so that the position
+     on disk is that of the declarations on disk.
+HY2. A node that gives way to others has that on disk before it restarts, and until it is in a view
+     again, whatever ends it meanwhile: it goes in the transaction that brings what they have.
+HY3. What a node has agreed to stays, whatever replaces its log (promises.py).
 """
 
 import base64
@@ -39,7 +39,7 @@ class LastView(msgspec.Struct, frozen=True, array_like=True):
     """The view that was installed last, and the log at its beginning.
 
     companions: as they were written last, see `WriteCompanions`. takes_from: what the node has of
-    its own is to be discarded, and everything taken from one of these (Y4).
+    its own is to be discarded, and everything taken from one of these (HY2).
     """
 
     view: View

@@ -1,4 +1,6 @@
-"""What is declared and does not survive the end of its node: D3 and D4 of replicated_declarations.
+"""What is declared and does not survive the end of its node.
+
+This keeps RD3 and RD4 of replicated_declarations.py.
 
 A node that joins gets all of it from the coordinator, right after the entries that it missed: no
 store has it. What was on a node goes with it: the coordinator deletes what was on nodes that are
@@ -19,13 +21,13 @@ from leveret.cluster.metadata.messages import AnyMessage, Install, View
 from leveret.cluster.metadata.operations import decode_all, encoding_all
 
 PASSING = b"P"
-"""Before what is declared and not durable (D3). MessagePack structs begin with another octet."""
+"""Before what is declared and not durable (RD3). MessagePack structs begin with another octet."""
 SUBMIT_WORK = 100
 """The work of submitting a deletion, in the units of broker/turns.py."""
 
 
 class Passing(NamedTuple):
-    """What another node has declared that is not durable, to be applied here (D3)."""
+    """What another node has declared that is not durable, to be applied here (RD3)."""
 
     declarations: Sequence[Declaration]
 

@@ -1,7 +1,7 @@
 """Carries declarations out on one node: rows, registry, events, and the consumers that end.
 
-Very much is done in steps (ordered_steps.py). What another node has submitted has no events here:
-D2 of replicated_declarations.py.
+Very much is done in steps (ordered_steps.py). What another node has submitted has no events here
+(RD2 of replicated_declarations.py).
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -54,7 +54,7 @@ class Performing:
     def perform_silently(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None = None
     ) -> Steps:
-        """Carry out what others have submitted (D2), and tell consumers of deleted queues."""
+        """Carry out what others have submitted (RD2), and tell consumers of deleted queues."""
         self.tell((yield from self._silenced(self.perform(declarations, THE_NODE, alongside))))
 
     def _silenced(self, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:

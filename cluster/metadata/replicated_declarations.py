@@ -13,19 +13,19 @@ its order, and very much of it by the turn (ordered_steps.py). Its other parts: 
 is told (inputs.py), what this node has submitted and not answered (submitted.py), how declarations
 are carried out (performing.py), and those that are not durable (passing.py).
 
-D1. Declarations are checked twice: where they are submitted, so that most mistakes cost no message,
-    and by the coordinator, against the state after all that was ordered before. Those that are
-    submitted while something is half applied are checked by the coordinator only.
-D2. Only the node on which something was declared emits its event and tells the audit.
-D3. What does not survive a restart is not in a store. So a node that joins and needs only the
-    entries that it missed also gets, right after them, all that is declared and not durable.
-D4. What was on a node and does not survive its end is deleted: by the coordinator when the node is
-    not in the view, and by the node itself when it is back.
-D5. A RAM node does not wait for its disk, but with its companions (V10 of replication.py). Its
-    store tells it where the messages of its queues are, and what it need not fetch again; it starts
-    only with what a disc node has.
-D6. After its end nothing is declared: no log would have it, and nothing would bring this node's
-    rows back to those of the others.
+RD1. Declarations are checked twice: where they are submitted, so that most mistakes cost no
+     message, and by the coordinator, against the state after all that was ordered before. Those
+     that are submitted while something is half applied are checked by the coordinator only.
+RD2. Only the node on which something was declared emits its event and tells the audit.
+RD3. What does not survive a restart is not in a store. So a node that joins and needs only the
+     entries that it missed also gets, right after them, all that is declared and not durable.
+RD4. What was on a node and does not survive its end is deleted: by the coordinator when the node is
+     not in the view, and by the node itself when it is back.
+RD5. A RAM node does not wait for its disk, but with its companions (V10 of replication.py). Its
+     store tells it where the messages of its queues are, and what it need not fetch again; it
+     starts only with what a disc node has.
+RD6. After its end nothing is declared: no log would have it, and nothing would bring this node's
+     rows back to those of the others.
 """
 
 import re
@@ -100,7 +100,7 @@ class ReplicatedDeclarations:
     Each of these may be replaced: members_changed is called when the nodes of the cluster have
     changed; view_changed when the node is in another view; joined once, when the node has all that
     is declared; replacing with what only this node has declared, before a snapshot replaces it, and
-    with the entries of the log that only it has, or None (D5); partitioned with the nodes whose
+    with the entries of the log that only it has, or None (RD5); partitioned with the nodes whose
     history differs, or none; restart_wanted with the nodes from which this one has to take
     everything, after a restart; paused with the nodes that it can reach, when the partition rule
     makes it stop; failed with the error when something ordered cannot be applied, after which the
@@ -228,7 +228,7 @@ class ReplicatedDeclarations:
                 self._carry_out(replication.received(peer.name, early))
 
     def end(self, reason: str) -> None:
-        """The node stops: refuse what is not answered, and what is submitted from now on (D6)."""
+        """The node stops: refuse what is not answered, and what is submitted from now on (RD6)."""
         if self._replication is not None:
             self._end_reason = reason
         self._replication = self.view = None
@@ -375,7 +375,7 @@ class ReplicatedDeclarations:
             peer.send(METADATA_SERVICE, passing.PASSING, lacked)
 
     def _checking(self, it: Check) -> Steps:
-        """As the coordinator: what is left of a submission, or why it is refused (D1)."""
+        """As the coordinator: what is left of a submission, or why it is refused (RD1)."""
         registry = self._registry
         try:
             declarations = decode_all(it.payload)
@@ -421,7 +421,7 @@ class ReplicatedDeclarations:
         self._when_written(it.number)
 
     def _receiving_passing(self, declarations: Sequence[Declaration]) -> Steps:
-        """What is declared and not durable (D3). Those that exist already are skipped."""
+        """What is declared and not durable (RD3). Those that exist already are skipped."""
         for one in declarations:
             yield from self._performing.perform_silently((one,))
         self._join()
@@ -456,7 +456,7 @@ class ReplicatedDeclarations:
             self._passing.delete_of_away(it.view)
 
     def _may_replace(self, it: Installed, theirs: Sequence[Declaration]) -> bool:
-        """Whether `replacing` has answered (D5); if not, the output waits for that."""
+        """Whether `replacing` has answered (RD5); if not, the output waits for that."""
         if self._replacing is None:
             mine = lost(contents(self._registry), theirs)
             self._replacing = self.replacing(mine, self._discarded)
@@ -473,7 +473,7 @@ class ReplicatedDeclarations:
         return self._replication is not None and self._replication.is_coordinator
 
     def _when_written(self, number: int) -> None:
-        """Tell the replication when all that was written is on disk, or soon will be (D5)."""
+        """Tell the replication when all that was written is on disk, or soon will be (RD5)."""
         is_disc = self._replication is None or self._replication.me.is_disc
 
         def written(error: Exception | None) -> None:

@@ -1,7 +1,7 @@
 """Who waits until what is applied on this node is stable: applied on all members of its view.
 
-S1. A callback is called once, and after the entry that was applied last when it was given is
-    stable: in every later view that this one leads to (V4, V5), whoever dies.
+SB1. A callback is called once, and after the entry that was applied last when it was given is
+     stable: in every later view that this one leads to (V4, V5), whoever dies.
 """
 
 from collections import deque

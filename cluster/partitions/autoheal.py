@@ -7,8 +7,8 @@ nodes, then the one whose list of nodes is the greatest by name, as RabbitMQ com
 the other sides restart, and take the winner's metadata only: they start with a view that a winner
 is in, and not with a node of their own side that has not restarted yet.
 
-A1. A node gives way only to a verdict about the side that it is on when it hears it. So a verdict
-    that comes late, or twice, does nothing, and of two sides at most one gives way to the other.
+AH1. A node gives way only to a verdict about the side that it is on when it hears it. So a verdict
+     that comes late, or twice, does nothing, and of two sides at most one gives way to the other.
 """
 
 from collections.abc import Iterable
@@ -65,5 +65,5 @@ def decide(cluster: frozenset[str], reports: Iterable[Report]) -> Verdict | None
 
 
 def has_lost(view: tuple[int, str, int], verdict: Verdict) -> bool:
-    """Whether a node whose view is this one has to restart, and to start with a winner (A1)."""
+    """Whether a node whose view is this one has to restart, and to start with a winner (AH1)."""
     return view in verdict.losers

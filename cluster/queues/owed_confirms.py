@@ -5,8 +5,8 @@ never used again. A run is known by that of its first message. The home node say
 numbers are safe, in ranges of whole runs, and which single messages are refused.
 
 Invariants:
-OC1. A run is confirmed once, or refused by `die`.
-OC2. What was owed before `die` is not confirmed by anything that comes after it.
+OW1. A run is confirmed once, or refused by `die`.
+OW2. What was owed before `die` is not confirmed by anything that comes after it.
 """
 
 from collections.abc import Iterable

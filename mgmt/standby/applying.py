@@ -2,7 +2,7 @@
 
 It is done in slices of items of one kind, between which the node does its other work. Each slice
 requires the state of the replication under which the difference was found, so a promotion that
-comes between, on any node of the cluster, ends it (S1 of policies/schema_replication.py). It may
+comes between, on any node of the cluster, ends it (SR1 of policies/schema_replication.py). It may
 end at any place: what is left differs at the next sync.
 
 An item that cannot be declared here, such as a queue of a type that this node does not have, is a

@@ -37,7 +37,7 @@ def test_another_node_follows_when_its_node_is_killed(following, upstream):
 
 
 def test_nothing_is_declared_after_a_promotion_on_another_node(following, upstream):
-    """S1 of broker/policies/schema_replication.py."""
+    """SR1 of broker/policies/schema_replication.py."""
     follower, other = following
     count = promote_during_a_sync(other, upstream)
     for node in (other, follower):

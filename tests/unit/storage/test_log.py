@@ -1,4 +1,4 @@
-"""The log: batches, who is called when, and what happens when the disk fails (rules L1 to L4)."""
+"""The log: batches, who is called when, and what happens when the disk fails (rules LG1 to LG4)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The row of log files (rules F1 to F3)."""
+"""The row of log files (rules LF1 to LF3)."""
 
 import pytest
 
@@ -56,14 +56,14 @@ def test_f1_the_next_file_has_the_next_number(files, tmp_path):
 
 
 def test_f1_a_number_is_not_used_twice(files, tmp_path):
-    with pytest.raises(AssertionError, match="F1"):
+    with pytest.raises(AssertionError, match="LF1"):
         files.begin([LogFile(5, tmp_path / "5")], 5)
 
 
 def test_f2_only_the_last_file_is_written(files):
     first = fill(files)
     files.to_write()
-    with pytest.raises(AssertionError, match="F2"):
+    with pytest.raises(AssertionError, match="LF2"):
         files.write(first, [b"more"], 4)
 
 
@@ -77,7 +77,7 @@ def test_f2_data_are_written_where_the_synced_bytes_end(files, tmp_path):
 def test_f3_files_are_removed_from_the_oldest_on(files, tmp_path):
     first = fill(files)
     fill(files)
-    with pytest.raises(AssertionError, match="F3"):
+    with pytest.raises(AssertionError, match="LF3"):
         files.remove(first)
     assert files.forget_oldest() is first
     files.remove(first)
@@ -85,7 +85,7 @@ def test_f3_files_are_removed_from_the_oldest_on(files, tmp_path):
 
 
 def test_f3_the_file_that_is_written_to_stays(files):
-    with pytest.raises(AssertionError, match="F3"):
+    with pytest.raises(AssertionError, match="LF3"):
         files.forget_oldest()
 
 

@@ -1,4 +1,4 @@
-"""Sequences of entries in the log (rules N1 to N3). See tests/storage/test_log_clients.py, too."""
+"""Sequences of entries in the log (rules SQ1 to SQ3); also tests/storage/test_log_clients.py."""
 
 import asyncio
 

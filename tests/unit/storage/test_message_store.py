@@ -1,4 +1,4 @@
-"""The message store: where bodies are put, and what a sweep frees (rules M1 to M3)."""
+"""The message store: where bodies are put, and what a sweep frees (rules MS1 to MS3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The number of changes beside SQLite's log (rule K3)."""
+"""The number of changes beside SQLite's log (rule MW1)."""
 
 import pytest
 

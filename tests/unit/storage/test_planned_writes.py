@@ -1,4 +1,4 @@
-"""Planned writes are written where they were planned (rules P1 and P2)."""
+"""Planned writes are written where they were planned (rules PW1 and PW2)."""
 
 import pytest
 
@@ -43,5 +43,5 @@ def test_parts_that_found_the_disk_full_are_written_again(tmp_path, disk):
 
 
 def test_p1_a_new_file_begins_behind_its_header(tmp_path, disk):
-    with pytest.raises(AssertionError, match="P1"):
+    with pytest.raises(AssertionError, match="PW1"):
         write_out(disk, [write(tmp_path / "3.segment", b"one", offset=100, is_new=True)])

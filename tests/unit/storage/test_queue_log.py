@@ -1,4 +1,4 @@
-"""The tiered queues as a client of the log (rules Q2 and Q3)."""
+"""The tiered queues as a client of the log (rules QL2 and QL3)."""
 
 import asyncio
 from functools import partial

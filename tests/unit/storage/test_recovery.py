@@ -1,4 +1,4 @@
-"""Reading the log at a restart (rules R1 to R3)."""
+"""Reading the log at a restart (rules RV1 to RV3)."""
 
 import pytest
 

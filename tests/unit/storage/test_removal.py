@@ -1,4 +1,4 @@
-"""Removing segments and directories: what is on disk before (rules D1 and D2)."""
+"""Removing segments and directories: what is on disk before (rules RM1 and RM2)."""
 
 import asyncio
 import os

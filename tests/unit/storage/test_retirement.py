@@ -1,4 +1,4 @@
-"""Retiring log files: what is on disk before a file is removed (rule L5)."""
+"""Retiring log files: what is on disk before a file is removed (rule LG5)."""
 
 import asyncio
 
@@ -58,7 +58,7 @@ async def test_l5_a_client_that_did_not_move_on_keeps_its_file(rig):
     stubborn = Stubborn(rig.log, "stubborn", 101)
     stubborn.needs_from = 1
     rig.log.register(stubborn)
-    with pytest.raises(AssertionError, match="L5: stubborn"):
+    with pytest.raises(AssertionError, match="LG5: stubborn"):
         await retire(rig)
     assert rig.files.files[0].path.exists()
 

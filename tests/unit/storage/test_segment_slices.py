@@ -65,7 +65,7 @@ def test_a_state_does_not_count_what_a_failed_write_left(store, queue):
 
 def test_a_slice_is_not_written_again_from_before(store, queue):
     found = write_slice(store, queue)
-    with pytest.raises(AssertionError, match="V1"):
+    with pytest.raises(AssertionError, match="SL1"):
         queue.slice_written(found._replace(end=3))
 
 

@@ -1,4 +1,4 @@
-"""Segments: where entries are written, and reading them back (rules G1 to G3)."""
+"""Segments: where entries are written, and reading them back (rules SG1 to SG3)."""
 
 import os
 
@@ -75,7 +75,7 @@ def test_g2_a_record_stays_within_one_segment(tmp_path, disk):
 def test_g1_a_segment_is_not_begun_again(tmp_path, disk):
     writer = SegmentWriter(tmp_path)
     write(writer, disk, (0, 20))
-    with pytest.raises(AssertionError, match="G1"):
+    with pytest.raises(AssertionError, match="SG1"):
         write(writer, disk, (0, 1))
 
 

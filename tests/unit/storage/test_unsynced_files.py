@@ -1,4 +1,4 @@
-"""Files that were written stay open until their sync (rules U1 to U3)."""
+"""Files that were written stay open until their sync (rules UF1 to UF3)."""
 
 import os
 
