@@ -132,16 +132,16 @@ async def firehose(node, first, count):
     client.disconnect()
 
 
-def in_batches(batch):
-    """A kind of what runs besides clients, `AT_ONCE` at a time. batch: does the cycles of these
-    numbers.
+def in_batches(far_end, batch):
+    """A kind of what runs besides clients, `AT_ONCE` at a time. far_end: what is there as long as
+    all of them. batch: does the cycles of these numbers.
     """
 
     async def run(node, first, count):
-        async with await node.requests() as requests:
+        async with await node.requests() as requests, far_end() as uri:
             for start in range(first, first + count, AT_ONCE):
                 end = min(start + AT_ONCE, first + count)
-                await batch(node, requests, range(start, end))
+                await batch(node, requests, uri, range(start, end))
 
     return run
 
@@ -149,22 +149,21 @@ def in_batches(batch):
 def shovels(server, is_ready):
     """Shovels from a queue of a server. is_ready: whether one, by its status, may be deleted."""
 
-    async def batch(node, requests, numbers):
-        async with server() as uri:
-            for n in numbers:
-                value = {
-                    "src-protocol": "amqp091", "src-uri": uri, "src-queue": f"from{n}",
-                    "dest-protocol": "amqp091", "dest-uri": HERE, "dest-queue": f"to{n}",
-                }  # fmt: skip
-                await requests.put(f"parameters/shovel/%2F/s{n}", value=value)
-            await _all_are(node, node.broker.shovels, len(numbers), is_ready)
-            for n in numbers:
-                await requests.delete(f"parameters/shovel/%2F/s{n}")
-            await node.until(lambda: not node.broker.shovels.statuses)
+    async def batch(node, requests, uri, numbers):
+        for n in numbers:
+            value = {
+                "src-protocol": "amqp091", "src-uri": uri, "src-queue": f"from{n}",
+                "dest-protocol": "amqp091", "dest-uri": HERE, "dest-queue": f"to{n}",
+            }  # fmt: skip
+            await requests.put(f"parameters/shovel/%2F/s{n}", value=value)
+        await _all_are(node, node.broker.shovels, len(numbers), is_ready)
+        for n in numbers:
+            await requests.delete(f"parameters/shovel/%2F/s{n}")
+        await node.until(lambda: not node.broker.shovels.statuses)
         for n in numbers:
             await _deleted(requests, node.vhost.queues, f"queues/%2F/from{n}", f"queues/%2F/to{n}")
 
-    return in_batches(batch)
+    return in_batches(server, batch)
 
 
 def links(kind, upstream, is_ready, **options):
@@ -172,27 +171,26 @@ def links(kind, upstream, is_ready, **options):
     declared with.
     """
 
-    async def batch(node, requests, numbers):
+    async def batch(node, requests, uri, numbers):
         if "up" not in node.broker.services.vhosts:
             await requests.put("vhosts/up")
-        async with upstream() as uri:
-            for n in numbers:
-                value = {"uri": uri, "reconnect-delay": 60}
-                await requests.put(f"parameters/federation-upstream/%2F/l{n}", value=value)
-                definition = {"federation-upstream": f"l{n}"}
-                await requests.put(f"policies/%2F/l{n}", pattern=f"^l{n}$", definition=definition)
-                await requests.put(f"{kind}/%2F/l{n}", durable=True, **options)
-            await _all_are(node, node.broker.federation, len(numbers), is_ready)
-            for n in numbers:
-                await requests.delete(f"{kind}/%2F/l{n}")
-                await requests.delete(f"policies/%2F/l{n}")
-                await requests.delete(f"parameters/federation-upstream/%2F/l{n}")
-            await node.until(lambda: not node.broker.federation.statuses)
+        for n in numbers:
+            value = {"uri": uri, "reconnect-delay": 60}
+            await requests.put(f"parameters/federation-upstream/%2F/l{n}", value=value)
+            definition = {"federation-upstream": f"l{n}"}
+            await requests.put(f"policies/%2F/l{n}", pattern=f"^l{n}$", definition=definition)
+            await requests.put(f"{kind}/%2F/l{n}", durable=True, **options)
+        await _all_are(node, node.broker.federation, len(numbers), is_ready)
+        for n in numbers:
+            await requests.delete(f"{kind}/%2F/l{n}")
+            await requests.delete(f"policies/%2F/l{n}")
+            await requests.delete(f"parameters/federation-upstream/%2F/l{n}")
+        await node.until(lambda: not node.broker.federation.statuses)
         there = node.broker.services.vhosts["up"]
         await _deleted(requests, there.queues, *[f"queues/up/l{n}" for n in numbers])
         await _deleted(requests, there.exchanges, *[f"exchanges/up/l{n}" for n in numbers])
 
-    return in_batches(batch)
+    return in_batches(upstream, batch)
 
 
 async def _all_are(node, running, count, is_ready):
