@@ -4,6 +4,8 @@ from typing import Any
 
 OK, USAGE, DATA_ERROR, NO_USER, UNAVAILABLE, SOFTWARE = 0, 64, 65, 67, 69, 70
 NO_PERMISSION, TIMED_OUT = 77, 75
+MISSING_LIBRARY = "libpcre2-8"
+"""As leveret.broker.pcre2 calls it, which a few commands import, and cannot without it."""
 
 
 class CtlError(Exception):

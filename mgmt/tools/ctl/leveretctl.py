@@ -22,7 +22,9 @@ from leveret.mgmt.tools.ctl.command import (
 from leveret.mgmt.tools.ctl.completion import completions
 from leveret.mgmt.tools.ctl.errors import (
     DATA_ERROR,
+    MISSING_LIBRARY,
     OK,
+    SOFTWARE,
     USAGE,
     CtlError,
     StateError,
@@ -188,6 +190,11 @@ def main(arguments: Sequence[str] | None = None, tool: Tool = LEVERETCTL) -> int
         if error.text:
             sys.stderr.write(f"{error.text}\n")
         return error.code
+    except ImportError as error:
+        if error.name != MISSING_LIBRARY:
+            raise
+        sys.stderr.write(f"Error: {error}\n")
+        return SOFTWARE
     except BrokenPipeError:
         # The reader of the output has exited: `leveretctl list_queues | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
