@@ -7,11 +7,14 @@ import base64
 import http.client
 import json
 import ssl
+from typing import Any
 from urllib.parse import urlsplit
 
 from .errors import Failure
 
 REDIRECTIONS_MAX = 5
+SHOWN_MAX = 100
+"""Characters of an answer that cannot be used which are shown."""
 
 
 class Api:
@@ -25,6 +28,33 @@ class Api:
     def request(self, method: str, path: str, body: bytes = b"") -> str:
         """Return the content of an answer. path: below /api. Raises Failure."""
         return self._follow(method, f"{self._options.path_prefix}/api{path}", body)
+
+    def read(self, content: str) -> Any:
+        """Return what an answer has as JSON. Raises Failure if it has none."""
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise self.no_answer(content) from None
+
+    def objects(self, content: str) -> list[dict[str, Any]]:
+        """Return the list of objects that an answer is to be. Raises Failure if it is not."""
+        found = self.read(content)
+        if isinstance(found, list) and all(isinstance(one, dict) for one in found):
+            return found
+        raise self.no_answer(content)
+
+    def object(self, content: str) -> dict[str, Any]:
+        """Return the object that an answer is to be. Raises Failure if it is not."""
+        found = self.read(content)
+        if isinstance(found, dict):
+            return found
+        raise self.no_answer(content)
+
+    def no_answer(self, content: str) -> Failure:
+        """Return the error for an answer that a management API does not give."""
+        where = f"{self._options.hostname}:{self._options.port}"
+        shown = content[:SHOWN_MAX]
+        return Failure(f"No management API answers at {where}. It sent: {shown!r}")
 
     def _follow(self, method: str, path: str, body: bytes, redirections: int = 0) -> str:
         headers = dict(self._headers)

@@ -51,7 +51,8 @@ class Admin:
         query["sort_reverse"] = "true" if options.sort_reverse else ""
         asked = "&".join(f"{key}={quote(text, ',')}" for key, text in query.items() if text)
         content = self._api.request("GET", f"{path}?{asked}" if asked else path)
-        self._print(content if verb == "list" else f"[{content}]", columns, one.json)
+        objects = self._api.objects(content) if verb == "list" else [self._api.object(content)]
+        self._print(objects, content if verb == "list" else f"[{content}]", columns, one.json)
 
     def show(self) -> None:
         """Show one object."""
@@ -103,8 +104,11 @@ class Admin:
             read = sys.stdin.buffer.read()
             values["payload"] = base64.b64encode(read).decode()
             values["payload_encoding"] = "base64"
-        answer = json.loads(self._api.request("POST", path, json.dumps(values).encode()))
-        self._say(f"Message published{'' if answer['routed'] else ' but NOT routed'}")
+        content = self._api.request("POST", path, json.dumps(values).encode())
+        is_routed = self._api.object(content).get("routed")
+        if is_routed is None:
+            raise self._api.no_answer(content)
+        self._say(f"Message published{'' if is_routed else ' but NOT routed'}")
 
     def get(self) -> None:
         """Get messages, and show them or write the payload of one to a file."""
@@ -113,15 +117,17 @@ class Admin:
         if file and values["count"] != "1":
             raise wrong_usage("Cannot get multiple messages using payload_file")
         content = self._api.request("POST", path, json.dumps(values).encode())
+        messages = self._api.objects(content)
         columns: list[str] = []
         if file:
-            for message in json.loads(content):
-                is_coded = message["payload_encoding"] == "base64"
-                payload = message["payload"]
-                raw = base64.b64decode(payload) if is_coded else payload.encode()
-                Path(file).write_bytes(raw)
+            for message in messages:
+                try:
+                    payload = _payload(message)
+                except (KeyError, ValueError, AttributeError):
+                    raise self._api.no_answer(content) from None
+                Path(file).write_bytes(payload)
             columns = ["routing_key", "exchange", "message_count", "payload_bytes", "redelivered"]
-        self._print(content, columns, ())
+        self._print(messages, content, columns, ())
 
     def _definitions(self) -> str:
         vhost = self._options.vhost
@@ -130,7 +136,9 @@ class Admin:
     def export(self) -> None:
         """Write definitions to a file."""
         path = self._one_word()
-        Path(path).write_bytes(self._api.request("GET", self._definitions()).encode())
+        content = self._api.request("GET", self._definitions())
+        self._api.object(content)
+        Path(path).write_bytes(content.encode())
         self._say(f'Exported definitions for {self._options.hostname} to "{path}"')
 
     def take(self) -> None:
@@ -139,24 +147,37 @@ class Admin:
         self._api.request("POST", self._definitions(), Path(path).read_bytes())
         self._say(f'Uploaded definitions from "{path}" to {self._options.hostname}')
 
-    def _print(self, content: str, columns: list[str], as_json: tuple[str, ...]) -> None:
+    def _print(
+        self,
+        objects: list[dict[str, Any]],
+        content: str,
+        columns: list[str],
+        as_json: tuple[str, ...],
+    ) -> None:
+        """Print objects. content: their JSON."""
         form = self._options.format
         if form == "raw_json":
             print(content)
         elif form == "pretty_json":
-            print(json.dumps(json.loads(content), ensure_ascii=False, sort_keys=True, indent=2))
+            print(json.dumps(objects, ensure_ascii=False, sort_keys=True, indent=2))
         elif form not in FORMATS:
             raise wrong_usage(f"Format {form} not recognised")
-        elif not json.loads(content):
+        elif not objects:
             self._say("No items")
         else:
             depth = sys.maxsize if columns else self._options.depth
-            rows = [flat(row, depth, as_json) for row in json.loads(content)]
+            rows = [flat(row, depth, as_json) for row in objects]
             columns = columns or sorted({name for row in rows for name in row}, key=place)
             if form == "tsv":
                 self._say("\t".join(columns))
             for line in FORMATS[form](columns, [[row.get(c, "") for c in columns] for row in rows]):
                 print(line)
+
+
+def _payload(message: dict[str, Any]) -> bytes:
+    is_coded = message["payload_encoding"] == "base64"
+    payload = message["payload"]
+    return base64.b64decode(payload) if is_coded else payload.encode()
 
 
 def _read_json(text: str) -> Any:
