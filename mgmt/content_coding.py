@@ -3,11 +3,13 @@
 aiohttp decompresses what comes, before anybody knows how much there will be; it is told not to.
 Here a body is there in compressed form, and each step makes `SLICE_BYTES` of it. It ends at the
 limit of the size, and where the data expand more than anything that people write: a few kilobytes
-of compressed zeros stand for megabytes.
+of compressed zeros stand for megabytes. Data in gzip may have several members, one behind the other
+(RFC 1952, 2.2), as `cat a.gz b.gz` and programs that compress in pieces make them; the limits are
+those of all members together.
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from io import BytesIO
 
 from leveret.mgmt.slices import GiveWay
@@ -22,6 +24,10 @@ EXPANSION_MAX = 100
 """Definitions of 50,000 queues with almost the same names expand by 25."""
 EXPANSION_BYTES_MIN = 1_000_000
 """What is smaller may expand by any factor."""
+GZIP_MARK = b"\x1f\x8b"
+"""What a member of gzip begins with."""
+MEMBERS_MAX = 10_000
+"""An empty member has 20 bytes, and takes as long as a slice."""
 GZIP_WINDOW, ZLIB_WINDOW, RAW_WINDOW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
@@ -75,16 +81,27 @@ async def _decompressed(raw: bytes, window: int, bytes_max: int, give_way: GiveW
 
 def _pieces(raw: bytes, window: int) -> Iterator[bytes]:
     """What is made of the data, `SLICE_BYTES` at a time. Raises CodingError, zlib.error."""
-    reader, taken = zlib.decompressobj(window), 0
+    taken, members = (yield from _member(raw, 0, window)), 1
+    while window == GZIP_WINDOW and raw.startswith(GZIP_MARK, taken):
+        if members == MEMBERS_MAX:
+            raise CodingError(f"it has more than {MEMBERS_MAX} members of gzip")
+        taken, members = (yield from _member(raw, taken, window)), members + 1
+    if taken < len(raw):
+        raise CodingError("bytes follow the end of the compressed data")
+
+
+def _member(raw: bytes, taken: int, window: int) -> Generator[bytes, None, int]:
+    """The same of the data from a place on, up to their end. Returns where that is."""
+    reader = zlib.decompressobj(window)
     while taken < len(raw) and not reader.eof:
         part = raw[taken : taken + SLICE_BYTES]
         yield reader.decompress(part, SLICE_BYTES)
-        taken += len(part) - len(reader.unconsumed_tail) - len(reader.unused_data)
+        rest = reader.unused_data if reader.eof else reader.unconsumed_tail
+        taken += len(part) - len(rest)
     # The reader may have taken all data and hold back what did not fit into the last piece.
     while not reader.eof:
         piece = reader.decompress(b"", SLICE_BYTES)
         if not piece:
             raise CodingError("the end of the compressed data is missing")
         yield piece
-    if taken < len(raw):
-        raise CodingError("bytes follow the end of the compressed data")
+    return taken

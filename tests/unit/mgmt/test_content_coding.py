@@ -9,6 +9,7 @@ import pytest
 
 from leveret.mgmt.content_coding import (
     EXPANSION_BYTES_MIN,
+    MEMBERS_MAX,
     SLICE_BYTES,
     CodingError,
     TooLargeError,
@@ -68,6 +69,16 @@ def test_what_was_compressed(coding, compress, data):
     assert read(compress(data), coding)[0] == data
 
 
+@pytest.mark.parametrize(
+    "members",
+    [(TEXT, b"", TEXT), (RANDOM, TEXT, RANDOM), (b"",) * MEMBERS_MAX, (bytes(100_000),) * 4],
+    ids=["texts", "random bytes", "nothing", "zeros"],
+)
+def test_several_members_of_gzip(members):
+    raw = b"".join(gzipped(data) for data in members)
+    assert read(raw, "gzip")[0] == b"".join(members)
+
+
 def test_what_was_not_compressed():
     assert read(TEXT) == (TEXT, 0)
 
@@ -92,7 +103,12 @@ def test_no_step_makes_more_than_a_slice():
         (gzipped(TEXT)[:-1], ("gzip",), "the end of the compressed data is missing"),
         (raw_deflate(TEXT)[:-2], ("deflate",), "the end of the compressed data is missing"),
         (gzipped(TEXT) + b"x", ("gzip",), "bytes follow the end"),
-        (gzipped(TEXT) * 2, ("gzip",), "bytes follow the end"),
+        (gzipped(TEXT) + b"\x1f", ("gzip",), "bytes follow the end"),
+        (gzipped(TEXT) + gzipped(TEXT)[:-1], ("gzip",), "the end of the compressed data is"),
+        (gzipped(TEXT) + gzipped(TEXT)[:2], ("gzip",), "the end of the compressed data is missing"),
+        (gzipped(TEXT) + b"\x1f\x8b\xff" * 9, ("gzip",), "it is not valid gzip"),
+        (zlib.compress(TEXT) * 2, ("deflate",), "bytes follow the end"),
+        (gzipped(b"") * (MEMBERS_MAX + 1), ("gzip",), "more than 10000 members of gzip"),
         (gzipped(RANDOM) + RANDOM, ("gzip",), "bytes follow the end"),
     ],
 )
@@ -110,3 +126,12 @@ def test_a_size_over_the_limit():
 def test_what_expands_like_nothing_that_people_write():
     with pytest.raises(CodingError, match="expands to more than 100 times its size"):
         read(gzipped(bytes(EXPANSION_BYTES_MIN + 1)), "gzip")
+
+
+def test_the_limits_are_those_of_all_members_together():
+    half = EXPANSION_BYTES_MIN // 2
+    assert len(read(gzipped(bytes(half)) * 2, "gzip")[0]) == EXPANSION_BYTES_MIN
+    with pytest.raises(CodingError, match="expands to more than 100 times its size"):
+        read(gzipped(bytes(half)) * 3, "gzip")
+    with pytest.raises(TooLargeError, match="more than 1000 bytes"):
+        read(gzipped(bytes(500)) * 3, "gzip", bytes_max=1000)
