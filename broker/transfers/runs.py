@@ -46,12 +46,10 @@ class Runs(Generic[Place, Thing]):
         self._has_started = True
 
     async def stop(self) -> None:
-        """End all that runs, and follow no more changes."""
+        """End all that runs, and follow no more changes. What ends already is waited for."""
         self._has_started = False
-        following = tuple(self._following.values())
-        for task in following:
-            task.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
+        self._changed.clear()
+        await asyncio.gather(*self._following.values(), return_exceptions=True)
         running, self.by_place = self.by_place, {}
         await asyncio.gather(*(self._stop(*one) for one in running.items()))
 
@@ -75,7 +73,7 @@ class Runs(Generic[Place, Thing]):
                 await self._stop(place, before)
                 # What has changed meanwhile is in the declarations by now.
                 self._changed.discard(place)
-            thing = self._make(place)
+            thing = self._make(place) if self._has_started else None
             if thing is not None:
                 self.by_place[place] = thing
                 thing.start()
