@@ -50,6 +50,9 @@ from leveret.storage.message import Message
 Target = QueueClient | Exchange
 """Where a letter goes: a queue, or an exchange that delays it."""
 
+REASONS_MAX = 20
+"""Reasons for keeping letters that the log has until settings change: clients name queues."""
+
 logger = logging.getLogger("leveret.vhost")
 
 
@@ -167,6 +170,7 @@ class LetterWorker(Actor):
     def look_again(self) -> None:
         """The dead-letter exchange or routing key may have changed."""
         self._looks_again = True
+        self._warned.clear()
         self.wake()
 
     def forget(self) -> None:
@@ -300,12 +304,14 @@ class LetterWorker(Actor):
 
     def _warn(self, why: str) -> None:
         """Say once why letters stay in their queue."""
-        if why not in self._warned:
-            self._warned.add(why)
-            logger.warning(
-                "%r keeps its dead letters: %s; declare what is missing, or change its policy",
-                self._queue, why,
-            )  # fmt: skip
+        if why in self._warned or len(self._warned) == REASONS_MAX:
+            return
+        self._warned.add(why)
+        is_last = len(self._warned) == REASONS_MAX
+        logger.warning(
+            "%r keeps its dead letters: %s; declare what is missing, or change its policy%s",
+            self._queue, why, " (further reasons are not logged)" if is_last else "",
+        )  # fmt: skip
 
     # Confirms
 

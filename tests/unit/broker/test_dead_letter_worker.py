@@ -5,9 +5,11 @@ import pytest
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.dead_letter_worker import REASONS_MAX
 from leveret.broker.declarations import Policy, PutPolicy
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import POLICY
+from leveret.broker.queues.dead_letter import EXPIRED
 from leveret.broker.queues.kept_letters import DEATH
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
@@ -83,6 +85,12 @@ def put_policy(declared, definition):
     declared.put(PutPolicy(POLICY, policy))
 
 
+def died_in(names):
+    """The header of a message that says so itself of these queues."""
+    deaths = [("F", {"queue": ("S", name), "reason": ("S", EXPIRED)}) for name in names]
+    return read_header(encode_properties({"headers": {"x-death": ("A", deaths)}}))
+
+
 class SlowBacking(TransientQueue):
     """A backing queue on a disk that has what was published when the test says so."""
 
@@ -148,6 +156,24 @@ class TestRouting:
         target = queue(vhost, "target")
         vhost.turns.run()
         assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
+
+    def test_the_log_has_a_limited_number_of_reasons_until_settings_change(
+        self, declared, vhost, caplog
+    ):
+        dead = exchange(vhost, "dlx", "fanout", durable=True)
+        of = source(vhost)
+        names = [f"passed {number}" for number in range(REASONS_MAX + 5)]
+        for name in names:
+            bound(vhost, name, dead)
+        publish(vhost, of, b"a", ttl_ms=0, header=died_in(names))
+        assert caplog.text.count("in a cycle") == REASONS_MAX
+        assert caplog.text.count("(further reasons are not logged)") == 1
+        later(vhost)
+        assert caplog.text.count("in a cycle") == REASONS_MAX
+        caplog.clear()
+        put_policy(declared, {"dead-letter-routing-key": "another"})
+        vhost.turns.run()
+        assert caplog.text.count("in a cycle") == REASONS_MAX
 
     def test_it_waits_while_it_would_go_in_a_cycle(self, declared, vhost):
         of = source(vhost, exchange_name="")
