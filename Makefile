@@ -21,14 +21,16 @@ TESTS ?= tests
 # What `make test` runs in pure Python, too: tests of parts, of the protocol and of RabbitMQ's answers.
 # What processes, disks, clients and clusters do is tested with the compiled modules only.
 PURE := tests/conformance tests/protocol tests/unit
-# Those of them that run none of the compiled modules.
+# Those of them that run none of the compiled modules, or that choose the build themselves.
 NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
-    tests/unit/test_analytics_docs.py
-# Half of the time, tests wait for processes and disks: eight at a time keep two cores busy. A worker
-# without tests takes those of another one: the slow tests of a directory do not all wait for one.
+    tests/unit/test_analytics_docs.py tests/unit/test_compiled.py
+# All tests run as the parts that tests/parts.toml lists, and some of them in so many workers: half of
+# the time, tests wait for processes and disks. A worker without tests takes those of another one:
+# the slow tests of a directory do not all wait for one.
 JOBS ?= 8
+PARTS := $(if $(filter tests,$(TESTS)),--parts tests/parts.toml,-n $(JOBS) $(TESTS))
 # Those in pure Python wait less, and each worker takes 12 s of a processor to import all tests.
-PURE_JOBS ?= 4
+PURE_JOBS ?= 3
 # A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
 FLAKY := build/flaky.txt
 PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) --dist worksteal
@@ -95,7 +97,7 @@ cluster: $(BIN)/.installed
 test: test-pure test-compiled
 
 test-compiled: $(BIN)/.test-ready compile
-	$(PYTEST) -n $(JOBS) -m 'not interop' $(TESTS)
+	$(PYTEST) -m 'not interop' $(PARTS)
 
 test-pure: $(BIN)/.test-ready
 	LEVERET_PURE=1 $(PYTEST) -n $(PURE_JOBS) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))

@@ -27,6 +27,8 @@ GROUP = "leveret.message_path"
 LINKED_TOGETHER = ["-fvisibility=hidden", "-fno-semantic-interposition", "-fno-plt"]
 """Compiled modules call each other and their own functions directly, and small ones are inlined:
 1 to 14% of a message's time in pairs of runs (docs/performance.md)."""
+DEBUGGED = "-g"
+"""In CFLAGS it has information for debuggers made, such as the lines of the C sources."""
 DESCRIBING = {"egg_info", "dist_info", "sdist"}
 """Commands that need no compiled modules: pip runs two of them before it builds a wheel."""
 TARGET = "build/mypyc"
@@ -58,8 +60,7 @@ def extensions() -> list[Extension]:
     with Path("pyproject.toml").open("rb") as file:
         modules = tomllib.load(file)["tool"]["leveret"]["compiled"]
     sources = [f"{name.replace('.', '/')}.py" for name in modules]
-    options = ["--config-file", "mypyc.ini"]
-    made = _to_c([*options, *sources])
+    made = _to_c(["--config-file", "mypyc.ini", *sources])
     for extension in made:
         # mypyc writes the headers of a group whose name has a dot to a folder of their own.
         extension.include_dirs.append(f"{TARGET}/leveret")
@@ -73,11 +74,14 @@ def _to_c(arguments: list[str]) -> list[Extension]:
     from mypyc.build import mypycify  # noqa: PLC0415, needed for a compiled build only
 
     printed = io.StringIO()
+    # It takes 18% of the compiler's time. Tracebacks, and the names of functions, do not need it.
+    debug_level = "1" if DEBUGGED in os.environ.get("CFLAGS", "") else "0"
     try:
         with redirect_stdout(printed):
             return mypycify(
-                arguments, opt_level="3", multi_file=True, group_name=GROUP, target_dir=TARGET
-            )
+                arguments, opt_level="3", debug_level=debug_level, multi_file=True,
+                group_name=GROUP, target_dir=TARGET,
+            )  # fmt: skip
     except BaseException:
         print(printed.getvalue(), file=sys.stderr)
         raise

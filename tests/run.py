@@ -1,6 +1,9 @@
 """Runs pytest, and then each test that failed once more, alone in a process of its own.
 
     python -m tests.run --flaky build/flaky.txt -n 4 tests
+    python -m tests.run --flaky build/flaky.txt --parts tests/parts.toml
+
+The second one runs several parts of the tests at the same time (tests/parts.py).
 
 A test that fails beside others, and passes alone, says little about the change that CI judges. So
 it does not fail the run: it is flaky, and both of its outputs are added to the file and shown at
@@ -8,7 +11,7 @@ the end. A test that fails again fails the run.
 
 Tests are run again only if the first run was whole. A run that was interrupted, that ended early,
 or that could not import a file of tests ends with pytest's exit code, and so does one in which more
-than `AGAIN_MAX` tests failed.
+than `AGAIN_MAX` tests failed, or a part of which was not whole.
 """
 
 import argparse
@@ -18,11 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.failed_tests import Failure, Outcome, run_pytest
+from tests.parts import read_parts, run_parts
 
 AGAIN_MAX = 80
 """Each takes seconds to be run again. A fixture that fails fails up to fifty tests."""
@@ -35,60 +40,13 @@ SECONDS_MAX = 2400
 LINE = "=" * 100
 
 
-@dataclass
-class Failure:
-    """A test that failed. before: the test that the same process ran before it."""
-
-    name: str
-    before: str
-    outputs: list[str] = field(default_factory=list)
-
-
-class FailedTests:
-    """A plugin of pytest, which keeps the tests that fail."""
-
-    def __init__(self) -> None:
-        self.failures: dict[str, Failure] = {}
-        self.directory = Path()
-        """What the names of tests are relative to."""
-        self.is_whole = False
-        """Whether each test of each file was run."""
-        self._are_imported = True
-        self._names: set[str] = set()
-        self._running: dict[str, tuple[str, str]] = {}
-        """For each process the test that it runs, and the one before."""
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that cannot be imported has tests that are not run."""
-        self._are_imported &= not report.failed
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep what failed: a fixture, a test, or the process that ran it."""
-        node = getattr(report, "node", None)
-        process = node.gateway.id if node else ""
-        running, before = self._running.get(process, ("", ""))
-        if report.nodeid != running:
-            before = running
-            self._running[process] = (report.nodeid, before)
-            self._names.add(report.nodeid)
-        if report.failed:
-            failure = self.failures.setdefault(report.nodeid, Failure(report.nodeid, before))
-            sections = [f"--- {title}\n{text}" for title, text in report.sections]
-            failure.outputs.append("\n".join([report.longreprtext, *sections]))
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Compare what was run with what was found."""
-        self.directory = session.config.rootpath
-        self.is_whole = self._are_imported and len(self._names) == session.testscollected
-
-
-def run_alone(name: str, directory: Path, environment: Mapping[str, str]) -> tuple[bool, str]:
+def run_alone(name: str, environment: Mapping[str, str]) -> tuple[bool, str]:
     """Run one test; return whether it passes, and the output."""
     command = [sys.executable, "-m", "pytest", *ALONE, name]
     # A file and not a pipe: what the test started, and forgot, may keep it open.
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+            command, env=environment, stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
@@ -111,14 +69,14 @@ def described(failure: Failure, verdict: str, output: str) -> str:
 
 
 def run_again(
-    failed: FailedTests, environment: Mapping[str, str], flaky_file: Path
+    failures: Sequence[Failure], environment: Mapping[str, str], flaky_file: Path
 ) -> pytest.ExitCode:
     """Run each failed test alone, and say which of them are flaky."""
-    count = len(failed.failures)
     flaky, broken = [], []
-    for number, failure in enumerate(failed.failures.values(), 1):
-        print(f"{failure.name} failed; it is run again alone ({number} of {count})", flush=True)
-        is_flaky, output = run_alone(failure.name, failed.directory, environment)
+    for number, failure in enumerate(failures, 1):
+        count = f"{number} of {len(failures)}"
+        print(f"{failure.name} failed; it is run again alone ({count})", flush=True)
+        is_flaky, output = run_alone(failure.name, environment)
         (flaky if is_flaky else broken).append(failure.name)
         if not is_flaky:
             print(described(failure, "FAILED", output))
@@ -133,20 +91,35 @@ def run_again(
     return pytest.ExitCode.TESTS_FAILED if broken else pytest.ExitCode.OK
 
 
+def combined(outcomes: Sequence[Outcome]) -> tuple[int, list[Failure]]:
+    """Return the exit code of all parts of a run, and the failures if the whole of it has run."""
+    codes = {outcome.code for outcome in outcomes}
+    # Options may leave a part without tests.
+    if len(codes) > 1:
+        codes.discard(pytest.ExitCode.NO_TESTS_COLLECTED)
+    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    code = max(codes)
+    is_whole = all(outcome.is_whole for outcome in outcomes)
+    return code, failures if code == pytest.ExitCode.TESTS_FAILED and is_whole else []
+
+
 def main() -> int:
     """Run pytest with the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.run", allow_abbrev=False)
     parser.add_argument("--flaky", type=Path, required=True, help="the file for flaky tests")
-    options, arguments = parser.parse_known_args()
+    parser.add_argument("--parts", type=Path, help="a file of parts, which run at the same time")
+    chosen, arguments = parser.parse_known_args()
     environment = dict(os.environ)
-    failed = FailedTests()
-    code = pytest.main(arguments, plugins=[failed])
-    if code != pytest.ExitCode.TESTS_FAILED or not failed.is_whole:
-        return code
-    if not 0 < len(failed.failures) <= AGAIN_MAX:
-        return code
     try:
-        return run_again(failed, environment, options.flaky)
+        if chosen.parts:
+            outputs = chosen.flaky.parent / "tests"
+            outcomes = run_parts(read_parts(chosen.parts), arguments, outputs)
+        else:
+            outcomes = [run_pytest(arguments)]
+        code, failures = combined(outcomes)
+        if not 0 < len(failures) <= AGAIN_MAX:
+            return code
+        return run_again(failures, environment, chosen.flaky)
     except KeyboardInterrupt:
         return pytest.ExitCode.INTERRUPTED
 
