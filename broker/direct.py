@@ -1,73 +1,73 @@
 """A channel without a socket: management declares, publishes and gets with it, as its user.
 
-It calls the same functions that handle methods from clients, so the checks, their order and their
-texts are the same. Replies are collected instead of written, and faults are raised to the caller.
+It calls the same functions that methods from clients do, so the checks, their order and their texts
+are the same. Answers are returned instead of written, and faults are raised to the caller.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
-
-from pamqp import base, commands
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.auth.identity import Identity
-from leveret.broker.channel import methods_basic, publishing
+from leveret.broker.channel import (
+    declaring_bindings,
+    declaring_exchanges,
+    declaring_queues,
+    getting,
+    methods_basic,
+    publishing,
+)
 from leveret.broker.channel.access import check, check_exclusive_access
 from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.channel.confirms import Confirms
-from leveret.broker.channel.dispatch import described, handle, timed_out
+from leveret.broker.channel.declaring_exchanges import ExchangeProperties
+from leveret.broker.channel.declaring_queues import QueueProperties
+from leveret.broker.channel.operation_faults import not_written, timed_out
 from leveret.broker.channel.publish_runs import Run
 from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.names import QUEUE
-from leveret.broker.pending import Steps
+from leveret.broker.names import EXCHANGE, QUEUE, resource
+from leveret.broker.pending import Answer, Steps
 from leveret.broker.pending_in_task import finish
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.requester import Requester
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Entry, Message
+from leveret.storage.metadata import MetadataError
 
 _TICKET = bytes(2)
 _MANDATORY = b"\x01"
 
+Change = Coroutine[Answer[Any], None, Answer[None]]
+"""Steps that declare something, and return an answer that is given when it is on disk."""
 
-class Reply(NamedTuple):
-    """A method that the channel sent. message: with basic.get-ok and basic.return."""
 
-    method: type[base.Frame]
-    arguments: dict[str, Any]
-    message: Message | None = None
+class GotMessage(NamedTuple):
+    """A message that was taken from a queue. message_count: how many more are ready there."""
+
+    message: Message
+    delivery_tag: int
+    redelivered: bool
+    message_count: int
 
 
 class DirectChannel(Channel):
-    """A channel that collects its replies."""
+    """A channel whose client is told nothing. has_returned: a message reached no queue."""
 
-    __slots__ = ("replies",)
+    __slots__ = ("has_returned",)
 
     def __init__(self, connection: "DirectConnection") -> None:
         super().__init__(connection, 1, is_of_a_client=False)
-        self.replies: list[Reply] = []
-
-    def send(self, method: type[base.Frame], **arguments: Any) -> None:
-        """Collect a reply."""
-        self.replies.append(Reply(method, arguments))
-
-    def send_got(self, message: Message, tag: int, redelivered: bool, ready_count: int) -> None:
-        """Collect the answer to a basic.get."""
-        arguments = {
-            "delivery_tag": tag, "redelivered": redelivered, "exchange": message.address.exchange,
-            "routing_key": message.address.routing_key, "message_count": ready_count,
-        }  # fmt: skip
-        self.replies.append(Reply(commands.Basic.GetOk, arguments, message))
+        self.has_returned = False
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
-        """Collect the messages that are returned."""
-        arguments = {"reply_code": code, "reply_text": text}
-        self.replies += [Reply(commands.Basic.Return, arguments, message) for message in messages]
+        """Keep in mind that messages are returned."""
+        self.has_returned = True
 
     def send_confirms(self) -> None:
         """Do nothing: management does not use confirms."""
@@ -130,17 +130,81 @@ class DirectConnection:
         steps = check(self.channel, kind, name, permission)
         await self._do(steps, f"checking access to {kind} '{name}'")
 
-    async def call(self, method: base.Frame) -> list[Reply]:
-        """Run a method and return the replies. Raises ChannelFault and ConnectionFault."""
-        return await self._do(handle(self.channel, method), described(self.channel, method))
+    # Declaring. Each returns when the change is on disk, and raises ChannelFault, ConnectionFault.
+
+    async def declare_queue(self, name: str, properties: QueueProperties) -> None:
+        """Declare a queue."""
+
+        async def declare() -> Answer[None]:
+            return (await declaring_queues.declare_queue(self.channel, name, properties)).synced
+
+        await self._change(declare(), "queue.declare", QUEUE, name)
+
+    async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None:
+        """Delete a queue; succeeds if it does not exist."""
+        steps = declaring_queues.delete_queue(
+            self.channel, name, if_unused=if_unused, if_empty=if_empty, tell=_tell_nobody
+        )
+        await self._do(steps, self._described("queue.delete", QUEUE, name))
+
+    async def purge_queue(self, name: str) -> None:
+        """Drop all ready messages of a queue."""
+
+        async def purge() -> None:
+            await declaring_queues.purge_queue(self.channel, name)
+
+        await self._do(purge(), self._described("queue.purge", QUEUE, name))
+
+    async def declare_exchange(self, name: str, properties: ExchangeProperties) -> None:
+        """Declare an exchange."""
+        change = declaring_exchanges.declare_exchange(self.channel, name, properties)
+        await self._change(change, "exchange.declare", EXCHANGE, name)
+
+    async def delete_exchange(self, name: str, *, if_unused: bool) -> None:
+        """Delete an exchange; succeeds if it does not exist."""
+        change = declaring_exchanges.delete_exchange(self.channel, name, if_unused=if_unused)
+        await self._change(change, "exchange.delete", EXCHANGE, name)
+
+    async def bind_queue(self, name: str, source: str, routing_key: str, arguments: Table) -> None:
+        """Bind a queue to an exchange."""
+        change = declaring_bindings.bind_queue(self.channel, name, source, routing_key, arguments)
+        await self._change(change, "queue.bind", QUEUE, name)
+
+    async def unbind_queue(
+        self, name: str, source: str, routing_key: str, arguments: Table
+    ) -> None:
+        """Remove a queue's binding; succeeds if it does not exist."""
+        change = declaring_bindings.unbind_queue(self.channel, name, source, routing_key, arguments)
+        await self._change(change, "queue.unbind", QUEUE, name)
+
+    async def bind_exchange(
+        self, name: str, source: str, routing_key: str, arguments: Table
+    ) -> None:
+        """Bind an exchange to another."""
+        change = declaring_bindings.bind_exchange(
+            self.channel, name, source, routing_key, arguments
+        )
+        await self._change(change, "exchange.bind", EXCHANGE, name)
+
+    async def unbind_exchange(
+        self, name: str, source: str, routing_key: str, arguments: Table
+    ) -> None:
+        """Remove an exchange's binding; succeeds if it does not exist."""
+        change = declaring_bindings.unbind_exchange(
+            self.channel, name, source, routing_key, arguments
+        )
+        await self._change(change, "exchange.unbind", EXCHANGE, name)
+
+    # Messages
 
     async def publish(
         self, exchange: str, routing_key: str, header: ContentHeader, body: bytes
     ) -> bool:
         """Publish a mandatory message; returns whether a queue has it and none has refused it.
 
-        It may not be on disk yet: see `confirmed`. Raises as `call` does.
+        It may not be on disk yet: see `confirmed`. Raises ChannelFault and ConnectionFault.
         """
+        self.channel.has_returned = False
         confirms = self.channel.confirms = Confirms()
         address = encode_address(exchange, routing_key)
         target = self.targets.find(_TICKET + address + _MANDATORY)
@@ -151,9 +215,8 @@ class DirectConnection:
             if steps is not None:
                 await steps
 
-        replies = await self._do(publish(), publishing.described(self.channel, target))
-        is_returned = any(reply.method is commands.Basic.Return for reply in replies)
-        return not is_returned and not confirms.refused_count
+        await self._do(publish(), publishing.described(self.channel, target))
+        return not self.channel.has_returned and not confirms.refused_count
 
     async def confirmed(self) -> bool:
         """Wait until the message that was published is safe; returns whether no queue refused it.
@@ -174,6 +237,19 @@ class DirectConnection:
             raise timed_out("basic.publish", timeout_ms) from None
         return all(is_ack for is_ack, _, _ in settled)
 
+    async def get(self, queue: str, *, no_ack: bool = False) -> GotMessage | None:
+        """Take a message from a queue, if there is one. Raises ChannelFault and ConnectionFault."""
+        got: list[GotMessage] = []
+
+        async def get() -> None:
+            def tell(message: Message, tag: int, redelivered: bool, message_count: int) -> None:
+                got.append(GotMessage(message, tag, redelivered, message_count))
+
+            await getting.get(self.channel, queue, no_ack=no_ack, tell=tell)
+
+        await self._do(get(), self._described("basic.get", QUEUE, queue))
+        return got[0] if got else None
+
     def deliver(self, queue: QueueClient, entries: list[Entry]) -> list[int]:
         """Register entries taken from a queue as unsettled; returns their delivery tags."""
         channel = self.channel
@@ -192,6 +268,14 @@ class DirectConnection:
         """Acknowledge a delivery."""
         methods_basic.ack(self.channel, tag, 0)
 
+    async def reject(self, tag: int, *, requeue: bool) -> None:
+        """Requeue a delivery, or dead-letter or drop it. Raises ChannelFault, ConnectionFault."""
+
+        async def reject() -> None:
+            methods_basic.reject_one(self.channel, tag, requeue)
+
+        await self._do(reject(), "basic.reject")
+
     def withdraw(self, tags: Sequence[int]) -> list[Entry]:
         """Remove deliveries; returns the unsettled entries, which the caller puts back."""
         taken = [(tag, self.channel.unacked.take(tag)) for tag in tags]
@@ -200,8 +284,25 @@ class DirectConnection:
             self.vhost.tracer.requeued(withdrawn)
         return [record.entry for _, record in withdrawn]
 
-    async def _do(self, steps: Steps, description: str) -> list[Reply]:
-        """Run a method and return its replies. description: names it in the timeout fault."""
+    # Operations
+
+    def _described(self, operation: str, kind: str, name: str) -> str:
+        """As `dispatch.described` tells of a client's method."""
+        return f"{operation} on {resource(kind, name, self.vhost.name)}"
+
+    async def _change(self, change: Change, operation: str, kind: str, name: str) -> None:
+        """Declare something; return when it is on disk."""
+
+        async def apply() -> None:
+            await (await change)
+
+        try:
+            await self._do(apply(), self._described(operation, kind, name))
+        finally:
+            change.close()
+
+    async def _do(self, steps: Steps, description: str) -> None:
+        """Run an operation, as the user. description: names it in faults and in the log."""
         access = self.services.access
         timeout_ms = self.services.config.channel_operation_timeout_ms
         try:
@@ -210,12 +311,16 @@ class DirectConnection:
                 await finish(steps, self._check_vhost_exists)
         except TimeoutError:
             raise timed_out(description, timeout_ms) from None
+        except MetadataError as error:
+            raise not_written(self.channel, description, error) from error
         finally:
             steps.close()
-        replies, self.channel.replies = self.channel.replies, []
-        return replies
 
     def _check_vhost_exists(self) -> None:
         if self.vhost.is_deleted:
             # Deleted while a backend was checking.
             raise not_allowed(f"vhost {self.vhost.name} not found")
+
+
+def _tell_nobody(_count: int) -> None:
+    """The API does not tell how many messages a deleted queue had."""

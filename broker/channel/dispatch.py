@@ -1,23 +1,12 @@
-"""Which function handles which method on an open channel.
+"""Which function handles which method on an open channel."""
 
-A change that cannot be written to disk changes nothing, and closes the connection: with 506 if the
-disk is full, else with 541. RabbitMQ has no answer for either; 506 is AMQP's code for it.
-"""
-
-import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.errors import (
-    ChannelFault,
-    command_invalid,
-    internal_error,
-    precondition_failed,
-    resource_error,
-)
+from leveret.broker.amqp.errors import command_invalid
 from leveret.broker.amqp.methods import AccessRequest, method_name
 from leveret.broker.channel import (
     methods_basic,
@@ -28,14 +17,12 @@ from leveret.broker.channel import (
     methods_tx,
 )
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.operation_faults import not_written
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Steps
-from leveret.broker.registry.declaration_log import NotTaken
-from leveret.storage.metadata import MetadataError, MetadataFull
+from leveret.storage.metadata import MetadataError
 
 Handler = Callable[[Channel, Any], Steps]
-
-logger = logging.getLogger("leveret.channel")
 
 
 def _written(handler: Handler) -> Handler:
@@ -46,14 +33,7 @@ def _written(handler: Handler) -> Handler:
         try:
             await handler(channel, method)
         except MetadataError as error:
-            logger.error("%s of %r is refused: %s", described(channel, method), channel, error)
-            if isinstance(error, MetadataFull):
-                raise resource_error(
-                    "the disk of the node is full; delete something or free space on it"
-                ) from error
-            if isinstance(error, NotTaken):
-                raise internal_error(str(error)) from error
-            raise internal_error("the node cannot write its metadata; see its log") from error
+            raise not_written(channel, described(channel, method), error) from error
 
     return handle_written
 
@@ -103,8 +83,3 @@ def described(channel: Channel, method: base.Frame) -> str:
         if name is not None:
             return f"{method_name(method)} on {resource(kind, name, channel.vhost.name)}"
     return method_name(method)
-
-
-def timed_out(description: str, timeout_ms: int) -> ChannelFault:
-    """406 for a method that waited too long for its answer."""
-    return precondition_failed(f"operation {description} timed out after {timeout_ms} ms")

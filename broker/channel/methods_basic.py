@@ -9,6 +9,7 @@ from leveret.broker.amqp.errors import (
 )
 from leveret.broker.amqp.methods import table_argument
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.channel import getting
 from leveret.broker.channel.access import (
     check,
     expand_queue_name,
@@ -26,7 +27,7 @@ from leveret.broker.generated_names import generate_name
 from leveret.broker.names import QUEUE
 from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.arguments import check_consume_arguments
-from leveret.broker.queues.queue_client import UNLIMITED, Got, QueueClient
+from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 
 SETTLED_AT_ONCE = 4000
 """Deliveries that are settled in one turn in any case: two milliseconds."""
@@ -121,43 +122,9 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
 
 async def get(channel: Channel, method: commands.Basic.Get) -> None:
     """Take one message."""
-    queue_name = expand_queue_name(channel, method.queue)
-    queue_name = expand_sharded_name(channel, queue_name)
-    await check(channel, QUEUE, queue_name, "read")
-    queue = find_queue(channel, queue_name)
-    queue.kind.check_get(queue.name, channel.vhost.name)
-    ack_required = not method.no_ack
-
-    def give_back(got: Got | None) -> None:
-        if got is not None and ack_required:
-            queue.requeue([got.entry], channel_ended=True)
-
-    answer: Answer[Got | None] = Answer(give_back=give_back)
-    queue.get(ack_required, answer)
-    got = await answer
-    counts = channel.counts
-    if got is None:
-        counts.got_empty += 1
+    tell = channel.send_got
+    if not await getting.get(channel, method.queue, no_ack=method.no_ack, tell=tell):
         channel.send(commands.Basic.GetEmpty)
-        return
-    entry = got.entry
-    if method.no_ack:
-        counts.got_no_ack += 1
-    else:
-        counts.got += 1
-    counts.redelivered += entry.redelivered
-    tag = channel.next_delivery_tag
-    channel.next_delivery_tag += 1
-    services = channel.connection.services
-    if not method.no_ack:
-        channel.unacked.records[tag] = Unacked(entry, queue, None, services.clock.now_ms())
-    message = entry.message
-    channel.send_got(message, tag, entry.redelivered, got.ready_count)
-    tracer = channel.vhost.tracer
-    if tracer is not None:
-        tracer.delivered(channel, queue, None, [entry], tag, method.no_ack)
-    if services.observer is not None:
-        services.observer.delivered(channel.vhost.name, queue.name, message, entry.redelivered)
 
 
 def ack(channel: Channel, delivery_tag: int, multiple: int) -> Steps | None:
@@ -193,7 +160,12 @@ async def nack(channel: Channel, method: commands.Basic.Nack) -> None:
 
 async def reject(channel: Channel, method: commands.Basic.Reject) -> None:
     """Requeue one delivery, or dead-letter or drop it."""
-    _settle(channel, REQUEUE if method.requeue else DISCARD, method.delivery_tag or 0, False)
+    reject_one(channel, method.delivery_tag or 0, method.requeue)
+
+
+def reject_one(channel: Channel, delivery_tag: int, requeue: bool) -> None:
+    """Requeue one delivery, or dead-letter or drop it. Raises 406 for an unknown tag."""
+    _settle(channel, REQUEUE if requeue else DISCARD, delivery_tag, False)
 
 
 def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from leveret.broker.amqp.errors import Fault, internal_error
-from leveret.broker.channel import dispatch
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.operation_faults import timed_out
 from leveret.broker.net.unsynced_replies import UnsyncedReplies
 from leveret.broker.pending import Answer, PendingOperation, Steps, begin
 from leveret.broker.services import Services
@@ -116,7 +116,7 @@ class HeldChannels:
         self.waiting[number] = Waiting(operation, method_index)
 
     def _timed_out(self, channel: Channel | None, describe: Callable[[], str]) -> Exception:
-        fault = dispatch.timed_out(describe(), self._timeout_ms)
+        fault = timed_out(describe(), self._timeout_ms)
         return internal_error(fault.explanation) if channel is None else fault
 
     def _needs_no_hold(self, operation: PendingOperation) -> bool:

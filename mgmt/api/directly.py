@@ -1,14 +1,14 @@
-"""Carrying out a client's methods for a user of the API (broker/direct.py)."""
+"""Acting in a vhost as the user of a request, with a client's rights (broker/direct.py)."""
 
-from typing import Any, TypeVar
-
-from pamqp import base
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED
-from leveret.broker.direct import DirectConnection, Reply
+from leveret.broker.direct import DirectConnection
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
@@ -18,8 +18,6 @@ NAME_BYTES_MAX = 255
 Permission = tuple[str, str, str]
 """A kind (exchange, queue), a name, and configure, write or read."""
 
-Method = TypeVar("Method", bound=base.Frame)
-
 
 def connect(call: Call, vhost: VirtualHost) -> DirectConnection:
     """A direct connection of the user to the vhost."""
@@ -28,31 +26,21 @@ def connect(call: Call, vhost: VirtualHost) -> DirectConnection:
     )
 
 
-def make(method: type[Method], **fields: Any) -> Method:
-    """A method with these fields, without pamqp's checks, which are stricter than RabbitMQ's."""
-    made = method()
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+@contextmanager
+def acting(call: Call, vhost: VirtualHost) -> Iterator[DirectConnection]:
+    """As `connect`; raises ApiError for a fault that would close a client's channel."""
+    try:
+        with connect(call, vhost) as connection:
+            yield connection
+    except (ChannelFault, ConnectionFault) as fault:
+        raise from_fault(fault) from None
 
 
 async def require(call: Call, vhost: VirtualHost, *permissions: Permission) -> None:
     """Raise 401 unless the user has these permissions, before its request is converted."""
-    try:
-        with connect(call, vhost) as connection:
-            for permission in permissions:
-                await connection.check(*permission)
-    except (ChannelFault, ConnectionFault) as fault:
-        raise from_fault(fault) from None
-
-
-async def do(call: Call, vhost: VirtualHost, method: base.Frame) -> list[Reply]:
-    """Carry out a method. Raises ApiError for a fault that would close a client's channel."""
-    try:
-        with connect(call, vhost) as connection:
-            return await connection.call(method)
-    except (ChannelFault, ConnectionFault) as fault:
-        raise from_fault(fault) from None
+    with acting(call, vhost) as connection:
+        for permission in permissions:
+            await connection.check(*permission)
 
 
 def as_closed_channel(fault: Fault) -> ApiError:

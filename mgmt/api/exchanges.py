@@ -4,23 +4,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from pamqp import base, commands
-
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.binding import Exchange
+from leveret.broker.channel.declaring_exchanges import ExchangeProperties
 from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import (
+    acting,
     arguments_of,
     as_closed_channel,
     connect,
-    do,
     flag,
-    make,
     require,
     require_short_name,
 )
@@ -88,19 +86,15 @@ async def declare_exchange(call: Call) -> Any:
     if not isinstance(kind, str):
         raise bad_request(["not_string", kind])
     is_new = name not in vhost.exchanges
-    await do(
-        call,
-        vhost,
-        make(
-            commands.Exchange.Declare,
-            exchange=name,
-            exchange_type=kind,
-            durable=flag(body, "durable"),
-            auto_delete=flag(body, "auto_delete"),
-            internal=flag(body, "internal"),
-            arguments=arguments_of(body),
-        ),
+    properties = ExchangeProperties(
+        kind,
+        arguments_of(body),
+        durable=flag(body, "durable"),
+        auto_delete=flag(body, "auto_delete"),
+        internal=flag(body, "internal"),
     )
+    with acting(call, vhost) as connection:
+        await connection.declare_exchange(name, properties)
     return Created(is_new)
 
 
@@ -110,9 +104,8 @@ async def delete_exchange(call: Call) -> Any:
     vhost = call.vhost()
     exchange = call.exchange(vhost)
     if_unused = call.query("if-unused") == "true"
-    await do(
-        call, vhost, make(commands.Exchange.Delete, exchange=exchange.name, if_unused=if_unused)
-    )
+    with acting(call, vhost) as connection:
+        await connection.delete_exchange(exchange.name, if_unused=if_unused)
     return NoContent()
 
 
@@ -275,7 +268,7 @@ async def list_bindings_between(call: Call) -> Any:
 
 
 @route("POST", "/bindings/{vhost}/e/{source}/{kind}/{destination}")
-async def bind(call: Call) -> Any:
+async def declare_binding(call: Call) -> Any:
     """Bind a queue or an exchange to an exchange."""
     vhost = call.vhost()
     kind = TYPES.get(call.path("kind"))
@@ -287,17 +280,9 @@ async def bind(call: Call) -> Any:
     body = await call.body()
     key = _key_of(body)
     arguments = arguments_of(body)
-    where: dict[str, Any] = {"routing_key": key, "arguments": arguments}
-    if kind == QUEUE:
-        await do(
-            call, vhost, make(commands.Queue.Bind, queue=destination, exchange=source, **where)
-        )
-    else:
-        await do(
-            call,
-            vhost,
-            make(commands.Exchange.Bind, destination=destination, source=source, **where),
-        )
+    with acting(call, vhost) as connection:
+        bind = connection.bind_queue if kind == QUEUE else connection.bind_exchange
+        await bind(destination, source, key, arguments)
     place = quote(properties_key(key, arguments), safe="~")
     return Created(location=f"{quote(call.path('destination'), safe='')}/{place}")
 
@@ -339,17 +324,13 @@ async def show_binding(call: Call) -> Any:
 
 
 @route("DELETE", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
-async def unbind(call: Call) -> Any:
+async def delete_binding(call: Call) -> Any:
     """Delete a binding."""
     vhost, binding = await _find(call)
     if not binding.source:
         raise not_authorised("Access refused.")
-    names: dict[str, Any] = {"routing_key": binding.routing_key, "arguments": binding.arguments}
-    method: base.Frame
-    end, source = binding.destination, binding.source
-    if binding.destination_kind == QUEUE:
-        method = make(commands.Queue.Unbind, queue=end, exchange=source, **names)
-    else:
-        method = make(commands.Exchange.Unbind, destination=end, source=source, **names)
-    await do(call, vhost, method)
+    with acting(call, vhost) as connection:
+        is_queue = binding.destination_kind == QUEUE
+        unbind = connection.unbind_queue if is_queue else connection.unbind_exchange
+        await unbind(binding.destination, binding.source, binding.routing_key, binding.arguments)
     return NoContent()

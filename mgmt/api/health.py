@@ -5,16 +5,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pamqp import commands
-
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
+from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.net.tls import expiries_of
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.directly import as_closed_channel, connect, make
+from leveret.mgmt.api.directly import as_closed_channel, connect
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.overview import require_this_node
 from leveret.mgmt.api.routes import Answerer, Status, route
@@ -54,10 +53,9 @@ async def aliveness_test(call: Call) -> Any:
 
 async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
     with connect(call, vhost) as connection:
-        await connection.call(make(commands.Queue.Declare, queue=ALIVENESS_QUEUE))
+        await connection.declare_queue(ALIVENESS_QUEUE, QueueProperties({}))
         await connection.publish("", ALIVENESS_QUEUE, read_header(b"\0\0"), b"test_message")
-        get = make(commands.Basic.Get, queue=ALIVENESS_QUEUE, no_ack=True)
-        if (await connection.call(get))[0].method is not commands.Basic.GetOk:
+        if await connection.get(ALIVENESS_QUEUE, no_ack=True) is None:
             return failed("aliveness-test queue is empty")
     return OK
 

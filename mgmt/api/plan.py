@@ -6,8 +6,8 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.channel.access import check
+from leveret.broker.channel.declaring_queues import require_same_queue
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
-from leveret.broker.channel.methods_queue import check_equivalence
 from leveret.broker.exchanges import EXCHANGE_TYPES
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending_in_task import finish
@@ -17,7 +17,7 @@ from leveret.broker.queues.arguments import read_options
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import arguments_of, connect, flag
 from leveret.mgmt.api.errors import bad_request
-from leveret.mgmt.api.queues import declaration
+from leveret.mgmt.api.queues import properties_of
 from leveret.mgmt.api.routes import route
 
 CREATE, SAME, CONFLICT = "create", "same", "conflict"
@@ -36,11 +36,12 @@ async def plan_queue(call: Call) -> Any:
         with connect(call, vhost) as connection:
             channel = connection.channel
             await finish(check(channel, QUEUE, name, "configure"))
-            method = declaration(name, body)
-            durable, auto_delete = bool(method.durable), bool(method.auto_delete)
-            vhost.kinds.check_declaration(arguments, durable, False, auto_delete, name, vhost.name)
+            properties = properties_of(body)
+            vhost.kinds.check_declaration(
+                arguments, properties.durable, False, properties.auto_delete, name, vhost.name
+            )
             if queue is not None:
-                check_equivalence(channel, queue, durable, arguments, method)
+                require_same_queue(channel, queue, properties)
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
     policies = call.broker.services.policies

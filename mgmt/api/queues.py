@@ -4,26 +4,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from pamqp import base, commands
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
-from leveret.broker.channel import methods_basic
-from leveret.broker.direct import DirectConnection, Reply
+from leveret.broker.channel.declaring_queues import QueueProperties
+from leveret.broker.direct import DirectConnection, GotMessage
 from leveret.broker.names import QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.consumers import consumers_of_queue
 from leveret.mgmt.api.directly import (
+    acting,
     arguments_of,
     as_closed_channel,
     connect,
-    do,
     flag,
-    make,
     require,
     require_short_name,
 )
@@ -112,11 +110,9 @@ def _views(call: Call) -> QueueViews:
     return QueueViews(node.sampler, node.name, both(call), node.replicas)
 
 
-def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
-    """The queue.declare with the fields of a body. Raises 400."""
-    return make(
-        commands.Queue.Declare,
-        queue=name,
+def properties_of(body: dict[str, Any]) -> QueueProperties:
+    """What a body declares a queue with. Raises 400."""
+    return QueueProperties(
         durable=flag(body, "durable"),
         auto_delete=flag(body, "auto_delete"),
         arguments=arguments_of(body),
@@ -136,7 +132,9 @@ async def declare_queue(call: Call) -> Any:
             raise bad_request(f"Node {node} could not be contacted")
         return await pass_on(call, node)
     is_new = name not in vhost.queues
-    await do(call, vhost, declaration(name, body))
+    properties = properties_of(body)
+    with acting(call, vhost) as connection:
+        await connection.declare_queue(name, properties)
     return Created(is_new)
 
 
@@ -148,16 +146,9 @@ async def delete_queue(call: Call) -> Any:
     """
     vhost = call.vhost()
     queue = call.queue(vhost)
-    await do(
-        call,
-        vhost,
-        make(
-            commands.Queue.Delete,
-            queue=queue.name,
-            if_unused=call.query("if-unused") == "true",
-            if_empty=call.query("if-empty") == "true",
-        ),
-    )
+    if_unused, if_empty = (call.query(one) == "true" for one in ("if-unused", "if-empty"))
+    with acting(call, vhost) as connection:
+        await connection.delete_queue(queue.name, if_unused=if_unused, if_empty=if_empty)
     return NoContent()
 
 
@@ -166,7 +157,8 @@ async def purge_queue(call: Call) -> Any:
     """Purge a queue: drop its ready messages."""
     vhost = call.vhost()
     queue = call.queue(vhost)
-    await do(call, vhost, make(commands.Queue.Purge, queue=queue.name))
+    with acting(call, vhost) as connection:
+        await connection.purge_queue(queue.name)
     return NoContent()
 
 
@@ -189,23 +181,20 @@ async def get_messages(call: Call) -> Any:
         await _note_removal(call, vhost.name, queue.name, count)
     try:
         with connect(call, vhost) as connection:
-            got: list[Reply] = []
+            tags: list[int] = []
             shown: list[dict[str, Any]] = []
             slices = Slices()
             for _ in range(count):
                 await slices.give_way()
-                replies = await connection.call(make(commands.Basic.Get, queue=queue.name))
-                if replies[0].method is commands.Basic.GetEmpty:
+                got = await connection.get(queue.name)
+                if got is None:
                     break
-                got.append(replies[0])
-                view = await _message_view(replies[0], body["encoding"], truncate, slices.give_way)
+                tags.append(got.delivery_tag)
+                view = await _message_view(got, body["encoding"], truncate, slices.give_way)
                 shown.append(view)
-            for reply in got:
+            for tag in tags:
                 await slices.give_way()
-                tag = reply.arguments["delivery_tag"]
-                method = _settle(connection, body["ackmode"], tag)
-                if method is not None:
-                    await connection.call(method)
+                await _settle(connection, body["ackmode"], tag)
             return shown
     except (ChannelFault, ConnectionFault) as fault:
         if fault.reply_code == ACCESS_REFUSED:
@@ -232,29 +221,27 @@ def _count(value: Any) -> int:
     return count
 
 
-def _settle(connection: DirectConnection, ackmode: str, tag: int) -> base.Frame | None:
-    """Acknowledge a message, or return the method that rejects it."""
+async def _settle(connection: DirectConnection, ackmode: str, tag: int) -> None:
     if ackmode == "ack_requeue_false":
-        methods_basic.ack(connection.channel, tag, 0)
-        return None
-    return make(commands.Basic.Reject, delivery_tag=tag, requeue=ackmode.endswith("true"))
+        connection.ack(tag)
+    else:
+        await connection.reject(tag, requeue=ackmode.endswith("true"))
 
 
 async def _message_view(
-    reply: Reply, encoding: str, truncate: int | None, give_way: GiveWay
+    got: GotMessage, encoding: str, truncate: int | None, give_way: GiveWay
 ) -> dict[str, Any]:
-    message, arguments = reply.message, reply.arguments
-    assert message is not None
+    message = got.message
     header = message.header
     assert isinstance(header, ContentHeader)
     payload = message.body[:truncate]
     shown, encoded_as = await encode_payload(payload, encoding, give_way)
     return {
         "payload_bytes": len(message.body),
-        "redelivered": arguments["redelivered"],
-        "exchange": text(arguments["exchange"]),
-        "routing_key": text(arguments["routing_key"]),
-        "message_count": arguments["message_count"],
+        "redelivered": got.redelivered,
+        "exchange": text(message.address.exchange),
+        "routing_key": text(message.address.routing_key),
+        "message_count": got.message_count,
         "properties": properties_to_json(header.properties),
         "payload": shown,
         "payload_encoding": encoded_as,

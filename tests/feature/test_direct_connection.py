@@ -1,10 +1,10 @@
 """A channel without a socket, for management."""
 
 import pytest
-from pamqp import commands
 
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.auth.identity import Identity
+from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.declarations import DeleteVhost, PutVhost
 from leveret.broker.direct import DirectConnection
 from leveret.broker.requester import Requester
@@ -25,16 +25,10 @@ class Directory:
         return True
 
 
-def declaration(name):
-    method = commands.Queue.Declare()
-    method.queue, method.durable = name, True
-    return method
-
-
 async def declare(services, vhost, directory):
     anna = Identity("anna", ("administrator",), authorization=directory)
     with DirectConnection(services, anna, vhost, "127.0.0.1", Requester("anna")) as connection:
-        await connection.call(declaration("q"))
+        await connection.declare_queue("q", QueueProperties({}, durable=True))
 
 
 async def test_who_may_not_open_the_vhost_does_nothing_in_it():

@@ -1,4 +1,4 @@
-"""Every request that changes something reaches the audit: by a declaration, a method or a note."""
+"""Every request that changes something reaches the audit: by a declaration, an act or a note."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ import pytest
 from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES
 
-TELLS = re.compile(r"\b(call\.declare|call\.note|do|note|_note|_note_removal|_import)\(")
+TELLS = re.compile(r"\b(call\.declare|call\.note|acting|note|_note|_note_removal|_import)\(")
 """What tells the audit, and the functions of a resource that call that."""
 CHANGES_NOTHING = {
     "/queues/{vhost}/{queue}/messages/count": "reads",

@@ -1,0 +1,125 @@
+"""Binds queues and exchanges to exchanges for a channel, whatever protocol it speaks.
+
+The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
+ConnectionFault, and MetadataError for a change that cannot be written to disk. Their answers are
+given when the change is on disk; whoever tells the client awaits them first.
+
+An empty name of a queue stands for the one that the channel declared last; so does an empty routing
+key beside it.
+"""
+
+from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
+from leveret.broker.channel.access import (
+    check,
+    check_exclusive_access,
+    check_not_default_exchange,
+    check_not_sharded,
+    check_topic,
+    expand_queue_name,
+)
+from leveret.broker.channel.channel import Channel
+from leveret.broker.declarations import DeleteBinding, PutBinding
+from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.pending import Answer
+
+
+async def bind_queue(
+    channel: Channel, queue_name: str, source: str, routing_key: str, arguments: Table
+) -> Answer[None]:
+    """Bind a queue to an exchange."""
+    name, key = _queue_and_key(channel, queue_name, routing_key)
+    check_not_sharded(channel, name, "bind")
+    await _check_ends(channel, QUEUE, name, source, key)
+    queue = channel.vhost.queues.get(name)
+    if without_line_breaks(source) not in channel.vhost.exchanges:
+        raise _missing(channel, EXCHANGE, source)
+    if queue is None:
+        raise _missing(channel, QUEUE, name)
+    check_exclusive_access(channel, queue)
+    return await _change(channel, PutBinding, (QUEUE, name), source, key, arguments)
+
+
+async def unbind_queue(
+    channel: Channel, queue_name: str, source: str, routing_key: str, arguments: Table
+) -> Answer[None]:
+    """Remove a queue's binding; succeeds if the binding, queue or exchange does not exist."""
+    name, key = _queue_and_key(channel, queue_name, routing_key)
+    check_not_sharded(channel, name, "unbind")
+    await _check_ends(channel, QUEUE, name, source, key)
+    queue = channel.vhost.queues.get(name)
+    if queue is None or without_line_breaks(source) not in channel.vhost.exchanges:
+        return channel.synced()
+    check_exclusive_access(channel, queue)
+    return await _change(channel, DeleteBinding, (QUEUE, name), source, key, arguments)
+
+
+async def bind_exchange(
+    channel: Channel, destination: str, source: str, routing_key: str, arguments: Table
+) -> Answer[None]:
+    """Bind an exchange to another."""
+    name = without_line_breaks(destination)
+    await _check_ends(channel, EXCHANGE, name, source, routing_key)
+    if without_line_breaks(source) not in channel.vhost.exchanges:
+        raise _missing(channel, EXCHANGE, source)
+    if name not in channel.vhost.exchanges:
+        raise _missing(channel, EXCHANGE, destination)
+    return await _change(channel, PutBinding, (EXCHANGE, name), source, routing_key, arguments)
+
+
+async def unbind_exchange(
+    channel: Channel, destination: str, source: str, routing_key: str, arguments: Table
+) -> Answer[None]:
+    """Remove an exchange's binding; succeeds if the binding or an exchange does not exist."""
+    name = without_line_breaks(destination)
+    await _check_ends(channel, EXCHANGE, name, source, routing_key)
+    exchanges = channel.vhost.exchanges
+    if name not in exchanges or without_line_breaks(source) not in exchanges:
+        return channel.synced()
+    return await _change(channel, DeleteBinding, (EXCHANGE, name), source, routing_key, arguments)
+
+
+def _queue_and_key(channel: Channel, queue_name: str, routing_key: str) -> tuple[str, str]:
+    name = without_line_breaks(expand_queue_name(channel, queue_name))
+    if not queue_name and not routing_key:
+        routing_key = channel.last_queue
+    return name, routing_key
+
+
+async def _check_ends(
+    channel: Channel, kind: str, destination: str, source: str, routing_key: str
+) -> None:
+    """Raise 403 unless the user may bind these two. kind: of the destination."""
+    source = without_line_breaks(source)
+    await check(channel, kind, destination, "write")
+    if kind == EXCHANGE:
+        check_not_default_exchange(destination)
+    check_not_default_exchange(source)
+    await check(channel, EXCHANGE, source, "read")
+    exchange = channel.vhost.exchanges.get(source)
+    if exchange is not None and exchange.type_name == "topic":
+        await check_topic(channel, source, routing_key, "read")
+
+
+async def _change(
+    channel: Channel,
+    change: type[PutBinding] | type[DeleteBinding],
+    destination: tuple[str, str],
+    source: str,
+    routing_key: str,
+    arguments: Table,
+) -> Answer[None]:
+    """Add or remove a binding; the answer is given when that is on disk."""
+    kind, name = destination
+    changed = channel.submit(
+        change(
+            channel.vhost.name, without_line_breaks(source), name, routing_key, kind,
+            encode_table(sorted_table(arguments)), acting_user=channel.connection.user.name,
+        )
+    )  # fmt: skip
+    await changed
+    return changed.synced()
+
+
+def _missing(channel: Channel, kind: str, name: str) -> Exception:
+    return not_found(f"no {resource(kind, name, channel.vhost.name)}")

@@ -1,0 +1,116 @@
+"""Declares and deletes exchanges for a channel, whatever protocol it speaks.
+
+The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
+ConnectionFault, and MetadataError for a change that cannot be written to disk. Their answers are
+given when the change is on disk; whoever tells the client awaits them first.
+"""
+
+from typing import NamedTuple
+
+from leveret.broker.amqp.errors import access_refused, precondition_failed
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
+from leveret.broker.channel.access import (
+    check,
+    check_not_default_exchange,
+    check_not_reserved,
+    find_exchange,
+)
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.equivalence import require_same, require_same_arguments
+from leveret.broker.declarations import DeleteExchange, PutExchange
+from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
+from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
+from leveret.broker.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
+from leveret.broker.pending import Answer, given
+
+ALTERNATE = "alternate-exchange"
+
+
+class ExchangeProperties(NamedTuple):
+    """What an exchange is declared with, besides its name. type_name: such as `topic`."""
+
+    type_name: str
+    arguments: Table
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+
+
+async def declare_exchange(
+    channel: Channel, name: str, properties: ExchangeProperties | None
+) -> Answer[None]:
+    """Declare an exchange; without properties, check that it exists."""
+    name = without_line_breaks(name)
+    if properties is not None:
+        return await _declare_actively(channel, name, properties)
+    check_not_default_exchange(name)
+    find_exchange(channel, name)
+    return given(None)
+
+
+async def _declare_actively(
+    channel: Channel, name: str, properties: ExchangeProperties
+) -> Answer[None]:
+    if properties.type_name not in EXCHANGE_TYPES:
+        raise no_such_type(properties.type_name)
+    check_not_default_exchange(name)
+    await check(channel, EXCHANGE, name, "configure")
+    exchanges = channel.vhost.exchanges
+    if name not in exchanges:
+        check_not_reserved(EXCHANGE, name)
+        await _check_alternate(channel, name, properties.arguments)
+    if name not in exchanges:
+        put = PutExchange(
+            channel.vhost.name, name, properties.type_name, properties.durable,
+            properties.auto_delete, properties.internal, encode_table(properties.arguments),
+            acting_user=channel.connection.user.name,
+        )  # fmt: skip
+        declared = channel.submit(put)
+        await declared
+        synced = declared.synced()
+    else:
+        synced = channel.synced() if exchanges[name].durable else given(None)
+    # Another client may have declared or deleted it meanwhile.
+    exchange = find_exchange(channel, name)
+    what = resource(EXCHANGE, name, channel.vhost.name)
+    require_same("type", properties.type_name, exchange.type_name, what)
+    require_same("durable", properties.durable, exchange.durable, what)
+    require_same("auto_delete", properties.auto_delete, exchange.auto_delete, what)
+    require_same("internal", properties.internal, exchange.internal, what)
+    names = (MAX_HOPS, ALTERNATE) if exchange.type_name == FederationUpstream.name else (ALTERNATE,)
+    require_same_arguments(names, properties.arguments, exchange.arguments, what)
+    return synced
+
+
+async def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
+    """Raise 406 unless the alternate exchange is a string, 403 without the permissions for it."""
+    alternate = arguments.get(ALTERNATE)
+    if alternate is None:
+        return
+    if alternate[0] != "S":
+        what = resource(EXCHANGE, name, channel.vhost.name)
+        kind = FIELD_TYPE_NAMES[alternate[0]]
+        raise precondition_failed(f"invalid type '{kind}' for arg '{ALTERNATE}' in {what}")
+    await check(channel, EXCHANGE, name, "read")
+    await check(channel, EXCHANGE, alternate[1], "write")
+
+
+async def delete_exchange(channel: Channel, name: str, *, if_unused: bool) -> Answer[None]:
+    """Delete an exchange; succeeds if it does not exist. if_unused: only without bindings."""
+    name = without_line_breaks(name)
+    check_not_default_exchange(name)
+    if name.startswith(RESERVED_PREFIX):
+        what = resource(EXCHANGE, name, channel.vhost.name)
+        raise access_refused(f"deletion of system {what} not allowed")
+    await check(channel, EXCHANGE, name, "configure")
+    exchange = channel.vhost.exchanges.get(name)
+    if exchange is None:
+        return channel.synced()
+    if if_unused and exchange.bindings:
+        what = resource(EXCHANGE, name, channel.vhost.name)
+        raise precondition_failed(f"{what} in use")
+    user = channel.connection.user.name
+    deleted = channel.submit(DeleteExchange(channel.vhost.name, name, acting_user=user))
+    await deleted
+    return deleted.synced()
