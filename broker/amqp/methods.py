@@ -106,6 +106,19 @@ def method_name(method: base.Frame | type[base.Frame]) -> str:
     return f"{class_name.lower()}.{dashed}"
 
 
+_BY_NAME = {method_name(method): method for method in METHODS.values()}
+
+
+def method_named(name: str) -> type[base.Frame]:
+    """The method that `method_name` names so. Raises KeyError."""
+    return _BY_NAME[name]
+
+
+def signature_of(name: str) -> tuple[tuple[str, str], ...]:
+    """The arguments of a method: their names here, and AMQP's names of their types."""
+    return _SIGNATURES[_BY_NAME[name].index]
+
+
 def decode_method(payload: bytes) -> base.Frame:
     """Decode a frame's payload of at least four octets. Tables are `Table`s.
 

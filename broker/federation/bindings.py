@@ -10,11 +10,16 @@ import asyncio
 from collections import deque
 from typing import Final, NoReturn
 
-from pamqp import commands
-
 from leveret.broker.binding import Binding as HereBinding
 from leveret.broker.binding import Exchange
 from leveret.broker.client.channel import ClientChannel
+from leveret.broker.client.declaring import (
+    ExchangeBinding,
+    bind_exchange,
+    bind_exchange_unanswered,
+    unbind_exchange,
+    unbind_exchange_unanswered,
+)
 from leveret.broker.federation.upstream_bindings import Binding, Bound, UpstreamBindings
 
 SLICE: Final = 100
@@ -44,7 +49,8 @@ class BindingPropagation:
     ) -> None:
         self._exchange = exchange
         self.channel = channel
-        self._ends = {"source": source, "destination": destination}
+        self._source = source
+        self._destination = destination
         self._wanted = wanted
         self._waits = waits
         self._unanswered = 0
@@ -103,12 +109,15 @@ class BindingPropagation:
         waits = self._waits or self._unanswered >= UNANSWERED_MAX
         last = changes.pop() if changes and waits else None
         for is_added, bound in changes:
-            method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
-            self.channel.send_unanswered(method, **self._ends, **bound._asdict())
+            send = bind_exchange_unanswered if is_added else unbind_exchange_unanswered
+            send(self.channel, self._there(bound))
         if last is None:
             await asyncio.sleep(0)
             return
         self._unanswered = 0
         is_added, bound = last
-        method = commands.Exchange.Bind if is_added else commands.Exchange.Unbind
-        await self.channel.call(method, **self._ends, **bound._asdict())
+        call = bind_exchange if is_added else unbind_exchange
+        await call(self.channel, self._there(bound))
+
+    def _there(self, bound: Bound) -> ExchangeBinding:
+        return ExchangeBinding(self._destination, self._source, *bound)

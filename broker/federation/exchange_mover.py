@@ -12,10 +12,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from pamqp import commands
-
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.binding import Exchange
+from leveret.broker.client import declaring
 from leveret.broker.client.channel import ClientChannel
 from leveret.broker.clock import Clock
 from leveret.broker.federation.bindings import BindingPropagation
@@ -109,7 +108,7 @@ class ExchangeMover:
         upstream = self._definition.upstream
         no_ack = upstream.ack_mode == NO_ACK
         if not no_ack:
-            await channel.call(commands.Basic.Qos, prefetch_count=upstream.prefetch_count)
+            await declaring.limit_unsettled(channel, upstream.prefetch_count)
         return await channel.consume(queue, transfer.take, no_ack=no_ack)
 
     async def _bind(
@@ -125,7 +124,7 @@ class ExchangeMover:
             old, new = new, old
         internal = internal_exchange_name(queue, new)
         await declare_internal_exchange(ends, internal, definition)
-        await channel.call(commands.Queue.Bind, queue=queue, exchange=internal)
+        await declaring.bind_queue(channel, queue, internal)
         binding = BindingPropagation(
             self._exchange, channel, definition.place.upstream_name, internal,
             self._wanted(ends, new), waits=not upstream.binds_without_waiting,

@@ -12,11 +12,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from pamqp import commands
-
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND
 from leveret.broker.amqp.uri import without_credentials
+from leveret.broker.client import declaring
 from leveret.broker.client.channel import ClientChannel, Returned
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed
@@ -90,15 +89,14 @@ class QueueMover:
         queue, name = self._queue, self._place.upstream_name
         channel = await connection.open_channel()
         try:
-            await channel.call(commands.Queue.Declare, queue=name, passive=True)
+            await declaring.find_queue(channel, name)
         except ChannelClosed as error:
             if error.closed.reply_code != NOT_FOUND:
                 raise
             channel = await connection.open_channel()
-            await channel.call(
-                commands.Queue.Declare,
-                queue=name, durable=queue.durable, auto_delete=queue.auto_delete,
-                arguments=queue.arguments,
+            await declaring.declare_queue(
+                channel, name,
+                durable=queue.durable, auto_delete=queue.auto_delete, arguments=queue.arguments,
             )  # fmt: skip
         await channel.close()
 
@@ -110,7 +108,7 @@ class QueueMover:
             await publishing.confirm()
         consuming = await ends.upstream.open_channel()
         if upstream.ack_mode != NO_ACK:
-            await consuming.call(commands.Basic.Qos, prefetch_count=upstream.prefetch_count)
+            await declaring.limit_unsettled(consuming, upstream.prefetch_count)
         return publishing, consuming
 
     def _transfer(

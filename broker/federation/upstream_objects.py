@@ -8,13 +8,14 @@ So the queue gets messages all the time, and no binding is left of those that we
 The names and arguments are those of `rabbit_federation_exchange_link`.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
-
-from pamqp import base, commands
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.reply_codes import COMMAND_INVALID, NOT_FOUND
 from leveret.broker.binding import Exchange
+from leveret.broker.client import declaring
 from leveret.broker.client.channel import ClientChannel
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
@@ -64,7 +65,7 @@ async def declare_queue(channel: ClientChannel, queue: str, definition: LinkDefi
         arguments = {"x-message-ttl": ("l", upstream.message_ttl_ms), **arguments}
     if upstream.expires_ms is not None:
         arguments = {"x-expires": ("l", upstream.expires_ms), **arguments}
-    await channel.call(commands.Queue.Declare, queue=queue, durable=True, arguments=arguments)
+    await declaring.declare_queue(channel, queue, durable=True, arguments=arguments)
 
 
 async def declare_exchange(connection: ClientConnection, name: str, like: Exchange) -> None:
@@ -73,11 +74,11 @@ async def declare_exchange(connection: ClientConnection, name: str, like: Exchan
     Raises ChannelClosed and ConnectionClosed.
     """
     if not await exists(connection, name):
-        await call_once(
-            connection, commands.Exchange.Declare,
-            exchange=name, exchange_type=like.type_name, durable=like.durable,
-            auto_delete=like.auto_delete, internal=like.internal, arguments=like.arguments,
-        )  # fmt: skip
+        async with _own_channel(connection) as channel:
+            await declaring.declare_exchange(
+                channel, name, like.type_name, durable=like.durable, auto_delete=like.auto_delete,
+                internal=like.internal, arguments=like.arguments,
+            )  # fmt: skip
 
 
 async def declare_internal_exchange(ends: LinkEnds, name: str, definition: LinkDefinition) -> None:
@@ -108,17 +109,18 @@ async def declare_internal_exchange(ends: LinkEnds, name: str, definition: LinkD
 async def _declare_internal(
     connection: ClientConnection, name: str, exchange_type: str, arguments: Table
 ) -> None:
-    await call_once(
-        connection, commands.Exchange.Declare,
-        exchange=name, exchange_type=exchange_type, durable=True, auto_delete=True, internal=True,
-        arguments=arguments,
-    )  # fmt: skip
+    async with _own_channel(connection) as channel:
+        await declaring.declare_exchange(
+            channel, name, exchange_type, durable=True, auto_delete=True, internal=True,
+            arguments=arguments,
+        )  # fmt: skip
 
 
 async def exists(connection: ClientConnection, exchange: str) -> bool:
     """Whether there is an exchange. Raises ChannelClosed and ConnectionClosed."""
     try:
-        await call_once(connection, commands.Exchange.Declare, exchange=exchange, passive=True)
+        async with _own_channel(connection) as channel:
+            await declaring.find_exchange(channel, exchange)
     except ChannelClosed as error:
         if error.closed.reply_code != NOT_FOUND:
             raise
@@ -128,21 +130,19 @@ async def exists(connection: ClientConnection, exchange: str) -> bool:
 
 async def delete_queue(connection: ClientConnection, queue: str) -> None:
     """Delete a queue, if it is there. Raises ChannelClosed and ConnectionClosed."""
-    await call_once(connection, commands.Queue.Delete, queue=queue)
+    async with _own_channel(connection) as channel:
+        await declaring.delete_queue(channel, queue)
 
 
 async def delete_exchange(connection: ClientConnection, exchange: str) -> None:
     """Delete an exchange, if it is there. Raises ChannelClosed and ConnectionClosed."""
-    await call_once(connection, commands.Exchange.Delete, exchange=exchange)
+    async with _own_channel(connection) as channel:
+        await declaring.delete_exchange(channel, exchange)
 
 
-async def call_once(
-    connection: ClientConnection, method: type[base.Frame], **arguments: object
-) -> None:
-    """Call a method on a channel of its own: a refusal closes no other channel.
-
-    Raises ChannelClosed and ConnectionClosed.
-    """
+@asynccontextmanager
+async def _own_channel(connection: ClientConnection) -> AsyncIterator[ClientChannel]:
+    """A channel for one method: a refusal closes this channel and no other."""
     channel = await connection.open_channel()
-    await channel.call(method, **arguments)
+    yield channel
     await channel.close()

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pamqp import base
-
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
@@ -53,9 +51,9 @@ CONSUMER_ARGUMENTS = ("x-priority", "x-cancel-on-ha-failover", "x-stream-offset"
 
 
 class Declaration(NamedTuple):
-    """A method that a static shovel calls when it has connected, with its arguments."""
+    """What a static shovel declares when it has connected: a method's name, and its arguments."""
 
-    method: type[base.Frame]
+    method: str
     arguments: Mapping[str, Any]
 
 

@@ -10,22 +10,16 @@ and `basic.qos`. Pure.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pamqp import base, commands
-
-from leveret.broker.amqp.methods import method_name
+from leveret.broker.amqp.methods import signature_of
 from leveret.broker.amqp.tables_of_terms import terms_to_table
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.policies.parameter_validation import ParameterError, short_text, shown_term
 from leveret.broker.policies.shovel_parameter import Declaration
 
-METHODS: Final[dict[str, type[base.Frame]]] = {
-    method_name(method): method
-    for method in (
-        commands.Exchange.Declare, commands.Exchange.Delete, commands.Exchange.Bind,
-        commands.Exchange.Unbind, commands.Queue.Declare, commands.Queue.Delete,
-        commands.Queue.Purge, commands.Queue.Bind, commands.Queue.Unbind, commands.Basic.Qos,
-    )
-}  # fmt: skip
+METHODS: Final = (
+    "exchange.declare", "exchange.delete", "exchange.bind", "exchange.unbind", "queue.declare",
+    "queue.delete", "queue.purge", "queue.bind", "queue.unbind", "basic.qos",
+)  # fmt: skip
 _NAMES: Final = {"exchange_type": "type", "global_": "global"}
 """RabbitMQ's names of fields that have other names here."""
 _WITHOUT_EFFECT: Final = ("ticket", "nowait")
@@ -46,8 +40,7 @@ def parse_declarations(place: str, terms: Any) -> tuple[Declaration, ...]:
 
 def _declaration(place: str, term: Any) -> Declaration:
     name, fields = term if isinstance(term, tuple) and len(term) == 2 else (term, [])
-    method = METHODS.get(name) if isinstance(name, Atom) else None
-    if method is None:
+    if not isinstance(name, Atom) or name not in METHODS:
         known = ", ".join(METHODS)
         raise ParameterError(
             f"{place}: {shown_term(name)} is not a declaration; known ones are {known}"
@@ -56,12 +49,12 @@ def _declaration(place: str, term: Any) -> Declaration:
         raise ParameterError(
             f"{place}: the fields of '{name}' should be a list, actually was {shown_term(fields)}"
         )
-    return Declaration(method, dict(_fields(f"{place}: '{name}'", method, fields)))
+    return Declaration(str(name), dict(_fields(f"{place}: '{name}'", name, fields)))
 
 
-def _fields(place: str, method: type[base.Frame], fields: list[Any]) -> Iterator[tuple[str, Any]]:
+def _fields(place: str, method: str, fields: list[Any]) -> Iterator[tuple[str, Any]]:
     """The arguments of a method. Of a field that is given twice the first counts, as in Erlang."""
-    kinds = {_NAMES.get(name, name): (name, method.amqp_type(name)) for name in method.attributes()}
+    kinds = {_NAMES.get(name, name): (name, kind) for name, kind in signature_of(method)}
     given: set[str] = set()
     for field in fields:
         pair = field if isinstance(field, tuple) and len(field) == 2 else (field, Atom("true"))

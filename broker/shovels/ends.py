@@ -11,10 +11,9 @@ shovel only its declarations are made, on the channels that it uses.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pamqp import commands
-
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND
+from leveret.broker.client import declaring
 from leveret.broker.client.channel import ClientChannel, Returned, Take
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed
@@ -42,7 +41,7 @@ async def prepare_destination(
     channel = await connection.open_channel()
     await _declare(channel, destination.declarations)
     if destination.exchange:
-        await channel.call(commands.Exchange.Declare, exchange=destination.exchange, passive=True)
+        await declaring.find_exchange(channel, destination.exchange)
     if confirms:
         await channel.confirm()
     return channel
@@ -60,7 +59,8 @@ async def prepare_source(
         await _declare(channel, source.declarations)
         # RabbitMQ knows no length of the queue whose name is empty, which is the last declared one.
         is_counted = source.delete_after == QUEUE_LENGTH
-        count = await _length(channel, source.queue) if is_counted else 0
+        found = await declaring.find_queue(channel, source.queue) if is_counted else None
+        count = 0 if found is None else found.message_count
         return channel, source.queue, _limit(source, count)
     if source.queue is not None:
         count = await _find_queue(
@@ -68,14 +68,10 @@ async def prepare_source(
         )
         return await connection.open_channel(), source.queue, _limit(source, count)
     channel = await connection.open_channel()
-    declared = await channel.call(commands.Queue.Declare, exclusive=True)
-    assert isinstance(declared, commands.Queue.DeclareOk)
-    queue = str(declared.queue)
-    await channel.call(
-        commands.Queue.Bind,
-        queue=queue, exchange=source.exchange, routing_key=source.exchange_key,
-    )  # fmt: skip
-    return channel, queue, _limit(source, 0)
+    declared = await declaring.declare_queue(channel, exclusive=True)
+    assert source.exchange is not None, "without a queue there is an exchange"
+    await declaring.bind_queue(channel, declared.name, source.exchange, source.exchange_key)
+    return channel, declared.name, _limit(source, 0)
 
 
 def _limit(source: ShovelSource, queue_length: int) -> int | None:
@@ -88,14 +84,7 @@ def _limit(source: ShovelSource, queue_length: int) -> int | None:
 
 async def _declare(channel: ClientChannel, declarations: Sequence[Declaration]) -> None:
     for method, arguments in declarations:
-        await channel.call(method, **arguments)
-
-
-async def _length(channel: ClientChannel, queue: str) -> int:
-    """How many messages are ready in a queue, which has to be there."""
-    declared = await channel.call(commands.Queue.Declare, queue=queue, passive=True)
-    assert isinstance(declared, commands.Queue.DeclareOk)
-    return declared.message_count or 0
+        await declaring.call_named(channel, method, arguments)
 
 
 async def _find_queue(
@@ -104,17 +93,16 @@ async def _find_queue(
     """Declare a queue unless it is there, or has to be; how many messages are ready in it."""
     channel = await connection.open_channel()
     try:
-        declared = await channel.call(commands.Queue.Declare, queue=name, passive=True)
+        found = await declaring.find_queue(channel, name)
     except ChannelClosed as error:
         if error.closed.reply_code != NOT_FOUND or is_predeclared:
             raise
         channel = await connection.open_channel()
-        declared = await channel.call(
-            commands.Queue.Declare, queue=name, durable=True, arguments=dict(arguments)
+        found = await declaring.declare_queue(
+            channel, name, durable=True, arguments=dict(arguments)
         )
     await channel.close()
-    assert isinstance(declared, commands.Queue.DeclareOk)
-    return declared.message_count or 0
+    return found.message_count
 
 
 async def consume(
@@ -126,7 +114,7 @@ async def consume(
     """Have deliveries come; the consumer's tag. Raises ChannelClosed and ConnectionClosed."""
     source, no_ack = definition.source, definition.ack_mode == NO_ACK
     if not no_ack:
-        await channel.call(commands.Basic.Qos, prefetch_count=source.prefetch_count)
+        await declaring.limit_unsettled(channel, source.prefetch_count)
     return await channel.consume(
         queue, take, no_ack=no_ack, arguments=dict(source.consumer_arguments)
     )

@@ -7,9 +7,8 @@ answers that it is locked. Where the user may not declare it, they count as two.
 import secrets
 from typing import Final
 
-from pamqp import commands
-
 from leveret.broker.amqp.reply_codes import RESOURCE_LOCKED
+from leveret.broker.client import declaring
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed
 
@@ -22,11 +21,11 @@ async def are_one_vhost(source: ClientConnection, destination: ClientConnection)
         return False
     holding, queue = await source.open_channel(), PREFIX + secrets.token_hex(8)
     try:
-        await holding.call(commands.Queue.Declare, queue=queue, exclusive=True)
+        await declaring.declare_queue(holding, queue, exclusive=True)
     except ChannelClosed:
         return False
     is_locked = await _is_locked(destination, queue)
-    await holding.call(commands.Queue.Delete, queue=queue)
+    await declaring.delete_queue(holding, queue)
     await holding.close()
     return is_locked
 
@@ -35,7 +34,7 @@ async def _is_locked(connection: ClientConnection, queue: str) -> bool:
     """Whether a server says that another connection has this queue for itself."""
     channel = await connection.open_channel()
     try:
-        await channel.call(commands.Queue.Declare, queue=queue, passive=True)
+        await declaring.find_queue(channel, queue)
     except ChannelClosed as error:
         return error.closed.reply_code == RESOURCE_LOCKED
     await channel.close()

@@ -5,7 +5,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pamqp import commands
 
 from leveret.broker.erlang.parser import parse_term
 from leveret.broker.erlang.terms import Atom, String
@@ -77,13 +76,13 @@ def test_a_shovel_may_say_everything():
             ("amqp://one", "amqp://other"), queue="q", prefetch_count=65535,
             delete_after="queue-length", consumer_arguments={"x-priority": ("I", 3)},
             declarations=(
-                Declaration(commands.Queue.Declare, {}),
-                Declaration(commands.Exchange.Declare,
+                Declaration("queue.declare", {}),
+                Declaration("exchange.declare",
                             {"exchange": "x", "exchange_type": "fanout", "durable": True}),
-                Declaration(commands.Queue.Declare, {
+                Declaration("queue.declare", {
                     "queue": "q", "durable": True, "arguments": {"x-max-length": ("l", 9)}}),
-                Declaration(commands.Queue.Bind, {"exchange": "x", "queue": "q"}),
-                Declaration(commands.Basic.Qos, {"prefetch_count": 7, "global_": False}),
+                Declaration("queue.bind", {"exchange": "x", "queue": "q"}),
+                Declaration("basic.qos", {"prefetch_count": 7, "global_": False}),
             ),
         ),
         ShovelDestination(
@@ -91,7 +90,7 @@ def test_a_shovel_may_say_everything():
             properties={"delivery_mode": 2, "content_type": "text/x",
                         "headers": {"h": ("S", "v")}},
             adds_forward_headers=True, adds_timestamp_header=True,
-            declarations=(Declaration(commands.Queue.Declare, {"exclusive": True}),),
+            declarations=(Declaration("queue.declare", {"exclusive": True}),),
         ),
         "on-publish",
         2.5,
