@@ -16,7 +16,9 @@ FOLDERS = PACKAGES[1:]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 DESIGN_PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
 PRINTING = ("mgmt", "analytics")
-LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 500, 70
+LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 600, 70
+REVIEWED: dict[str, str] = {}
+"""Files that may be longer than FILE_LINES_MAX, and why each of them is one thing."""
 
 # Written so that this file does not contain what it forbids.
 LEFTOVERS = re.compile(r"T[O]DO|F[I]XME|X[X]X")
@@ -83,8 +85,8 @@ def lines_are_short(module):
 
 
 def the_file_is_short(module):
-    """No file is longer than FILE_LINES_MAX."""
-    if len(module.lines) > FILE_LINES_MAX:
+    """No file is longer than FILE_LINES_MAX, except those that were reviewed."""
+    if len(module.lines) > FILE_LINES_MAX and module.name not in REVIEWED:
         yield f"more than {FILE_LINES_MAX} lines"
 
 
@@ -167,6 +169,11 @@ def test_the_rules_are_kept(name):
     module = Module(name)
     broken = [f"{rule.__name__}: {name}:{found}" for rule in RULES for found in rule(module)]
     assert not broken, "\n".join(broken)
+
+
+def test_reviewed_files_are_long():
+    assert REVIEWED.keys() <= set(FILES)
+    assert [name for name in REVIEWED if len(Module(name).lines) <= FILE_LINES_MAX] == []
 
 
 def test_no_archive_or_program_is_in_the_repository():
