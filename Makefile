@@ -4,7 +4,7 @@
 # make test-interop   run the tests that start a real RabbitMQ, if rabbitmq-server is installed
 # make lint   all other checks of CI
 # make compile   compile the message path, if there is a C compiler; run does it in the background
-# make pictures  take the pictures of docs/management.md
+# make pictures  take the pictures of docs/operate/management.md
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
 # make sim    run the simulated cluster; SEEDS says how many runs, FIRST with which one to begin

@@ -26,7 +26,7 @@ GROUP = "leveret.message_path"
 """All compiled modules are in one library, leveret/message_path__mypyc."""
 LINKED_TOGETHER = ["-fvisibility=hidden", "-fno-semantic-interposition", "-fno-plt"]
 """Compiled modules call each other and their own functions directly, and small ones are inlined:
-1 to 14% of a message's time in pairs of runs (docs/performance.md)."""
+1 to 14% of a message's time in pairs of runs (docs/reference/performance.md)."""
 DEBUGGED = "-g"
 """In CFLAGS it has information for debuggers made, such as the lines of the C sources."""
 DESCRIBING = {"egg_info", "dist_info", "sdist"}

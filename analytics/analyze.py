@@ -49,7 +49,7 @@ def read_days(text: str) -> int:
 def read_options(arguments: list[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
-        prog="leveret analyze", description="Make tables of trace logs (docs/analytics.md)."
+        prog="leveret analyze", description="Make tables of trace logs (docs/operate/analytics.md)."
     )
     parser.add_argument(
         "directory", metavar="TRACE_DIR", help="a local path, hdfs://... or s3a://..."

@@ -1,6 +1,7 @@
 """What other packages add to Leveret: things of one kind by name, such as exchange types.
 
-A package names what it adds in its entry points, in the group of the kind (docs/extensions.md):
+A package names what it adds in its entry points, in the group of the kind
+(docs/reference/extensions.md):
 
     [project.entry-points."leveret.exchange_types"]
     x-first-word = "my_package.first_word:FirstWord"

@@ -294,7 +294,7 @@ class Disk:
         """Allocate space for a byte range at the end of a file, if the file system can.
 
         Returns False if there is no room; the file has as much space as before then. A sync has
-        less to write: 90 us instead of 125 (docs/performance.md).
+        less to write: 90 us instead of 125 (docs/reference/performance.md).
         """
         before = os.fstat(descriptor).st_size
         try:

@@ -1,6 +1,6 @@
 """The byte format of logs, segments and the message store. Pure: bytes in, records out.
 
-docs/storage-format.md describes the same in prose.
+docs/reference/storage-format.md describes the same in prose.
 
 Numbers are little-endian. Every file begins with a header:
 

@@ -26,7 +26,7 @@ from leveret.storage.disk import Disk, StoreError
 
 SYNC_EACH_MAX = 4
 """With more files than this, one syncfs costs less than an fdatasync of each (1,000 files: 10 ms
-instead of 170, docs/performance.md)."""
+instead of 170, docs/reference/performance.md)."""
 NOT_OPEN = -1
 
 

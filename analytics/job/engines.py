@@ -23,7 +23,7 @@ SHARED_PATHS = "with a Spark cluster: local paths are mounted on all of its mach
 
 EVENTS_MAX = 200_000_000
 """Logs of more events go to Spark. DuckDB was measured up to half as many: its time grows in
-proportion, and its memory does not (docs/analytics.md)."""
+proportion, and its memory does not (docs/operate/analytics.md)."""
 
 
 class EngineError(Exception):

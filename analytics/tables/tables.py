@@ -1,7 +1,8 @@
 """The tables that the job writes: their names, columns, types and meanings.
 
 Each table is a directory of Parquet files below the output directory, partitioned by `date` (in
-UTC, of the row's minute or event). docs/analytics.md contains this list, made by `describe_tables`.
+UTC, of the row's minute or event). docs/operate/analytics.md contains this list, made by
+`describe_tables`.
 
 `minute` is the timestamp (UTC) at which the minute begins. Times (`..._us`) are microseconds since
 1970, as in the log; durations are microseconds, too. If a trace is sampled (one message in N),

@@ -2,7 +2,7 @@
 
 A connection passes received bytes to the scanner (`add`), which calls a `FrameSink` for each frame
 (`scan`). This is the hottest loop of the broker. It has three optimizations (figures in
-docs/performance.md):
+docs/reference/performance.md):
 
 - Consecutive messages with the same basic.publish are passed to the sink in one call, each with its
   properties and its body, if their frames are complete in the chunk and each has one body frame.

@@ -1,4 +1,4 @@
-"""Print the page of documentation: python -m leveret.broker.config > docs/configuration.md."""
+"""Print a page: python -m leveret.broker.config > docs/operate/configuration.md."""
 
 import sys
 

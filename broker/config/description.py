@@ -1,6 +1,6 @@
-"""The page docs/configuration.md, written from the declarations.
+"""The page docs/operate/configuration.md, written from the declarations.
 
-python -m leveret.broker.config > docs/configuration.md
+python -m leveret.broker.config > docs/operate/configuration.md
 """
 
 from textwrap import fill
@@ -15,7 +15,7 @@ HEAD = """\
 Leveret is configured by a file (`leveret serve --config FILE`, or the variable `LEVERET_CONFIG`),
 by environment variables and by flags. A flag takes precedence over a variable, and a variable over
 the file and RabbitMQ's [advanced.config](#advancedconfig). The defaults are those of RabbitMQ 3.13;
-[compatibility.md](compatibility.md) says which version of RabbitMQ is meant where.
+[compatibility.md](../reference/compatibility.md) says which version of RabbitMQ is meant where.
 
 The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unchanged.
 

@@ -27,7 +27,7 @@ STRING, LONG, BOOLEAN, STRINGS, JSON = "string", "long", "boolean", "array<strin
 
 
 class Field(NamedTuple):
-    """A field of records. meaning: for docs/analytics.md."""
+    """A field of records. meaning: for docs/operate/analytics.md."""
 
     name: str
     type: str

@@ -1,4 +1,4 @@
-"""The records of a file with what a node has discarded, as bytes. docs/storage-format.md has them.
+"""The records of a file with what a node has discarded (docs/reference/storage-format.md).
 
 A file begins with `MAGIC`. Records follow, each with its size, a CRC-32 and a MessagePack struct
 with its kind as tag. A `MessageRecord` belongs to the `QueueRecord` before it, a `DelayedRecord` to

@@ -8,7 +8,7 @@
 
 It also does what only a test wants: time that is moved by hand (`virtual_clock=True`, `advance`),
 faults on demand (`drop_connections`, `drop_after_frames`, `hold_confirms`, `block_publishers`), and
-a record of what was published and delivered. docs/testing-your-app.md shows each of them.
+a record of what was published and delivered. docs/start/testing-your-app.md shows each of them.
 """
 
 from leveret.testing.embedded import EmbeddedBroker, ThreadedBroker

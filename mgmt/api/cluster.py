@@ -1,4 +1,4 @@
-"""The cluster that the node belongs to: its status, joining and leaving (docs/http-api.md)."""
+"""The node's cluster: its status, joining and leaving (docs/reference/http-api.md)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Control of the node itself: routes that only the control socket has (docs/http-api.md)."""
+"""Control of the node: routes that only the control socket has (docs/reference/http-api.md)."""
 
 import asyncio
 import logging

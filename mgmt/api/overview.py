@@ -248,7 +248,7 @@ async def reset_statistics(call: Call) -> Any:
 
 @route("GET", "/audit")
 async def audit(call: Call) -> Any:
-    """The audit log: who changed what, on whichever node (docs/management.md)."""
+    """The audit log: who changed what, on whichever node (docs/operate/management.md)."""
     call.require_monitor()
     count = call.number("count", 100)
     await call.node.audit.wait_until_written()

@@ -240,7 +240,8 @@ def keep_freed_memory() -> None:
     """Make the C library keep large freed blocks instead of returning them to the kernel at once.
 
     A read from a socket is a quarter of a megabyte. By default glibc maps memory for each one, and
-    the kernel clears the pages: half of the CPU time of 100 KB messages (docs/performance.md).
+    the kernel clears the pages: half of the CPU time of 100 KB messages
+    (docs/reference/performance.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,7 +1,7 @@
 """`leveret serve`: its options, and what it says of a node that cannot start.
 
 It is started without typer and rich: they would take a fifth of the time until a node is ready, and
-8 MB of its memory (docs/performance.md).
+8 MB of its memory (docs/reference/performance.md).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A queue's mirrors as JSON: RabbitMQ's fields, and `mirroring` (docs/http-api.md).
+"""A queue's mirrors as JSON: RabbitMQ's fields, and `mirroring` (docs/reference/http-api.md).
 
 Who is a member every node knows from the queue's record. How far the mirrors are the leader's node
 knows, and what is on its way round the ring each member's own.

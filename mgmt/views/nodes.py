@@ -288,7 +288,7 @@ ESTIMATED = (
 """Categories of `memory_breakdown` that are not measured: they are computed from numbers of objects
 and the measured sizes of one, and `other_proc` is what is left of the total."""
 _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
-"""Memory of a connection and of a channel (docs/performance.md has them)."""
+"""Memory of a connection and of a channel (docs/reference/performance.md has them)."""
 
 
 def status(node: Node) -> dict[str, Any]:

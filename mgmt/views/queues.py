@@ -1,4 +1,4 @@
-"""Queues as JSON, with RabbitMQ's fields (`rabbit_mgmt_wm_queue`) and those of docs/http-api.md.
+"""Queues as JSON: RabbitMQ's fields (`rabbit_mgmt_wm_queue`), those of docs/reference/http-api.md.
 
 A view is made of what was declared, of the queue's status (broker/queues/status.py) and of the
 samples that were taken of its counts.

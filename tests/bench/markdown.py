@@ -1,4 +1,4 @@
-"""The loads as a table in Markdown, one line each, for docs/performance.md."""
+"""The loads as a table in Markdown, one line each, for docs/reference/performance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/management.md, from the pages of a node with some traffic.
+"""Takes the pictures of docs/operate/management.md, from the pages of a node with some traffic.
 
 Run it with `make pictures`; it takes about two minutes. A shop's exchanges, queues and policies are
 declared, clients publish and consume for more than a minute, so that charts have lines and one
@@ -20,7 +20,7 @@ from tests.browser.browser import Browser
 from tests.browser.chromium import start_chromium
 from tests.mgmt.served_node import ServedNode
 
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "operate" / "pictures"
 WIDTH = 1160
 TRAFFIC_SECONDS = 80
 """A consumer is shown as stalled after a minute."""

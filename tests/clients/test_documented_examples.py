@@ -1,4 +1,4 @@
-"""The examples of docs/testing-your-app.md and of the README work as they are printed.
+"""The examples of docs/start/testing-your-app.md and of the README work as they are printed.
 
 Each is a file in a new directory, run with nothing but the installed packages: no settings of this
 repository, no options. Those for pytest share one run, since most of its time is its start.
@@ -20,7 +20,7 @@ AUTO_MODE = "[pytest]\nasyncio_mode = auto\n"
 
 def examples():
     """The page's examples, with a name of heading and position each."""
-    text = (ROOT / "docs" / "testing-your-app.md").read_text()
+    text = (ROOT / "docs" / "start" / "testing-your-app.md").read_text()
     for section in text.split("\n## ")[1:]:
         heading = section.partition("\n")[0]
         blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)

@@ -1,6 +1,6 @@
 """Leveret answers as RabbitMQ 3.10 does: every scenario's transcript is the recorded one.
 
-record.py says how golden.json is recorded. docs/conformance.md describes the scenarios.
+record.py says how golden.json is recorded. docs/reference/conformance.md describes the scenarios.
 """
 
 import json

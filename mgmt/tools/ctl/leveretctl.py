@@ -2,7 +2,7 @@
 
 Exit codes are rabbitmqctl's: 64 for wrong usage, 65 and 67 for invalid data, 69 if the node cannot
 be reached or refuses, 70 for other errors, 75 for a timeout, 77 if the socket belongs to another
-user (docs/leveretctl.md).
+user (docs/reference/leveretctl.md).
 """
 
 import io

@@ -1,7 +1,7 @@
 """Switches trace logs on and off: traces to files in the format `log`, for `leveret analyze`.
 
-They are traces of the HTTP API (docs/tracing.md). A virtual host has at most one, so the commands
-need no name, as trace_on and trace_off of the firehose.
+They are traces of the HTTP API (docs/operate/tracing.md). A virtual host has at most one, so the
+commands need no name, as trace_on and trace_off of the firehose.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 Every option can also be given as an environment variable whose name begins with the value of
 RABBITMQ_PERF_TEST_ENV_PREFIX. Options that are abbreviations of others are replaced (`_settled`).
-docs/perf.md lists the options of PerfTest that are missing or differ.
+docs/operate/perf.md lists the options of PerfTest that are missing or differ.
 """
 
 import argparse

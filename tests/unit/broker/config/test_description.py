@@ -4,12 +4,12 @@ from pathlib import Path
 
 from leveret.broker.config import describe_settings
 
-DOCUMENTATION = Path(__file__).parents[4] / "docs" / "configuration.md"
+DOCUMENTATION = Path(__file__).parents[4] / "docs" / "operate" / "configuration.md"
 
 
 def test_the_page_is_fresh() -> None:
     assert DOCUMENTATION.read_text() == describe_settings(), (
-        "run: python -m leveret.broker.config > docs/configuration.md"
+        "run: python -m leveret.broker.config > docs/operate/configuration.md"
     )
 
 

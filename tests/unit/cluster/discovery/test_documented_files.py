@@ -1,4 +1,4 @@
-"""The files of docs/clustering.md are valid, and each of them configures what its heading says."""
+"""The files of docs/operate/clustering.md are valid, and configure what their headings say."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 
 from leveret.broker.config import load_config
 
-PAGE = (Path(__file__).resolve().parents[4] / "docs" / "clustering.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[4] / "docs"
+PAGE = (DOCS / "operate" / "clustering.md").read_text(encoding="utf-8")
 FILES = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)
 BACKENDS = ("classic_config", "dns", "consul", "etcd", "kubernetes")
 

@@ -1,11 +1,11 @@
-"""The tests that docs/mirrored-queues.md names for each fault are there."""
+"""The tests that docs/operate/mirrored-queues.md names for each fault are there."""
 
 import ast
 import re
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[3]
-PAGE = TESTS.parent / "docs" / "mirrored-queues.md"
+PAGE = TESTS.parent / "docs" / "operate" / "mirrored-queues.md"
 FOLDERS = ("unit/cluster/gm", "unit/cluster/mirrors", "cluster", "sim", "jepsen")
 
 

@@ -65,7 +65,7 @@ LEFT_OUT = """
     erlang_gc_reclaimed_bytes_total erlang_net_ticktime_seconds erlang_processes_limit
     erlang_processes_used stream_segments
 """
-"""Families about Erlang's runtime, peers or streams only: see docs/metrics.md."""
+"""Families about Erlang's runtime, peers or streams only: see docs/operate/metrics.md."""
 
 
 def all_families():
