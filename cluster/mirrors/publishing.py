@@ -10,7 +10,7 @@ Publishers of many messages are held while a member has not taken much of what w
 is congested: the slowest member slows them.
 
 If this node leads, the queue holds runs for publishers itself, and nothing is owed here. When it
-hands over, they are owed by the next leader (handing_over.py).
+hands over, they are owed by the next leader (demotion.py).
 
 Invariants:
 PB1. A run is confirmed or refused, once (Q2). A leader that hands over may have said it when the

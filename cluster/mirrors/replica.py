@@ -6,7 +6,7 @@ from it, each time a newer one is applied:
     this node has a new member      it begins in the ring, as a mirror, or leads with what is here
     it has none any more            the messages here are kept as a copy, if the record says so
     it leads, and has not so far    its mirror is promoted (promotion.py)
-    it leads no more, but lives     it mirrors what it has led (handing_over.py)
+    it leads no more, but lives     it mirrors what it has led (demotion.py)
     another node leads              the client turns to that one
     there is none any more          the queue lives on the leader's node alone
 
@@ -30,7 +30,7 @@ from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
-from leveret.cluster.mirrors import handing_over, late_confirms, promotion
+from leveret.cluster.mirrors import demotion, late_confirms, promotion
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept import Kept
@@ -100,11 +100,6 @@ class Replica(Flushable):
         """The member on this node; None if there is none."""
         return None if self.ring is None else self.ring.member
 
-    @property
-    def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
-        return self._site.is_held
-
     # The record
 
     def lead_first(self, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> None:
@@ -129,7 +124,7 @@ class Replica(Flushable):
                 site.keep_early(node, self.identity, message)
             self.expelled()
         if self.leading is not None and own is not None and record.leader != own.id and is_here:
-            self._hand_over(self.leading, record)
+            self._hand_over(self.leading, own.id, record)
         if own is not None and is_here and self.ring is None:
             self._begin(own.id, record, storage_id)
         elif storage_id:
@@ -179,22 +174,30 @@ class Replica(Flushable):
         mirror, self.mirror = self.mirror, None
         self._promotion.end()
         self.publishing.set_own(None)
-        leading, self.leading = self.leading, None
         if mirror is not None:
             self.copy.messages = mirror.give_up()
+        leading = self.leading
         if leading is not None:
-            handing_over.end_leading(self, self._site, leading)
+            self._end_leading(leading)
             self._frames.leader_ended(None)
             self.copy.messages = leading.backing.inner
 
-    def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
-        """Another member leads: mirror what was led so far."""
+    def _hand_over(self, leading: Leading, member: Member, record: MirrorRecord) -> None:
+        """Another member leads: the one of this node mirrors what it has led so far."""
+        site, place = self._site, record.group.place_of(member)
+        assert place is not None, "MQ9: a member of the record is in its ring"
         self.broadcast()
-        self.leading = None
         self._promotion.end()
-        self.mirror = handing_over.mirror_of(self, self._site, leading, record)
+        self._end_leading(leading)
+        self.mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
+        self.mirror.has_led(leading)
         self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
         self._frames.leader_ended(self.mirror)
+
+    def _end_leading(self, leading: Leading) -> None:
+        self.leading = None
+        self._site.left(self)
+        demotion.end_leading(leading, self.queue, self.publishing)
 
     def _queue_ended(self, is_deleted: bool) -> None:
         """The queue is deleted, with all copies; or the node stops. The leader has done its own."""
@@ -256,15 +259,13 @@ class Replica(Flushable):
             self.mirror.leader_changed()
 
     def _lead(self, home: QueueHome) -> None:
-        """Lead on this node: at once if it has the queue, otherwise when it is promoted."""
-        ring = self.ring
-        assert ring is not None, "RP1"
-        if self.leading is not None:
-            if self.queue.leader is None:
-                self.queue.led_by(self.leading.queue, home, is_here=True)
-                self._frames.opened()
-        else:
-            self._promotion.begin(ring)
+        """Lead on this node: at once if it has the queue, otherwise when its mirror is promoted."""
+        if self.leading is None:
+            assert self.ring is not None, "RP1"
+            self._promotion.begin(self.ring)
+        elif self.queue.leader is None:
+            self.queue.led_by(self.leading.queue, home, is_here=True)
+            self._frames.opened()
 
     def _leader_parts(self) -> promotion.LeaderParts:
         site = self._site
@@ -438,7 +439,10 @@ class Replica(Flushable):
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: see which confirms are late."""
-        for finding in self.late.look(self._facts()):
+        record = self.record
+        if record is None:
+            return
+        for finding in self.late.look(self._facts(record)):
             match finding:
                 case str():
                     self._log(logging.WARNING, finding)
@@ -451,20 +455,16 @@ class Replica(Flushable):
                 case late_confirms.TellOwed():
                     self._frames.tell_owed(self.queue.home.node)
 
-    def _facts(self) -> late_confirms.Facts:
-        record, leading, mirror = self.record, self.leading, self.mirror
-        members = () if record is None else record.members
-        is_next = record is not None and record.leader == self.member and mirror is not None
+    def _facts(self, record: MirrorRecord) -> late_confirms.Facts:
+        leading, mirror = self.leading, self.mirror
+        is_next = record.leader == self.member and mirror is not None
         is_owed = self.publishing.is_owed and self.queue.leader is not None
         return late_confirms.Facts(
-            self.member,
-            frozenset([one.id for one in members]),
-            None if leading is None else leading.kept,
-            None if mirror is None else mirror.waiting,
+            self.member, frozenset([one.id for one in record.members]),
+            None if leading is None else leading.kept, None if mirror is None else mirror.waiting,
             self._promotion.has_come_round if is_next else None,
-            self.publishing.settled if is_owed else None,
-            self._site.senders,
-        )
+            self.publishing.settled if is_owed else None, self._site.senders,
+        )  # fmt: skip
 
     # Links
 

@@ -119,7 +119,7 @@ class ReplicaFrames:
         sending = self._sending.get(peer.name)
         if sending is None:
             report_later = partial(self._site.report_later, peer)
-            sending = SendingNode(peer, self._replica, self._site.addresses, report_later)
+            sending = SendingNode(peer, self._replica, self._site, report_later)
             self._sending[peer.name] = sending
         return sending
 

@@ -12,11 +12,11 @@ from leveret.broker.queues.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.leading import Leading, sender_number
+from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.queues.hosted_publisher import HostedPublisher
 from leveret.cluster.queues.hosted_publishes import HostedPublishes, Pairs
 from leveret.cluster.queues.message_runs import RunReader
 from leveret.cluster.queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
-from leveret.storage.addresses import Addresses
 from leveret.storage.message import Message
 
 
@@ -37,10 +37,6 @@ class SentTo(Protocol):
     ) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
 
-    @property
-    def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
-
 
 ReportLater = Callable[[HostedPublishes, int], object]
 
@@ -49,16 +45,16 @@ class SendingNode:
     """See the module. sender: its number in decisions. next_number: what it sends next has it."""
 
     __slots__ = (
-        "_addresses", "_member", "_peer", "_publishes", "_report_later", "next_number", "sender",
+        "_addresses", "_member", "_peer", "_publishes", "_report_later", "_site", "next_number",
+        "sender",
     )  # fmt: skip
 
-    def __init__(
-        self, peer: Peer, member: SentTo, addresses: Addresses, report_later: ReportLater
-    ) -> None:
+    def __init__(self, peer: Peer, member: SentTo, site: Site, report_later: ReportLater) -> None:
         """report_later: has a report made at the end of the round, given how much came."""
         self._peer = peer
         self._member = member
-        self._addresses = addresses
+        self._site = site
+        self._addresses = site.addresses
         self._report_later = report_later
         self._publishes = HostedPublishes(self, lambda: report_later(self._publishes, 0))
         self.sender = sender_number(peer.name, peer.incarnation)
@@ -67,7 +63,7 @@ class SendingNode:
     @property
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
-        return self._member.is_held
+        return self._site.is_held
 
     @property
     def publisher_hold(self) -> Hold | None:
