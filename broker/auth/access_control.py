@@ -105,7 +105,7 @@ class AccessControl:
             try:
                 identity = await self._chain.authenticate(attempt)
             except BackendUnavailable as problem:
-                logger.error("the login of '%s' cannot be checked: %s", attempt.name, problem)
+                logger.error("the login of '%s' cannot be checked: %s", attempt.shown_name, problem)
                 identity = None
             return self._judged(attempt, identity)
 
@@ -114,15 +114,16 @@ class AccessControl:
             return True
         self.attempts.note(attempt, succeeded=False)
         logger.error(
-            "login of '%s' refused: too many failed logins from %s", attempt.name, attempt.peer_host
-        )
+            "login of '%s' refused: too many failed logins from %s",
+            attempt.shown_name, attempt.peer_host,
+        )  # fmt: skip
         return False
 
     def _judged(self, attempt: LoginAttempt, identity: Identity | None) -> Identity | None:
         host = attempt.peer_host
         source = attempt.source or host
         if identity is None:
-            logger.error("%s: wrong user name or password for '%s'", source, attempt.name)
+            logger.error("%s: wrong user name or password for '%s'", source, attempt.shown_name)
         elif identity.name in self._config.loopback_users and not is_loopback(host):
             logger.error("%s: user '%s' can only connect via localhost", source, identity.name)
             identity = None

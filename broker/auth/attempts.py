@@ -75,7 +75,7 @@ class AttemptLimiter:
     def __init__(self, clock: Clock, failures_per_minute: int | None) -> None:
         self._clock = clock
         self._limit = failures_per_minute
-        self._tries: OrderedDict[tuple[str, str | None], Tries] = OrderedDict()
+        self._tries: OrderedDict[bytes, Tries] = OrderedDict()
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
         self._key = secrets.token_bytes(HASH_BYTES)
 
@@ -102,7 +102,7 @@ class AttemptLimiter:
         """Count a login that was checked."""
         if self._limit is None:
             return
-        credentials = self._hashed(attempt)
+        credentials = self._credentials(attempt)
         if succeeded:
             self._accepted[credentials] = None
             self._accepted.move_to_end(credentials)
@@ -113,18 +113,18 @@ class AttemptLimiter:
             tries.left -= 1
 
     def _is_unlimited(self, attempt: LoginAttempt) -> bool:
-        return self._limit is None or self._hashed(attempt) in self._accepted
+        return self._limit is None or self._credentials(attempt) in self._accepted
 
     def _tries_of(self, attempt: LoginAttempt) -> list[Tries]:
         """Those of the address and the name, and those of the address."""
         assert self._limit is not None
         source = source_of(attempt.peer_host)
-        found = [self._kept((source, attempt.name), self._limit)]
+        found = [self._kept(self._hashed(source, attempt.name), self._limit)]
         if not is_loopback(attempt.peer_host):
-            found.append(self._kept((source, None), NAMES * self._limit))
+            found.append(self._kept(self._hashed(source), NAMES * self._limit))
         return found
 
-    def _kept(self, key: tuple[str, str | None], per_minute: int) -> Tries:
+    def _kept(self, key: bytes, per_minute: int) -> Tries:
         tries = self._tries.get(key)
         if tries is None:
             tries = self._tries[key] = Tries(per_minute, float(per_minute), self._clock.now_ms())
@@ -132,9 +132,13 @@ class AttemptLimiter:
         self._tries.move_to_end(key)
         return tries
 
-    def _hashed(self, attempt: LoginAttempt) -> bytes:
-        credentials = repr((source_of(attempt.peer_host), attempt.name, attempt.password))
-        return hashlib.blake2b(credentials.encode(), digest_size=HASH_BYTES, key=self._key).digest()
+    def _credentials(self, attempt: LoginAttempt) -> bytes:
+        return self._hashed(source_of(attempt.peer_host), attempt.name, attempt.password)
+
+    def _hashed(self, *parts: str | None) -> bytes:
+        """What is kept of a client's words: it decides how long they are."""
+        told = repr(parts).encode()
+        return hashlib.blake2b(told, digest_size=HASH_BYTES, key=self._key).digest()
 
 
 def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:

@@ -16,6 +16,7 @@ POLICYMAKER, MANAGEMENT = "policymaker", "management"
 
 AMQP, HTTP = "amqp091", "http"
 """RabbitMQ's names of the protocols of logins."""
+SHOWN_NAME_MAX = 100
 
 Allowed = bool | Awaitable[bool]
 """Whether something is allowed: at once, or when a backend over the network has answered."""
@@ -39,6 +40,11 @@ class LoginAttempt:
     peer_host: str
     source: str = ""
     protocol: str = AMQP
+
+    @property
+    def shown_name(self) -> str:
+        """The name as the log has it: whoever is not logged in decides how long it is."""
+        return self.name[:SHOWN_NAME_MAX]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,13 @@ class Chain:
                 identity = await step.pair.authenticate(attempt)
             except BackendUnavailable as problem:
                 logger.error(
-                    "%s cannot check the credentials of '%s': %s", step.key, attempt.name, problem
-                )
+                    "%s cannot check the credentials of '%s': %s",
+                    step.key, attempt.shown_name, problem,
+                )  # fmt: skip
                 continue
             if identity is not None:
                 return identity
-            logger.debug("%s does not accept the credentials of '%s'", step.key, attempt.name)
+            logger.debug("%s does not accept the credentials of '%s'", step.key, attempt.shown_name)
         return None
 
     async def renew(self, identity: Identity, secret: str) -> Identity | None:

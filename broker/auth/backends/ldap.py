@@ -73,12 +73,14 @@ class LdapBackend:
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
         """The identity, if the directory accepts the password."""
         if attempt.password == "":
-            logger.error("LDAP: the login of '%s' is refused: the password is empty", attempt.name)
+            logger.error(
+                "LDAP: the login of '%s' is refused: the password is empty", attempt.shown_name
+            )
             return None
         if not _is_utf_8(attempt.name + (attempt.password or "")):
             logger.error(
                 "LDAP: the login of '%s' is refused: the name or the password is not UTF-8",
-                attempt.name,
+                attempt.shown_name,
             )
             return None
         return await self._in_thread(lambda: self._log_in(attempt.name, attempt.password))

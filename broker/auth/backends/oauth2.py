@@ -30,6 +30,10 @@ from leveret.broker.config.oauth2_settings import OAuth2Settings
 USERNAME_CLAIMS = ("sub", "client_id")
 UNKNOWN_USER = "unknown"
 """RabbitMQ's name for the user of a token without a user name."""
+TOKEN_LENGTH_MAX = 65_536
+"""One that names its user's 200 groups has 10,000 characters."""
+REASON_LENGTH_MAX = 200
+"""Of a refusal in the log: a token can have anything in place of the id of its key."""
 
 logger = logging.getLogger("leveret.auth")
 
@@ -67,7 +71,8 @@ class OAuth2Backend:
         try:
             token = await self._token(attempt.password)
         except TokenRefused as refusal:
-            logger.error("OAuth 2: the token of '%s' is refused: %s", attempt.name, refusal)
+            reason = str(refusal)[:REASON_LENGTH_MAX]
+            logger.error("OAuth 2: the token of '%s' is refused: %s", attempt.shown_name, reason)
             return None
         return self._identity(token)
 
@@ -108,6 +113,10 @@ class OAuth2Backend:
 
     async def _signed_claims(self, text: str) -> dict[str, Any]:
         """Check the signature and return the claims. Raises TokenRefused, BackendUnavailable."""
+        if len(text) > TOKEN_LENGTH_MAX:
+            raise TokenRefused(
+                f"it has {len(text)} characters, at most {TOKEN_LENGTH_MAX} are read"
+            )
         try:
             key_id = jwt.get_unverified_header(text).get("kid", "")
             key = await self._keys.key(str(key_id))

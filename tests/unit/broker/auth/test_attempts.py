@@ -1,6 +1,8 @@
 """Failed logins are limited by address and name."""
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
@@ -156,3 +158,25 @@ async def test_nor_are_those_of_many_names(clock):
 async def test_many_clients_that_come_back_at_once_are_all_let_in(clock):
     let_in, _ = await log_in_all(clock, [login(password="right")] * 50)
     assert all(let_in)
+
+
+def test_long_names_take_no_memory(limiter):
+    name = "x" * 60_000
+    gc.collect()
+    tracemalloc.start()
+    for number in range(100):
+        which = {"name": f"{name}{number}", "password": name}
+        assert limiter.may_try(login(**which))
+        fail(limiter, address=THERE, **which)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(limiter._tries) > 100
+    assert kept < 20 * len(name)
+
+
+async def test_the_log_has_the_begin_of_a_long_name(clock, caplog):
+    identities, _ = await log_in_all(clock, [login(name="x" * 60_000)] * (LIMIT + 1))
+    assert identities == [None] * (LIMIT + 1)
+    assert "wrong user name or password" in caplog.text
+    assert "too many failed logins" in caplog.text
+    assert max(map(len, caplog.messages)) < 200

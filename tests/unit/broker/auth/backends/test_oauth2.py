@@ -217,6 +217,19 @@ class TestSignatures:
         assert await log_in(make(), f"{head}.{other_claims}.{signature}") is None
         assert await log_in(make(), f"{head}.{claims}.") is None
 
+    @pytest.mark.parametrize("header", [{}, {"kid": "k" * 20_000}, {"kid": "\0" * 9_000}])
+    async def test_the_log_has_the_begin_of_what_is_wrong(self, make, log_in, caplog, header):
+        token = by_hand({"alg": "RS256", **header}, {})
+        assert await log_in(make(), token, name="whoever" * 5_000) is None
+        (line,) = caplog.messages
+        assert len(line) < 400
+
+    async def test_a_token_that_is_too_long_is_not_read(self, make, log_in, caplog, monkeypatch):
+        wide = {f"claim{number}": number for number in range(5_000)}
+        monkeypatch.setattr(jwt, "get_unverified_header", None)
+        assert await log_in(make(), by_hand({"alg": "RS256", "kid": "one", **wide}, {})) is None
+        assert "characters, at most 65536 are read" in caplog.text
+
     async def test_a_header_that_is_nested_without_end(self, make, log_in):
         head = base64.urlsafe_b64encode(b'{"alg":' + b"[" * 100_000).rstrip(b"=").decode()
         assert await log_in(make(), f"{head}.e30.e30") is None
