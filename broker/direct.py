@@ -130,7 +130,8 @@ class DirectConnection:
         steps = check(self.channel, kind, name, permission)
         await self._do(steps, f"checking access to {kind} '{name}'")
 
-    # Declaring. Each returns when the change is on disk, and raises ChannelFault, ConnectionFault.
+    # Declaring: methods that return when the change is on disk. They raise ChannelFault and
+    # ConnectionFault.
 
     async def declare_queue(self, name: str, properties: QueueProperties) -> None:
         """Declare a queue."""
@@ -287,7 +288,7 @@ class DirectConnection:
     # Operations
 
     def _described(self, operation: str, kind: str, name: str) -> str:
-        """As `dispatch.described` tells of a client's method."""
+        """An operation and its object, as `dispatch.described` says it of a client's method."""
         return f"{operation} on {resource(kind, name, self.vhost.name)}"
 
     async def _change(self, change: Change, operation: str, kind: str, name: str) -> None:

@@ -1,8 +1,8 @@
 """Binds queues and exchanges to exchanges for a channel, whatever protocol it speaks.
 
 The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
-ConnectionFault, and MetadataError for a change that cannot be written to disk. Their answers are
-given when the change is on disk; whoever tells the client awaits them first.
+ConnectionFault, and MetadataError for a change that cannot be written to disk. Each returns an
+answer that is given when the change is on disk, which is awaited before the client is told.
 
 An empty name of a queue stands for the one that the channel declared last; so does an empty routing
 key beside it.

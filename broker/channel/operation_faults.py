@@ -23,7 +23,7 @@ logger = logging.getLogger("leveret.channel")
 def not_written(channel: Channel, description: str, error: MetadataError) -> ConnectionFault:
     """The fault for a change that cannot be written to disk, which is logged.
 
-    description: the operation and its object, as `operation_on` tells.
+    description: the operation and its object, such as `queue.bind on queue 'q' in vhost '/'`.
     """
     logger.error("%s of %r is refused: %s", description, channel, error)
     if isinstance(error, MetadataFull):
