@@ -5,7 +5,10 @@ new directory 0750: the group, such as that of operators, may read them. Modes o
 the administrator's.
 """
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
@@ -29,3 +32,29 @@ def opened(path: str, flags: int) -> int:
     if flags & os.O_CREAT:
         os.fchmod(descriptor, FILE_MODE)
     return descriptor
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have errors of the system name the file: those of a write, a sync or a bind do not."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise OSError(number, error.strerror or str(error), str(path)) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, complete or not at all, and sync it. Raises OSError, which names the file."""
+    temporary = path.with_name(path.name + ".new")
+    with naming(path):
+        with open(temporary, "wb", opener=opened) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -6,10 +6,11 @@ that are lost, before it accepts clients: only a node that runs can change what 
 done all that.
 """
 
-import os
 from pathlib import Path
 
 import msgspec
+
+from leveret.broker.private_files import write_whole
 
 NEXT_START_FILE = "cluster.next_start.json"
 
@@ -43,13 +44,7 @@ def read(data_dir: Path) -> NextStart:
 
 def write(data_dir: Path, next_start: NextStart) -> None:
     """Keep it. Raises OSError."""
-    path = data_dir / NEXT_START_FILE
-    temporary = path.with_suffix(".new")
-    with temporary.open("wb") as file:
-        file.write(msgspec.json.encode(next_start))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    write_whole(data_dir / NEXT_START_FILE, msgspec.json.encode(next_start))
 
 
 def forget(data_dir: Path) -> None:

@@ -4,6 +4,9 @@ Space is allocated ahead of the data. So on a full disk acks can be written: a b
 fit into what is allocated is not begun, and what is allocated is given up only with the file, for
 the next one. With little space left on the disk less is allocated: others need some, too.
 
+The next file is made in advance, too, under a name of its own: XFS makes no file with less than
+190 KB of free space, and only a new file lets go of those before it. A rename needs no space.
+
 `LogFiles` decides which file is next and does the disk operations. `Log` decides when, and
 `Retirement` decides which file is not needed any more.
 
@@ -17,9 +20,10 @@ LF3  A file is removed only when it is the oldest, so no record is removed befor
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from leveret.storage.disk import Disk, no_room
+from leveret.storage.disk import Disk, DiskFull, no_room
 from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     LOG_MAGIC,
@@ -36,6 +40,9 @@ RESERVED_BYTES, RESERVED_SHARE = 2 * 1024 * 1024, 64
 """Space that is allocated ahead of the data; of a small disk at most this part of it."""
 LOW_FACTOR, LOW_SHARE = 4, 8
 """With less than so many times as much free space, an eighth of it is allocated."""
+NEXT_FILE = "next"
+"""The file that is made in advance. A restart does not read it: it has no records."""
+NOT_OPEN = -1
 
 
 class LogFile:
@@ -57,7 +64,7 @@ class LogFile:
         self.size = size
         self.messages = self.records = 0
         self.is_finished = False
-        self.descriptor = -1
+        self.descriptor = NOT_OPEN
         self.reserved_to = 0
 
 
@@ -100,6 +107,8 @@ class LogFiles:
         self.files: list[LogFile] = []
         self.oldest_needed = 0
         self._ahead_bytes = RESERVED_BYTES
+        self._next_path = directory / NEXT_FILE
+        self._next_descriptor, self._next_bytes = NOT_OPEN, 0
 
     def begin(self, files: list[LogFile], number: int) -> None:
         """Create a file after those that a restart found. Raises StoreError."""
@@ -111,6 +120,7 @@ class LogFiles:
         file = self._append(number)
         self.oldest_needed = self.files[0].number
         self._create(file)
+        self._make_next()
 
     def sync(self, files: list[LogFile]) -> None:
         """Sync files that a restart found, and their names. Raises StoreError."""
@@ -158,12 +168,13 @@ class LogFiles:
     def write(self, file: LogFile, pieces: Iterable[bytes], size: int) -> None:
         """Append a batch to the file, without a sync. size: of all pieces. Raises StoreError."""
         assert file is self.files[-1], "LF2: only the last file is written"
-        if file.descriptor < 0:
+        if file.descriptor == NOT_OPEN:
             self._create(file)
         if not size:
             return
         offset, end = file.size, file.size + size
         if end + self._ahead_bytes // 2 > file.reserved_to:
+            self._make_next()
             self._reserve(file, end)
         for piece in pieces:
             self._disk.write(file.descriptor, file.path, piece, offset)
@@ -199,21 +210,34 @@ class LogFiles:
             self._give_back(other, other.reserved_to)
         sizes = [other.size for other in before]
         header = encode_file_header(LOG_MAGIC, file.number, self.oldest_needed, sum(sizes))
-        descriptor = self._disk.create(file.path)
+        descriptor, self._next_descriptor = self._next_descriptor, NOT_OPEN
+        if descriptor == NOT_OPEN:
+            descriptor, self._next_bytes = self._disk.create(self._next_path), 0
         try:
             self._disk.write(descriptor, file.path, header, 0)
+            self._disk.rename(self._next_path, file.path)
             self._disk.sync_directory(self._directory)
         except BaseException:
-            # The write is tried again if the disk was full.
+            # It is tried again, with another one, if the disk was full.
             self._disk.close(descriptor)
             raise
         self._disk.passed("log.created")
-        file.descriptor = descriptor
+        file.descriptor, file.reserved_to = descriptor, self._next_bytes
+
+    def _make_next(self) -> None:
+        """Make the next file in advance, unless it is there. Without room it is tried again."""
+        if self._next_descriptor != NOT_OPEN:
+            return
+        with suppress(DiskFull):
+            self._next_descriptor = self._disk.create(self._next_path)
+            wanted = self._ahead_bytes // LOW_SHARE
+            is_reserved = self._disk.reserve(self._next_descriptor, 0, wanted)
+            self._next_bytes = wanted if is_reserved else 0
 
     def remove(self, file: LogFile) -> None:
         """Remove a file that `forget_oldest` returned. Raises StoreError."""
         assert file not in self.files, "LF3: a file that is still needed is not removed"
-        if file.descriptor >= 0:
+        if file.descriptor != NOT_OPEN:
             self._disk.close(file.descriptor)
         self._disk.remove(file.path)
         self._disk.passed("log.removed")
@@ -228,6 +252,9 @@ class LogFiles:
     def close(self) -> None:
         """Close all files."""
         for file in self.files:
-            if file.descriptor >= 0:
+            if file.descriptor != NOT_OPEN:
                 self._disk.close(file.descriptor)
-                file.descriptor = -1
+                file.descriptor = NOT_OPEN
+        if self._next_descriptor != NOT_OPEN:
+            self._disk.close(self._next_descriptor)
+            self._next_descriptor = NOT_OPEN

@@ -42,6 +42,8 @@ from leveret.storage.worker import Worker
 
 SLICE_BYTES = 1024 * 1024
 """The bytes of a slice. Planning it takes about a millisecond."""
+ROOM_BYTES = 2 * SLICE_BYTES
+"""What a full disk has to have free for a slice: what frees space needs some, too."""
 OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
 """Publishers are held back when messages take more than the first multiple of the budget, until
 they take less than the second: publishers are faster than the disk."""
@@ -268,18 +270,24 @@ class Pager:
             return True
 
     async def move_out(self, wanted: list[tuple[TieredQueue, int]]) -> None:
-        """Write each queue's messages below a position to segments. They stay in memory."""
+        """Write each queue's messages below a position to segments. They stay in memory.
+
+        Raises DiskFull if messages are left for which a full disk has no room: nothing is planned
+        that would wait for room, since they may be consumed meanwhile.
+        """
         waiting = list(reversed(wanted))
         while waiting:
             async with self.lock:
                 self._check_writing()
-                slices, size = [], 0
-                while waiting and size < SLICE_BYTES:
+                slices, size, is_stuck = [], 0, False
+                bytes_max = SLICE_BYTES if await self._has_room() else 0
+                while waiting and size <= bytes_max and not is_stuck:
                     queue, end = waiting[-1]
-                    written = queue.plan_slice(SLICE_BYTES - size, end)
+                    written = queue.plan_slice(max(0, bytes_max - size), end)
                     if written is None:
                         waiting.pop()
                         continue
+                    is_stuck = not bytes_max and written.end == queue.ledger.flushed_to
                     slices.append((queue, written))
                     size += written.size + 1
                     if written.end < end:
@@ -287,7 +295,15 @@ class Pager:
                     waiting.pop()
                 if slices:
                     await self._write(slices)
+            if is_stuck:
+                raise DiskFull("messages of a log file wait for room on a full disk; make room")
             await asyncio.sleep(0)
+
+    async def _has_room(self) -> bool:
+        """There is room for a slice, as far as is known."""
+        if not self.is_disk_full:
+            return True
+        return await self._worker.run(self._files.free_bytes) >= ROOM_BYTES
 
     def _check_writing(self) -> None:
         """PG4: raise StoreError if a slice that was planned is not written."""

@@ -93,8 +93,7 @@ class Reclaiming:
     async def run(self) -> None:
         """Give back what is due. Errors of the log, its clients and the disk are raised."""
         await self._leave_segments()
-        if self._may_retire_all():
-            await self._retirement.retire_all()
+        if self._may_retire_all() and await self._retirement.retire_all():
             self._log_bytes_left = self._files.total_bytes
         share = SHORT_SHARE if self.is_disk_short else IDLE_SHARE
         if self.is_disk_short or self._is_idle:

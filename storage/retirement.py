@@ -17,7 +17,7 @@ file is stale, whether it was removed or not.
 What is asserted here is LG5 of log.py.
 """
 
-from leveret.storage.disk import Disk
+from leveret.storage.disk import Disk, DiskFull
 from leveret.storage.log import Log
 from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, LogFiles
@@ -41,13 +41,17 @@ class Retirement:
         """There are more than `FILES_KEPT` files."""
         return len(self._files.files) > FILES_KEPT
 
-    async def retire_oldest(self) -> None:
-        """Remove the oldest file. Errors of clients, the log and the disk are raised."""
+    async def retire_oldest(self) -> bool:
+        """Remove the oldest file. Errors of clients, the log and the disk are raised.
+
+        Returns False, and the file stays, if the disk is full and has no room for replacements of
+        its records: fewer may be needed soon, when messages are consumed.
+        """
         file = self._files.files[0]
-        for client in self._log.clients:
-            if needs(client, file):
-                await client.move_on(file)
-                assert not needs(client, file), f"LG5: {client.name} has moved on from {file.path}"
+        try:
+            await self._move_on(file)
+        except DiskFull:
+            return False
         self._disk.passed("log.retiring")
         await self._log.sync()
         self._log.append_oldest(file.number + 1)
@@ -58,19 +62,32 @@ class Retirement:
         forgotten = self._files.forget_oldest()
         assert forgotten is file, "LG5: files are retired from the oldest on, one at a time"
         await self._worker.run(lambda: self._files.remove(file))
+        return True
 
-    async def retire_all(self) -> None:
-        """Begin a new file, and remove all others. Errors are raised as by `retire_oldest`.
+    async def _move_on(self, file: LogFile) -> None:
+        for client in self._log.clients:
+            if needs(client, file):
+                await client.move_on(file)
+                assert not needs(client, file), f"LG5: {client.name} has moved on from {file.path}"
+
+    async def retire_all(self) -> bool:
+        """Begin a new file, and remove all others. Errors and the result are those of
+        `retire_oldest`.
 
         The newest last: the space of the others may be needed to begin another one.
         """
         newest = self._files.files[-1]
-        while self._files.files[0].number < newest.number:
-            await self.retire_oldest()
+        if not await self._retire_to(newest.number - 1):
+            return False
         newest.is_finished = True
         await self._log.sync()
-        while self._files.files[0].number <= newest.number:
-            await self.retire_oldest()
+        return await self._retire_to(newest.number)
+
+    async def _retire_to(self, number: int) -> bool:
+        while self._files.files[0].number <= number:
+            if not await self.retire_oldest():
+                return False
+        return True
 
 
 def needs(client: LogClient, file: LogFile) -> bool:

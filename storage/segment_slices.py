@@ -106,16 +106,21 @@ class SegmentSlices:
     # Writing
 
     def plan(self, bytes_max: int, end: int) -> Slice:
-        """The next slice of messages below `end`."""
+        """The next slice of messages below `end`.
+
+        With 0 as `bytes_max` it passes over what is gone, and ends before the first other message.
+        """
         ledger = self._ledger
         entries: list[Entry] = []
         size = windows = 0
-        while size < bytes_max:
+        while size < bytes_max or not bytes_max:
             if not self._plan:
                 if windows == WINDOWS_MAX or not self._plan_window(end):
                     break
                 windows += 1
                 continue
+            if not bytes_max and not ledger.is_gone(self._plan[0].position):
+                break
             entry = self._plan.popleft()
             if not ledger.is_gone(entry.position):
                 if entries and entry.position != entries[-1].position + 1:

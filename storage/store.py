@@ -305,8 +305,7 @@ class Store:
                 if loop.time() >= looks_at:
                     await self._look()
                     looks_at = loop.time() + CHECK_SECONDS
-                while self._retirement.is_due:
-                    await self._retirement.retire_oldest()
+                while self._retirement.is_due and await self._retirement.retire_oldest():
                     self.pressure.look()
                 await self._sweeper.sweep_if_wanted()
         except asyncio.CancelledError:

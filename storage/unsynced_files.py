@@ -67,6 +67,10 @@ class UnsyncedFiles:
             self._descriptors[path] = descriptor
         assert len(self._descriptors) <= SYNC_EACH_MAX, "UF2"
 
+    def free_bytes(self) -> int:
+        """The free space of the file system. Raises StoreError."""
+        return self.disk.space(self._root).free_bytes
+
     def sync(self) -> None:
         """Sync everything written so far, and close it. Raises StoreError; see UF3."""
         if self._has_failed:

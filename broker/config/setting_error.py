@@ -9,6 +9,7 @@ import os
 
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.settings import PORT_OF_ALL, SETTINGS, Config
+from leveret.storage.disk import NO_SPACE
 
 _SETTINGS = {setting.attribute: setting for setting in SETTINGS}
 _INSTEAD = {"tcp.listeners": PORT_OF_ALL}
@@ -46,7 +47,8 @@ def described(error: OSError) -> str:
     """An error of the system in words: its file, if it has one, and the reason."""
     if error.filename is None or error.strerror is None:
         return str(error)
-    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}"
+    advice = "; make room on its disk" if error.errno in NO_SPACE else ""
+    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}{advice}"
 
 
 def _ways_to_set(setting: Setting) -> str:

@@ -5,9 +5,9 @@ small file in the data directory keeps. It is written and synced before it is us
 """
 
 import logging
-import os
 from pathlib import Path
 
+from leveret.broker.private_files import write_whole
 from leveret.cluster.links.hello import INCARNATION_MAX
 
 INCARNATION_FILE = "cluster.incarnation"
@@ -19,17 +19,7 @@ def next_incarnation(data_dir: Path, wall_time_s: float) -> int:
     """The number of this start. Raises OSError. wall_time_s: seconds since 1970."""
     path = data_dir / INCARNATION_FILE
     number = max(int(wall_time_s * 1_000_000), _last(path) + 1)
-    temporary = path.with_suffix(".incarnation.new")
-    with temporary.open("wb") as file:
-        file.write(b"%d\n" % number)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_whole(path, b"%d\n" % number)
     return number
 
 

@@ -22,6 +22,7 @@ from aiohttp import hdrs, web
 from leveret.broker.auth.identity import ADMINISTRATOR, Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Listener
+from leveret.broker.private_files import naming
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
@@ -60,15 +61,20 @@ CONTROLLER = Identity(CONTROL_USER, (ADMINISTRATOR,), authorization=Unrestricted
 
 
 def _bind_in(directory: Path, name: str) -> socket.socket:
-    """A Unix socket in a directory, whose path may be longer than a socket's (unix(7))."""
+    """A Unix socket in a directory, whose path may be longer than a socket's (unix(7)).
+
+    Raises OSError, which names the socket.
+    """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     path = directory / name
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
-        bound.bind(str(path))
+        with naming(path):
+            bound.bind(str(path))
         return bound
     opened = os.open(directory, os.O_PATH)
     try:
-        bound.bind(f"/proc/self/fd/{opened}/{name}")
+        with naming(path):
+            bound.bind(f"/proc/self/fd/{opened}/{name}")
     finally:
         os.close(opened)
     return bound

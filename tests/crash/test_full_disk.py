@@ -39,6 +39,11 @@ def has_reserve(disk):
     return reserve.exists() and reserve.stat().st_size > 0
 
 
+def keeps_reserve_again(node):
+    """Whether the node knows that it has the reserve again: new queues can be declared."""
+    return "the reserve of disk space is kept again" in node.text
+
+
 def connect(node):
     return pika.BlockingConnection(pika.URLParameters(node.url))
 
@@ -141,7 +146,7 @@ def test_a_full_disk_is_emptied_by_consumers(disk, is_killed):
         assert node.start(), node.text
     consume_all(node, "full", confirmed)
     filling.unlink()
-    wait_until(lambda: has_reserve(disk))
+    wait_until(lambda: keeps_reserve_again(node))
     publish_confirmed(node, "again")
     node.kill()
 

@@ -11,7 +11,14 @@ import threading
 import pika
 import pytest
 
-from tests.crash.test_full_disk import PERSISTENT, connect, has_reserve, node_on, publish_confirmed
+from tests.crash.test_full_disk import (
+    PERSISTENT,
+    connect,
+    has_reserve,
+    keeps_reserve_again,
+    node_on,
+    publish_confirmed,
+)
 from tests.protocol.raw_client import wait_until
 from tests.small_disk import MAKING, MEGABYTE, TMPFS, fill, free_bytes, small_disk
 
@@ -30,21 +37,24 @@ def disk(tmp_path, request):
 
 def publish_until_blocked(node):
     """Publish numbered messages until the node blocks their publisher; those that it confirmed."""
-    confirmed = []
+    confirmed, blocked = [], threading.Event()
 
     def publish():
         channel = connect(node).channel()
         channel.queue_declare("full", durable=True)
         channel.confirm_delivery()
-        # It waits for the confirm of the message during which it is blocked.
+        # It waits for the confirm of the message during which it is blocked. It publishes no more:
+        # it would fill the disk again as soon as there is room.
         with contextlib.suppress(pika.exceptions.AMQPError):
-            for number in range(1000):
+            while not blocked.is_set():
+                number = len(confirmed)
                 body = b"%d " % number + bytes(BODY_BYTES)
                 channel.basic_publish("", "full", body, PERSISTENT)
                 confirmed.append(number)
 
     threading.Thread(target=publish, daemon=True).start()
     wait_until(lambda: "is blocked: low on disk" in node.text)
+    blocked.set()
     return confirmed
 
 
@@ -81,6 +91,6 @@ def test_messages_of_a_full_disk_are_there_and_free_its_space(disk, is_killed, i
         assert known <= set(consume_all(channel))
     wait_until(lambda: free_bytes(disk) > len(known) * BODY_BYTES // 2)
     (disk / "filling").unlink()
-    wait_until(lambda: has_reserve(disk))
+    wait_until(lambda: keeps_reserve_again(node))
     publish_confirmed(node, "again")
     node.kill()

@@ -120,6 +120,14 @@ class PowerCutDisk(Disk):
             self._undo.pop(path, None)
         super().remove(path)
 
+    def rename(self, path, other):
+        """Its new name is on the disk when the directory is synced; the old one comes not back."""
+        self._check()
+        super().rename(path, other)
+        self._undo[other] = self._undo.pop(path, [])
+        self._new.pop(path, None)
+        self._new[other] = True
+
     def read_from(self, descriptor, path, offset, size):
         self._check()
         return super().read_from(descriptor, path, offset, size)

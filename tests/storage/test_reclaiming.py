@@ -7,7 +7,7 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.storage import ledger, reclaiming, segments
 from leveret.storage import store as store_module
-from leveret.storage.log_files import RESERVED_BYTES
+from leveret.storage.log_files import LOW_SHARE, RESERVED_BYTES
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
@@ -18,8 +18,8 @@ from tests.storage.reading import ready_entries
 
 ADDRESS = Address("", "q", b"\0\1q")
 KILOBYTE, MEGABYTE = 1024, 1024 * 1024
-LEFT_BYTES_MAX = RESERVED_BYTES + 64 * KILOBYTE
-"""The newest log file has space that is allocated ahead."""
+LEFT_BYTES_MAX = RESERVED_BYTES + RESERVED_BYTES // LOW_SHARE + 64 * KILOBYTE
+"""The newest log file has space that is allocated ahead, and so has the next one."""
 
 
 @pytest.fixture(autouse=True)

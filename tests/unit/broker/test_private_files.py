@@ -2,12 +2,14 @@
 
 import logging
 import os
+import socket
 
 import pytest
 
 from leveret.broker.audit import Act
 from leveret.broker.config import Config, LogSettings
-from leveret.broker.private_files import make_directory, opened
+from leveret.broker.config.setting_error import described
+from leveret.broker.private_files import make_directory, naming, opened, write_whole
 from leveret.broker.requester import THE_NODE
 from leveret.broker.tracing.appended_file import AppendedFile
 from leveret.mgmt.audit import AuditLog
@@ -70,3 +72,30 @@ def test_logs_also_after_they_were_rotated(tmp_path):
         # The others share the list of handlers.
         for one in (logger, *map(logging.getLogger, OTHER_LOGGERS)):
             one.handlers, one.propagate = [], True
+
+
+def test_a_file_is_written_whole_with_the_mode_of_private_files(tmp_path):
+    path = tmp_path / "file"
+    for content in (b"one", b"two"):
+        write_whole(path, content)
+        assert path.read_bytes() == content
+    assert mode(path) == 0o640
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_write_to_a_full_disk_names_the_file_and_leaves_it_as_it_is(tmp_path):
+    path = tmp_path / "file"
+    write_whole(path, b"one")
+    (tmp_path / "file.new").symlink_to("/dev/full")
+    with pytest.raises(OSError) as raised:
+        write_whole(path, b"two")
+    reason = "No space left on device; make room on its disk"
+    assert described(raised.value) == f"{path} cannot be used: {reason}"
+    assert path.read_bytes() == b"one"
+
+
+def test_an_error_of_a_socket_names_it(tmp_path):
+    path = tmp_path / "missing" / "socket"
+    with socket.socket(socket.AF_UNIX) as made, pytest.raises(OSError) as raised, naming(path):
+        made.bind(str(path))
+    assert described(raised.value) == f"{path} cannot be used: No such file or directory"

@@ -66,6 +66,10 @@ class RecordingDisk(Disk):
     def sync_file_system(self, descriptor, root):
         self._do("sync", root)
 
+    def rename(self, path, other):
+        self._do("rename", path)
+        super().rename(path, other)
+
     def remove(self, path):
         self._do("remove", path)
         super().remove(path)

@@ -7,6 +7,7 @@ from leveret.storage.formats import FILE_HEADER_BYTES, LOG_MAGIC, decode_file_he
 from leveret.storage.log_files import (
     LOW_FACTOR,
     LOW_SHARE,
+    NEXT_FILE,
     RESERVED_BYTES,
     LogFile,
     LogFiles,
@@ -39,7 +40,8 @@ def fill(files):
 
 def test_a_new_file_is_created_with_its_directory_synced(files, disk, tmp_path):
     assert disk.done == [
-        ("create", "0000000001.log"), ("write", "0000000001.log"), ("sync", tmp_path.name),
+        ("create", "next"), ("write", "0000000001.log"), ("rename", "next"),
+        ("sync", tmp_path.name), ("create", "next"),
     ]  # fmt: skip
     assert log_numbers(disk, tmp_path) == [1]
 
@@ -156,6 +158,35 @@ def test_the_next_file_gets_the_room_of_what_was_allocated_for_the_one_before(la
     first.is_finished = True
     append(large, 100)
     assert first.path.stat().st_size == first.size
+
+
+def test_without_any_room_a_file_is_begun_that_was_made_in_advance(large, disk, monkeypatch):
+    """XFS has no room for a new name, and has it for another name of the same file."""
+    append(large, 100).is_finished = True
+
+    def create(path):
+        raise DiskFull(f"cannot open {path}")
+
+    monkeypatch.setattr(disk, "create", create)
+    monkeypatch.setattr(disk, "reserve", lambda *place: False)
+    second = append(large, 100)
+    assert second.number == 2
+    second.is_finished = True
+    with pytest.raises(DiskFull, match="cannot open .*next"):
+        append(large, 100)
+    monkeypatch.undo()
+    assert append(large, 100).number == 3
+
+
+def test_the_file_that_was_made_in_advance_is_made_again_by_a_restart(large, tmp_path, disk):
+    append(large, 100)
+    assert (tmp_path / NEXT_FILE).exists()
+    large.close()
+    files = LogFiles(tmp_path, disk)
+    files.begin([], 2)
+    assert log_numbers(disk, tmp_path) == [1, 2]
+    assert append(files, 100).number == 2
+    files.close()
 
 
 def test_a_restart_gives_back_what_was_allocated_and_not_used(tmp_path, disk):

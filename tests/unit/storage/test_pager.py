@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from leveret.storage.disk import DiskFull, Space
 from leveret.storage.message import ENTRY_BYTES
-from leveret.storage.pager import OVERFULL, Pager
+from leveret.storage.pager import OVERFULL, ROOM_BYTES, Pager
 from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 from tests.patience import PATIENCE_SECONDS
@@ -99,6 +100,33 @@ async def test_moving_out_of_a_log_file_leaves_messages_in_memory(store, pager):
     store.log.write()
     await pager.move_out([(queue, 10)])
     assert (queue.ledger.flushed_to, queue.delta.count) == (10, 0)
+
+
+async def test_without_room_nothing_is_planned_that_waits(store, pager, monkeypatch):
+    """A slice that waits for room would keep the log file although its messages are consumed."""
+    queue = queue_of(store, pager, count=20)
+    other = queue_of(store, pager, key=512, count=20)
+    store.log.write()
+    pager.is_disk_full = True
+    monkeypatch.setattr(store.disk, "space", lambda directory: Space(1 << 40, ROOM_BYTES - 1))
+    queue.fetch(10, ack_required=False)
+    with pytest.raises(DiskFull, match="wait for room"):
+        await pager.move_out([(queue, 15), (other, 20)])
+    assert (queue.ledger.flushed_to, other.ledger.flushed_to) == (10, 0)
+    other.purge()
+    queue.fetch(10, ack_required=False)
+    await pager.move_out([(queue, 15), (other, 20)])
+    assert not queue.has_segments
+    assert not other.has_segments
+
+
+async def test_with_room_messages_are_moved_out_on_a_full_disk(store, pager, monkeypatch):
+    queue = queue_of(store, pager, count=20)
+    store.log.write()
+    pager.is_disk_full = True
+    monkeypatch.setattr(store.disk, "space", lambda directory: Space(1 << 40, ROOM_BYTES))
+    await pager.move_out([(queue, 15)])
+    assert queue.ledger.flushed_to == 15
 
 
 async def test_a_deleted_queue_counts_no_more(store, pager):

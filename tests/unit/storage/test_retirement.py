@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from leveret.storage.disk import DiskFull
 from leveret.storage.retirement import FILES_KEPT, Retirement, needs
 from tests.unit.storage.fakes import LogUnderTest, NotesClient
 
@@ -42,6 +43,20 @@ async def test_l5_the_replacement_is_synced_before_the_oldest_record_and_both_be
     # A file header may be written, too, so repeated writes count as one.
     steps = [step for step, before in zip(steps, [None, *steps], strict=False) if step != before]
     assert steps == ["write", "sync", "write", "sync", "remove"]
+
+
+async def test_a_file_stays_while_a_full_disk_has_no_room_for_its_messages(rig, monkeypatch):
+    async def move_on(file):
+        raise DiskFull("no room")
+
+    rig.client.needs_from = 1
+    monkeypatch.setattr(rig.client, "move_on", move_on)
+    assert not await rig.retirement.retire_oldest()
+    assert not await rig.retirement.retire_all()
+    assert [file.number for file in rig.files.files] == [1, 2, 3, 4]
+    monkeypatch.undo()
+    await retire(rig)
+    assert [file.number for file in rig.files.files] == [2, 3, 4]
 
 
 async def test_a_client_that_does_not_need_the_file_is_not_asked(rig):
