@@ -28,7 +28,6 @@ MD2  `changes` counts committed rows, and the witness is updated after the commi
 """
 
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -46,6 +45,7 @@ from leveret.storage.metadata_opening import (
     connect,
     format_error,
     naming_file,
+    open_connection,
     prepare_tables,
 )
 from leveret.storage.metadata_rows import (
@@ -455,7 +455,7 @@ class SqliteMetadata:
     def checkpoint(self) -> None:
         """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
         with self._checkpoint_lock, naming_file(self._path):
-            connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=rw", uri=True)
+            connection = open_connection(self._path)
             try:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             finally:

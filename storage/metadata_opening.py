@@ -106,7 +106,7 @@ def format_error(path: Path, version: object) -> MetadataError:
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file, or create it, without reading its tables."""
     _make_file(path)
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = open_connection(path)
     # Damaged text must not end the reading: the checksum of its row reports it.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     try:
@@ -117,6 +117,16 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def open_connection(path: Path) -> sqlite3.Connection:
+    """A connection to the file, which exists. Only one process can have any.
+
+    All have SQLite's index of its log in memory, not in a mapped file: a write to a mapped file
+    ends the process with SIGBUS when it needs space of a full disk, on btrfs for each page.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw&vfs=unix-excl"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def _make_file(path: Path) -> None:

@@ -10,6 +10,7 @@ from leveret.storage.metadata_opening import (
     MetadataError,
     connect,
     naming_file,
+    open_connection,
     prepare_tables,
 )
 from leveret.storage.metadata_tables import META, has_tables, read_rows
@@ -39,6 +40,16 @@ def test_two_files_have_different_identities(path, tmp_path):
 def test_other_users_cannot_read_the_file(path):
     opened(path)
     assert path.stat().st_mode & 0o007 == 0
+
+
+def test_no_file_is_mapped_whose_writes_need_space_of_a_full_disk(path):
+    with closing(connect(path)) as connection, closing(open_connection(path)) as other:
+        prepare_tables(connection, path)
+        assert has_tables(other)
+        connection.execute("DELETE FROM meta")
+        assert other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0] == 0
+        names = {file.name for file in path.parent.iterdir()}
+        assert names == {path.name, f"{path.name}-wal"}, "no -shm, which SQLite maps"
 
 
 @pytest.mark.parametrize(
