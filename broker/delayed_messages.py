@@ -46,6 +46,7 @@ from leveret.broker.queues.queue_client import Publisher
 from leveret.broker.turns import WORK_MAX, Actor, Turns
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 
 DIGIT_BITS = 4
@@ -256,7 +257,7 @@ class DelayedMessages(Actor):
         assert bucket.begins_ms <= due_ms, "DM1"
         backing = bucket.backing
         expires_at_ms = due_ms - self._wall_offset_ms
-        if backing.publish([message], len(message.body), expires_at_ms) and publisher is not None:
+        if backing.publish(run_of([message]), expires_at_ms) and publisher is not None:
             publisher.hold(number, 1, self)
             backing.when_safe(publisher, number, self)
 

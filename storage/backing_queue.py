@@ -38,6 +38,7 @@ from typing import Any, NamedTuple, Protocol
 from mypy_extensions import mypyc_attr
 
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts
 
 
@@ -186,12 +187,10 @@ class BackingQueue:
     # Publishing
 
     @abstractmethod
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages, in order; whether they will be safe only later (see `when_safe`).
 
-        The messages are alike in address and properties, and the list is not changed any more.
-        body_bytes: the sum of their bodies' sizes. expires_at_ms: on the broker's clock, 0 if they
-        do not expire.
+        expires_at_ms: on the broker's clock, 0 if they do not expire.
         """
 
     @abstractmethod

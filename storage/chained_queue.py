@@ -27,6 +27,7 @@ from mypy_extensions import mypyc_attr
 
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
 
 
@@ -98,17 +99,18 @@ class ChainedQueue(BackingQueue):
 
     # Publishing
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append to the tail, or to the head after a `go_on_at` there."""
+        messages = run.messages
         if self._fills_head:
             self._fills_head = False
             end = self._head.next_position_of(messages[0]) + len(messages)
             assert end <= self._boundary, "CQ1"
-            return self._head.publish(messages, body_bytes, expires_at_ms)
+            return self._head.publish(run, expires_at_ms)
         tail = self._tail
         if tail.next_position_of(messages[0]) < self._boundary:
             tail.go_on_at(self._boundary)
-        return tail.publish(messages, body_bytes, expires_at_ms)
+        return tail.publish(run, expires_at_ms)
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask the tail, since both use the same store."""

@@ -38,6 +38,7 @@ from leveret.storage.in_memory import InMemory
 from leveret.storage.ledger import Ledger
 from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message, bytes_of, entries_from
+from leveret.storage.message_run import MessageRun
 from leveret.storage.paging import NO_TARGET
 from leveret.storage.purging import Purges
 from leveret.storage.queue_status import Limits, StorageCounts, tiered_status
@@ -138,8 +139,9 @@ class TieredQueue(BackingQueue):
 
     # Publishing
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages, in order. Returns whether they are safe only after the log's sync."""
+        messages, body_bytes = run.messages, run.body_bytes
         position = self._next_position
         count = len(messages)
         entries = entries_from(messages, position, expires_at_ms)

@@ -17,6 +17,7 @@ from leveret.storage.backing_queue import BackingQueue, Head, Purged, Waiter
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Entry, Message, bytes_of, entries_from
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts, memory_status
 
 
@@ -72,14 +73,15 @@ class TransientQueue(BackingQueue):
 
     # Publishing
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages, in order. Returns False: there is no sync to wait for."""
+        messages = run.messages
         position = self._next_position
         count = len(messages)
         self._ready.extend(entries_from(messages, position, expires_at_ms))
         self._next_position = position + count
         self.ready_count += count
-        self.ready_bytes += body_bytes
+        self.ready_bytes += run.body_bytes
         if expires_at_ms:
             self.has_expiring = True
         return False

@@ -39,6 +39,7 @@ from leveret.broker.requester import Requester
 from leveret.broker.turns import Actor
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 
 TURN_MESSAGES_MAX: Final = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
@@ -166,14 +167,14 @@ class ClassicQueue(Actor):
         if ages.marked_ms != now_ms:
             ages.mark(now_ms, self.backing.next_position_of(messages[0]))
         if self.is_plain and ttl_ms is None:
-            if self.backing.publish(messages, body_bytes, 0) and publisher is not None:
+            if self.backing.publish(MessageRun(messages, body_bytes), 0) and publisher is not None:
                 self._hold(publisher, first, count)
             if not self.is_awake and self.ring.has_candidates:
                 self._turns.wake(self)
             return
         ttl_ms = self.options.lower_ttl_ms(ttl_ms)
         if ttl_ms and not self.options.has_limit:
-            is_safe = self._publish_expiring(messages, body_bytes, ttl_ms)
+            is_safe = self._publish_expiring(MessageRun(messages, body_bytes), ttl_ms)
         else:
             is_safe = True
             for number, message in enumerate(messages, first):
@@ -186,16 +187,16 @@ class ClassicQueue(Actor):
         publisher.hold(first, count, self)
         self.backing.when_safe(publisher, first, self)
 
-    def _publish_expiring(self, messages: list[Message], body_bytes: int, ttl_ms: int) -> bool:
+    def _publish_expiring(self, run: MessageRun, ttl_ms: int) -> bool:
         """Publish a run that expires later, to a queue without limits; whether it is safe now."""
         backing = self.backing
         self._expiry.is_wanted = True
-        is_safe = not backing.publish(messages, body_bytes, self._clock.now_ms() + ttl_ms)
+        is_safe = not backing.publish(run, self._clock.now_ms() + ttl_ms)
         if ttl_ms < TURN_IN_TIME_MS:
             self.deliver_ready()
         elif not self.is_awake and self.ring.has_candidates:
             self._turns.wake(self)
-        if self._plain_ages is None or backing.ready_count <= len(messages):
+        if self._plain_ages is None or backing.ready_count <= len(run.messages):
             # Otherwise there was a first message before, which is watched.
             self._deaths.watch_head()
         return is_safe
@@ -214,7 +215,8 @@ class ClassicQueue(Actor):
         if ttl_ms is not None:
             expires_at_ms = self._clock.now_ms() + ttl_ms
             self._expiry.is_wanted = True
-        is_safe = not backing.publish([message], len(message.body), expires_at_ms)
+        run = MessageRun([message], len(message.body))
+        is_safe = not backing.publish(run, expires_at_ms)
         if ttl_ms == 0:
             self._deliver_at_once_or_expire(expires_at_ms)
         self.deliver_ready()

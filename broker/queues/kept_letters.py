@@ -30,6 +30,7 @@ from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Header, Message
+from leveret.storage.message_run import run_of
 
 DEATH = "x-leveret-death"
 KEEP_WORK = 50
@@ -114,7 +115,7 @@ class KeptLetters:
         assert backing is not None, "a worker has a backing queue"
         self._owner.turns.work_left -= KEEP_WORK
         self._owner.note_kept(self._queue, reason)
-        backing.publish([_kept(message, reason)], len(message.body), 0)
+        backing.publish(run_of([_kept(message, reason)]), 0)
         worker.wake()
 
     def _drop(self) -> None:

@@ -24,6 +24,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
 from leveret.storage.transient_queue import TransientQueue
 
@@ -115,10 +116,10 @@ class PriorityQueue(BackingQueue):
 
     # Publishing
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages of equal priority to the level of that priority."""
-        level = self._level(self._level_of(messages[0]))
-        return level.publish(messages, body_bytes, expires_at_ms)
+        level = self._level(self._level_of(run.messages[0]))
+        return level.publish(run, expires_at_ms)
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask any level, since all levels use the same store."""

@@ -54,6 +54,7 @@ from leveret.broker.queues.returned import (
 )
 from leveret.broker.requester import Requester
 from leveret.storage.message import Entry, Header, Message
+from leveret.storage.message_run import run_of
 
 RETURN_WORK = 50
 """The work of returning a message, in the units of broker/turns.py."""
@@ -236,8 +237,8 @@ class QuorumQueue(ClassicQueue):
             if limit is not None and count > limit:
                 self._deaths.dead_letter(message, DELIVERY_LIMIT)
             else:
-                again = [returned(message, count, is_first)]
-                self.backing.publish(again, len(message.body), entry.expires_at_ms)
+                again = run_of([returned(message, count, is_first)])
+                self.backing.publish(again, entry.expires_at_ms)
             self.backing.ack([entry])
         self._deaths.drop_expired()
         self._deaths.enforce_limits()

@@ -6,6 +6,7 @@ of expiry, and consecutive numbers if they have numbers. They get consecutive po
 
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Entry
+from leveret.storage.message_run import run_of
 
 
 def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
@@ -19,9 +20,8 @@ def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
             continue
         position, first = found[start]
         messages = [entry.message for _, entry in found[start:end]]
-        body_bytes = sum([len(message.body) for message in messages])
         queue.go_on_at(position)
-        is_later |= queue.publish(messages, body_bytes, first.expires_at_ms)
+        is_later |= queue.publish(run_of(messages), first.expires_at_ms)
         start = end
     return is_later
 

@@ -40,6 +40,7 @@ from leveret.cluster.queues.message_runs import RunWriter
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
 from leveret.storage.chained_queue import ChainedQueue
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts
 from leveret.storage.tiered_queue import TieredQueue
 from leveret.storage.transient_queue import TransientQueue
@@ -249,14 +250,14 @@ class LeadingQueue(BackingQueue):
                 return True
         return False
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages; whether they will be safe only later (see `when_safe`)."""
-        inner = self.inner
+        inner, messages = self.inner, run.messages
         if not self.has_mirrors:
-            return inner.publish(messages, body_bytes, expires_at_ms)
+            return inner.publish(run, expires_at_ms)
         first = inner.next_position_of(messages[0])
         position = inner.position_of(Entry(messages[0], first)) if self._has_levels else first
-        self._is_logged = inner.publish(messages, body_bytes, expires_at_ms)
+        self._is_logged = inner.publish(run, expires_at_ms)
         expires = expires_at_ms and expires_at_ms + self._wall_offset_ms
         count = len(messages)
         if self._run is not NO_MESSAGES and self._is_of_run(messages):
@@ -264,8 +265,8 @@ class LeadingQueue(BackingQueue):
             self._deciding().published(self._sender, number, count, position, expires)
             self._place += count
         else:
-            run = RunWriter(b"").publish(messages)
-            self._deciding().published_here(count, position, expires, run)
+            pieces = RunWriter(b"").publish(messages)
+            self._deciding().published_here(count, position, expires, pieces)
         return True
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:

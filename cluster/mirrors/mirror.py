@@ -48,6 +48,7 @@ from leveret.cluster.queues.message_runs import RunReader
 from leveret.storage.addresses import Addresses
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
 from leveret.storage.intervals import Intervals
+from leveret.storage.message_run import MessageRun
 
 
 class Surroundings(Protocol):
@@ -364,7 +365,7 @@ class Mirror:
         for run in senders.take(sender, first, count):
             position = run.first + offset
             self._leave_out(messages, decision, place, position)
-            if messages.publish(position, run.messages, run.body_bytes, expires_at_ms):
+            if messages.publish(position, MessageRun(run.messages, run.body_bytes), expires_at_ms):
                 self.is_unsafe = True
             place = run.end + offset
         self._leave_out(messages, decision, place, decision.position + count)
@@ -382,9 +383,9 @@ class Mirror:
 
     def _publish_here(self, messages: MirrorMessages, decision: Decision) -> None:
         reader = RunReader(decision.run, 0, self._addresses)
-        run = reader.messages(decision.count)
+        run = MessageRun(reader.messages(decision.count), reader.body_bytes)
         expires_at_ms = self._expires_at_ms(decision)
-        if messages.publish(decision.position, run, reader.body_bytes, expires_at_ms):
+        if messages.publish(decision.position, run, expires_at_ms):
             self.is_unsafe = True
 
     def _expires_at_ms(self, decision: Decision) -> int:

@@ -28,7 +28,8 @@ from leveret.cluster.mirrors.decisions import DROPPED, FETCHED, SETTLED, TAKEN, 
 from leveret.cluster.mirrors.lacked import Lacked
 from leveret.storage.backing_queue import BackingQueue, Purged
 from leveret.storage.intervals import Intervals
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry
+from leveret.storage.message_run import MessageRun
 
 READ_BYTES: Final = 256 * 1024
 
@@ -58,13 +59,11 @@ class MirrorMessages:
 
     # Publishing
 
-    def publish(
-        self, position: int, messages: list[Message], body_bytes: int, expires_at_ms: int
-    ) -> bool:
+    def publish(self, position: int, run: MessageRun, expires_at_ms: int) -> bool:
         """Publish a run from a position on. See `BackingQueue.publish`."""
         queue = self.queue
         queue.go_on_at(position)
-        return queue.publish(messages, body_bytes, expires_at_ms)
+        return queue.publish(run, expires_at_ms)
 
     def publish_answer(self, batch: Batch) -> bool:
         """Publish what the leader has sent for positions that come next. The others are missing."""

@@ -11,6 +11,7 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt import slices
 from leveret.mgmt.api import selection, workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.tiered_cursor import TieredCursor
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.patience import PATIENCE_SECONDS
@@ -33,7 +34,7 @@ async def paged_queue(directory):
         for first in range(0, MESSAGES, 1000):
             bodies = [b"%d " % number + bytes(BODY_BYTES) for number in range(first, first + 1000)]
             messages = [Message(ADDRESS, HEADER, one) for one in bodies]
-            queue.backing.publish(messages, sum(map(len, bodies)), 0)
+            queue.backing.publish(run_of(messages), 0)
             await asyncio.sleep(0)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while queue.backing.counts().paged_out < MESSAGES * 0.99:

@@ -328,9 +328,9 @@ class NotedRuns(UnchangedQueue):
         super().__init__(inner)
         self._taken = taken
 
-    def publish(self, messages, body_bytes, expires_at_ms):
-        self._taken.append(messages)
-        return super().publish(messages, body_bytes, expires_at_ms)
+    def publish(self, run, expires_at_ms):
+        self._taken.append(run.messages)
+        return super().publish(run, expires_at_ms)
 
 
 async def test_several_quorum_queues_share_the_run_that_the_log_writes_once():

@@ -13,6 +13,7 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.check import check_store
 from leveret.storage.disk import Disk
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
 from tests.storage.reading import ready_entries
@@ -124,15 +125,15 @@ class Machine:
             messages.append(Message(address, header, body, None, traced))
             self._next += 1
         keys = {key} if self.random.random() < 0.8 else set(DURABLE)
-        size = sum(len(message.body) for message in messages)
+        run = run_of(messages)
         for target in sorted(keys):
             queue = self.queues[target]
-            if queue.publish(messages, size, 0):
+            if queue.publish(run, 0):
                 waiter = Waiter(self.record.confirmed, [(target, n) for n in numbers])
                 queue.when_safe(waiter, 1, target)
             self.record.published[target].update(dict.fromkeys(numbers, header is PERSISTENT))
         if self.random.random() < 0.2:
-            self.transient.publish(messages, size, 0)
+            self.transient.publish(run, 0)
             self.transient.fetch(self.random.randint(1, 20), self.random.random() < 0.1)
 
     def _fetch(self, key):

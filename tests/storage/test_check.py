@@ -11,6 +11,7 @@ from leveret.storage import store as store_module
 from leveret.storage.check import check_store
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import SqliteMetadata
 from leveret.storage.metadata_rows import QueueRow, VhostRow
 from leveret.storage.repair import repair_store
@@ -39,7 +40,7 @@ async def stopped_with_large_bodies_on_disk(directory):
     machine.start()
     lazy = machine.queues[3]
     for _ in range(150):
-        lazy.publish([Message(ADDRESSES[0], HEADER, bytes(1000))], 1000, 0)
+        lazy.publish(run_of([Message(ADDRESSES[0], HEADER, bytes(1000))]), 0)
         await machine.store.log.sync()
     async with asyncio.timeout(PATIENCE_SECONDS):
         # The log has none of them any more when its first files are retired.

@@ -10,6 +10,7 @@ from leveret.broker import delayed_messages
 from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
 from tests.patience import PATIENCE_SECONDS
@@ -49,7 +50,7 @@ class Node:
 
     def _release(self, message, publisher):
         assert self.clock.now_ms() >= self.due_ms[int(message.body)]
-        assert self.queue.publish([message], len(message.body), 0)
+        assert self.queue.publish(run_of([message]), 0)
         publisher.hold(0, 1, self.queue)
         self.queue.when_safe(publisher, 0, self.queue)
 

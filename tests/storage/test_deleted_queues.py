@@ -10,6 +10,7 @@ from leveret.broker.declarations import DeleteQueue, PutQueue
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.server import Broker
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import SqliteMetadata
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
 from tests.storage.reading import ready_entries
@@ -29,7 +30,7 @@ async def test_queues_come_and_go_while_they_page(tmp_path, seed):
         queues[number] = store.queue(number, 0, "brief", True, False)
         for queue in queues.values():
             messages = [Message(ADDRESSES[0], PERSISTENT, bytes(500)) for _ in range(5)]
-            queue.publish(messages, 2500, 0)
+            queue.publish(run_of(messages), 0)
         if len(queues) > 20:
             for doomed in chance.sample(sorted(queues), 10):
                 queues.pop(doomed).delete()

@@ -4,6 +4,7 @@ import pytest
 
 from leveret.storage import in_memory, purging
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
 from tests.storage.reading import ready_entries
 
@@ -28,7 +29,7 @@ async def purged_in_segments(machine):
     """A queue with messages in segments and in memory: some are held, the others purged."""
     store, queue = machine.store, machine.queues[1]
     messages = [Message(ADDRESSES[0], PERSISTENT, body) for body in bodies_of(range(MESSAGES))]
-    queue.publish(messages, sum(len(message.body) for message in messages), 0)
+    queue.publish(run_of(messages), 0)
     await store.log.sync()
     await store.pager.move_out([(queue, MESSAGES)])
     await store._sync_segments()
@@ -86,7 +87,7 @@ async def test_no_slice_is_planned_before_all_positions_are_recorded(tmp_path, m
     machine = Machine(tmp_path, 1)
     machine.start()
     queue, _ = await purged_in_segments(machine)
-    queue.publish([Message(ADDRESSES[0], PERSISTENT, b"12:")], 3, 0)
+    queue.publish(run_of([Message(ADDRESSES[0], PERSISTENT, b"12:")]), 0)
     await machine.store.log.sync()
     found = queue.plan_slice(1000, MESSAGES + 1)
     assert (found.entries, found.end) == ([], MESSAGES)

@@ -9,6 +9,7 @@ from leveret.storage import ledger, reclaiming, segments
 from leveret.storage import store as store_module
 from leveret.storage.log_files import LOW_SHARE, RESERVED_BYTES
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
 from leveret.storage.store import Store
@@ -46,7 +47,7 @@ def disk_bytes(directory):
 
 def publish(queue, count, size=KILOBYTE):
     for _ in range(count):
-        queue.publish([Message(ADDRESS, PERSISTENT, bytes(size))], size, 0)
+        queue.publish(run_of([Message(ADDRESS, PERSISTENT, bytes(size))]), 0)
 
 
 def consume_all(queue):

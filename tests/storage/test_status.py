@@ -3,13 +3,14 @@
 import asyncio
 
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
 
 
 def publish(queue, count, header=PERSISTENT, size=100):
     messages = [Message(ADDRESSES[0], header, bytes(size)) for _ in range(count)]
-    queue.publish(messages, count * size, 0)
+    queue.publish(run_of(messages), 0)
 
 
 async def until(condition):
@@ -76,7 +77,7 @@ async def test_a_queue_becomes_lazy_and_back_under_load(tmp_path):
     for step in range(600):
         queue.is_lazy = step // 100 % 2 == 1
         body = b"%d" % step + bytes(2000)
-        queue.publish([Message(ADDRESSES[0], PERSISTENT, body)], len(body), 0)
+        queue.publish(run_of([Message(ADDRESSES[0], PERSISTENT, body)]), 0)
         if step % 3 == 0:
             taken += queue.fetch(1, ack_required=True)
         await asyncio.sleep(0.0002)

@@ -12,6 +12,7 @@ import pytest
 from leveret.storage import ledger, log, pager, segments, unsynced_files
 from leveret.storage.disk import Disk, StoreError, failure
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.late_error_disk import LateErrorDisk
 from tests.storage.machine import PERSISTENT, Machine
@@ -56,7 +57,7 @@ class Confirmed(list):
 
 
 def publish(queue, waiter, sequence, body=b"x" * 100):
-    assert queue.publish([Message(ADDRESS, PERSISTENT, body)], len(body), 0)
+    assert queue.publish(run_of([Message(ADDRESS, PERSISTENT, body)]), 0)
     queue.when_safe(waiter, sequence, "the test")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import MessageRun
 from leveret.storage.queue_status import StorageCounts
 
 
@@ -49,8 +50,8 @@ class UnchangedQueue(BackingQueue):
     def set_lazy(self, is_lazy: bool) -> None:
         self.inner.set_lazy(is_lazy)
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        return self.inner.publish(messages, body_bytes, expires_at_ms)
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
+        return self.inner.publish(run, expires_at_ms)
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         self.inner.when_safe(waiter, first, holder)
@@ -110,9 +111,9 @@ class MirroredQueue(UnchangedQueue):
         super().go_on_at(position)
         self._mirror.go_on_at(position)
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        self._mirror.publish(messages, body_bytes, expires_at_ms)
-        return super().publish(messages, body_bytes, expires_at_ms)
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
+        self._mirror.publish(run, expires_at_ms)
+        return super().publish(run, expires_at_ms)
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         entries = super().fetch(count, ack_required)

@@ -18,6 +18,7 @@ from leveret.storage.backing_queue import BackingQueue, Waiter
 from leveret.storage.chained_queue import ChainedQueue
 from leveret.storage.disk import Disk
 from leveret.storage.message import Message
+from leveret.storage.message_run import MessageRun, run_of
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
 from leveret.storage.tiered_queue import TieredQueue
@@ -274,14 +275,14 @@ class FilledToItsBoundary(UnchangedQueue):
     def go_on_at(self, position: int) -> None:
         self._next_position = position
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
+        messages = run.messages
         of_head = max(0, min(len(messages), BOUNDARY - self._next_position))
-        for run in (messages[:of_head], messages[of_head:]):
-            if run:
+        for part in (messages[:of_head], messages[of_head:]):
+            if part:
                 self.inner.go_on_at(self._next_position)
-                size = sum(len(message.body) for message in run)
-                self.inner.publish(run, size, expires_at_ms)
-                self._next_position += len(run)
+                self.inner.publish(run_of(part), expires_at_ms)
+                self._next_position += len(part)
         return False
 
 

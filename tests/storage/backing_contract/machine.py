@@ -11,6 +11,7 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.storage import ledger, segments
 from leveret.storage.backing_queue import Cursor
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, Implementation
 from tests.storage.backing_contract.model import Held, Model, bytes_of, memory_bytes
 from tests.storage.reading import ready_entries
@@ -90,8 +91,7 @@ class BackingQueueMachine(RuleBasedStateMachine):
             self.model.ready[self.place_of(level, position)] = held
             position += 1
         self.next_positions[level] = position
-        size = sum(len(message.body) for message in messages)
-        self.do(lambda: self.queue.publish(messages, size, expires_at_ms))
+        self.do(lambda: self.queue.publish(run_of(messages), expires_at_ms))
 
     @rule(priority=st.integers(0, PRIORITY_MAX + 1), left_out=st.integers(0, 2 * SEGMENT_POSITIONS))
     def go_on_at(self, priority, left_out):

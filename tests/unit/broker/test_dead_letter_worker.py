@@ -98,8 +98,8 @@ class SlowBacking(TransientQueue):
         super().__init__()
         self.waiting = []
 
-    def publish(self, messages, body_bytes, expires_at_ms):
-        super().publish(messages, body_bytes, expires_at_ms)
+    def publish(self, run, expires_at_ms):
+        super().publish(run, expires_at_ms)
         return True
 
     def when_safe(self, waiter, first, holder):

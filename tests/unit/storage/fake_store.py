@@ -10,6 +10,7 @@ from leveret.storage.file_reads import FileReads
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.log import Log
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.message_store import MessageStore
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.tiered_queue import TieredQueue
@@ -101,7 +102,7 @@ def publish(queue, *bodies, header=PERSISTENT, expires_at_ms=0, number=0):
         Message(ADDRESS, header, body, None, number and number + place)
         for place, body in enumerate(bodies)
     ]
-    return queue.publish(messages, sum(map(len, bodies)), expires_at_ms)
+    return queue.publish(run_of(messages), expires_at_ms)
 
 
 def publish_numbered(queue, count, **options):

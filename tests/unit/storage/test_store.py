@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.storage.disk import StoreError
+from leveret.storage.message_run import run_of
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.queue_keys import LEVELS, TRANSIENT_IDS
 from leveret.storage.store import Store
@@ -25,7 +26,7 @@ async def test_what_was_published_is_there_after_a_restart(tmp_path):
     queue = store.queue(3, 0, "q", True, False)
     store.all_restored()
     waiter = Waiter()
-    assert queue.publish(persistent(b"a", b"b"), 2, 0)
+    assert queue.publish(run_of(persistent(b"a", b"b")), 0)
     queue.when_safe(waiter, 1, queue)
     await store.log.sync()
     assert waiter.confirmed == [1]
@@ -83,7 +84,7 @@ async def test_another_client_shares_the_log(tmp_path):
     store.log.register(client)
     store.open()
     queue = store.queue(1, 0, "q", True, False)
-    queue.publish(persistent(b"a"), 1, 0)
+    queue.publish(run_of(persistent(b"a")), 0)
     client.append(b"note")
     await store.close()
     store = make_store(tmp_path)

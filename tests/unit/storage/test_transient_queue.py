@@ -1,6 +1,7 @@
 """A queue in memory. tests/storage/backing_contract has the contract in any order of calls."""
 
 from leveret.storage.message import Entry, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
 from tests.unit.storage.fakes import ADDRESS
@@ -13,7 +14,7 @@ def message(body):
 def queue_with(*bodies, expires_at_ms=0):
     queue = TransientQueue()
     if bodies:
-        queue.publish([message(body) for body in bodies], sum(map(len, bodies)), expires_at_ms)
+        queue.publish(run_of([message(body) for body in bodies]), expires_at_ms)
     return queue
 
 
@@ -31,7 +32,7 @@ def test_an_empty_queue():
 
 def test_messages_come_in_the_order_in_which_they_were_published():
     queue = queue_with(b"1", b"2")
-    queue.publish([message(b"3")], 1, 0)
+    queue.publish(run_of([message(b"3")]), 0)
     assert bodies(ready_entries(queue)) == [b"1", b"2", b"3"]
     assert bodies(queue.fetch(2, True)) == [b"1", b"2"]
     assert bodies(queue.fetch(9, True)) == [b"3"]
@@ -114,7 +115,7 @@ def test_entries_are_taken_out_of_the_middle_and_put_back():
 def test_it_is_as_safe_as_it_will_be_at_once():
     confirmed = []
     queue = queue_with()
-    assert not queue.publish([message(b"1")], 1, 0)
+    assert not queue.publish(run_of([message(b"1")]), 0)
     queue.when_safe(Confirmed(confirmed), 7, queue)
     assert confirmed == [7]
 

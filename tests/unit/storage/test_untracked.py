@@ -7,6 +7,7 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.storage.fake_store import ADDRESS, FakeStore
 
@@ -23,7 +24,7 @@ def queue(request, tmp_path):
 def publish_with_own_headers(queue):
     for number in range(COUNT):
         raw = encode_properties({"message_id": str(number), "headers": {"n": ("l", number)}})
-        queue.publish([Message(ADDRESS, read_header(raw), b"x")], 1, 0)
+        queue.publish(run_of([Message(ADDRESS, read_header(raw), b"x")]), 0)
 
 
 def tracked():

@@ -10,6 +10,7 @@ from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.backing_queue import BeingRead, Unreadable
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import (
     ADDRESS,
@@ -224,7 +225,7 @@ def test_what_is_behind_a_priority_that_cannot_be_read_waits():
     queue = PriorityQueue(priority_levels(2), lambda level: UnreadableQueue())
     for priority, body in ((0, b"low"), (1, b"middle"), (2, b"high")):
         header = read_header(encode_properties({"priority": priority}))
-        queue.publish([Message(ADDRESS, header, body)], len(body), 0)
+        queue.publish(run_of([Message(ADDRESS, header, body)]), 0)
     middle = queue.levels_from(1)[0][1]
     middle.error = "an input error"
     assert queue.fetchable(3) == 1

@@ -7,6 +7,7 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
@@ -21,7 +22,7 @@ def queue_with(*bodies_and_priorities, priority_max=9):
     """Return a queue to which these were published one by one."""
     queue = PriorityQueue(priority_levels(priority_max), lambda level: TransientQueue())
     for body, priority in bodies_and_priorities:
-        queue.publish([message(body, priority)], len(body), 0)
+        queue.publish(run_of([message(body, priority)]), 0)
     return queue
 
 
@@ -52,9 +53,9 @@ def test_none_is_0_and_too_much_is_the_maximum():
 
 def test_messages_go_to_their_levels():
     queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
-    queue.publish([message(b"low", 1)], 3, 0)
-    queue.publish([message(b"higher", 2)], 6, 0)
-    queue.publish([message(b"x", 1), message(b"yz", 1)], 3, 0)
+    queue.publish(run_of([message(b"low", 1)]), 0)
+    queue.publish(run_of([message(b"higher", 2)]), 0)
+    queue.publish(run_of([message(b"x", 1), message(b"yz", 1)]), 0)
     assert bodies(ready_entries(queue)) == [b"higher", b"low", b"x", b"yz"]
     assert (queue.ready_count, queue.ready_bytes) == (4, 12)
 

@@ -19,6 +19,7 @@ from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.mirrors.synchronisation import Synchronisation, read_batch
 from leveret.storage.addresses import Addresses
 from leveret.storage.message import Address, Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, STORAGE_ID, Implementation
 from tests.storage.backing_contract.implementations import Tiered as TieredImplementation
@@ -134,8 +135,7 @@ class Leader:
 
     def append(self, messages, expires_at_ms=0):
         if messages:
-            size = sum(len(message.body) for message in messages)
-            self.queue.publish(messages, size, expires_at_ms)
+            self.queue.publish(run_of(messages), expires_at_ms)
             self.published += [message.body for message in messages]
 
     def fetch(self, count, ack_required):

@@ -7,6 +7,7 @@ from leveret.cluster.mirrors.decisions import DecisionReader
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.senders import Run
 from leveret.storage.message import Message
+from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
@@ -32,7 +33,7 @@ def messages(*bodies):
 
 
 def publish(queue, run):
-    return queue.publish(run, sum(len(message.body) for message in run), 0)
+    return queue.publish(run_of(run), 0)
 
 
 def noted(queue):

@@ -38,8 +38,8 @@ class Logged(TransientQueue):
 
     __slots__ = ("log",)
 
-    def publish(self, messages, body_bytes, expires_at_ms):
-        super().publish(messages, body_bytes, expires_at_ms)
+    def publish(self, run, expires_at_ms):
+        super().publish(run, expires_at_ms)
         return True
 
     def when_safe(self, waiter, first, holder):

@@ -1,0 +1,25 @@
+"""A run of messages: what queues and stores take in one call.
+
+The messages of a run have one address, and are alike in delivery mode and priority. Those with
+numbers have consecutive ones. So they are written to the log as one record, and a queue looks at
+the first of them where all would tell the same.
+
+Queues and their mirrors share a run, and nobody changes it or its list.
+"""
+
+from leveret.storage.message import Message
+
+
+class MessageRun:
+    """Messages that are published together. body_bytes: the sum of their bodies' sizes."""
+
+    __slots__ = ("body_bytes", "messages")
+
+    def __init__(self, messages: list[Message], body_bytes: int) -> None:
+        self.messages = messages
+        self.body_bytes = body_bytes
+
+
+def run_of(messages: list[Message]) -> MessageRun:
+    """The run of these messages."""
+    return MessageRun(messages, sum([len(message.body) for message in messages]))
