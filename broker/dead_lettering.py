@@ -23,6 +23,7 @@ from leveret.broker.fan_out import QUEUES_AT_ONCE
 from leveret.broker.log_limit import LogLimit
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import DeathNotes, letter_work
+from leveret.broker.queues.publication import Publication, publication_of
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import (
     ROUTED_WORK,
@@ -170,7 +171,7 @@ class DeadLetterer(Actor):
             for message, letter in zip(run.died, letters, strict=True):
                 self._trace(dead, message, letter, run, queues)
         vhost.turns.work_left -= ROUTED_WORK * len(queues)
-        deliver(vhost, queues, letters, sum([len(letter.body) for letter in letters]))
+        deliver(vhost, queues, publication_of(letters))
         return len(letters)
 
     def _publish_each(
@@ -181,7 +182,7 @@ class DeadLetterer(Actor):
         for message, letter in zip(run.died, run.letters, strict=True):
             count += 1
             self._rest = publish(
-                self._vhost, exchange, letter, run.routing_keys,
+                self._vhost, exchange, Publication([letter], len(letter.body)), run.routing_keys,
                 routed=partial(self._routed, dead, message, letter, run),
                 choose=partial(self._outside_cycle, dead=dead, run=run) if run.in_cycle else None,
             )  # fmt: skip

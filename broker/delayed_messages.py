@@ -42,11 +42,10 @@ from typing import NamedTuple
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.long_work import LongWork
 from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import Publisher
+from leveret.broker.queues.publication import Publication, Publisher, publication_of
 from leveret.broker.turns import WORK_MAX, Actor, Turns
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
-from leveret.storage.message_run import run_of
 from leveret.storage.transient_queue import TransientQueue
 
 DIGIT_BITS = 4
@@ -215,23 +214,18 @@ class DelayedMessages(Actor):
 
     # Coming
 
-    def add(
-        self, message: Message, delay_ms: int, publisher: Publisher | None, number: int
-    ) -> None:
-        """Keep a message until its delay is over.
-
-        publisher: receives the confirm of its message with this number (`QueueClient.publish`).
-        """
+    def add(self, publication: Publication, delay_ms: int) -> None:
+        """Keep one message until its delay is over."""
         now_ms = self._now_ms()
         due_ms = now_ms + delay_ms
         bucket = self._bucket_for(due_ms, now_ms)
-        self._put(bucket, message, due_ms, publisher, number)
+        self._put(bucket, publication, due_ms)
         if self._timer is None or bucket.begins_ms < self._timer_ms:
             self._set_timer()
 
-    def add_for(self, message: Message, due_ms: int, publisher: Publisher, number: int) -> None:
+    def add_for(self, publication: Publication, due_ms: int) -> None:
         """Keep a message until a time (`due_ms`); until the next turn if that is over."""
-        self.add(message, max(1, due_ms - self._now_ms()), publisher, number)
+        self.add(publication, max(1, due_ms - self._now_ms()))
 
     def _bucket_for(self, due_ms: int, now_ms: int) -> Bucket:
         """The bucket for a time in the future."""
@@ -245,19 +239,13 @@ class DelayedMessages(Actor):
             bucket.begins_ms = begins_ms
         return bucket
 
-    def _put(
-        self,
-        bucket: Bucket,
-        message: Message,
-        due_ms: int,
-        publisher: Publisher | None,
-        number: int,
-    ) -> None:
+    def _put(self, bucket: Bucket, publication: Publication, due_ms: int) -> None:
         """Put a message into a bucket, which holds it in the publisher's name until it is safe."""
         assert bucket.begins_ms <= due_ms, "DM1"
         backing = bucket.backing
         expires_at_ms = due_ms - self._wall_offset_ms
-        if backing.publish(run_of([message]), expires_at_ms) and publisher is not None:
+        publisher, number = publication.publisher, publication.first
+        if backing.publish(publication, expires_at_ms) and publisher is not None:
             publisher.hold(number, 1, self)
             backing.when_safe(publisher, number, self)
 
@@ -327,7 +315,7 @@ class DelayedMessages(Actor):
                 heappush(self._loaded, Loaded(due_ms, next(self._order), entry, bucket))
             else:
                 leaving = self._leaving(bucket, entry)
-                self._put(target, entry.message, due_ms, leaving, 0)
+                self._put(target, publication_of([entry.message], None, leaving), due_ms)
                 leaving.has_left()
 
     def _release_first(self) -> None:

@@ -27,12 +27,12 @@ from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.declaring_exchanges import ExchangeProperties
 from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.channel.operation_faults import not_written, timed_out
-from leveret.broker.channel.publish_runs import Run
 from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Answer, Steps
 from leveret.broker.pending_in_task import finish
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.requester import Requester
 from leveret.broker.services import Services
@@ -212,7 +212,7 @@ class DirectConnection:
 
         async def publish() -> None:
             message = Message(target.address, header, body)
-            steps = publishing.publish(self.channel, target, Run([message], len(body), header.kind))
+            steps = publishing.publish(self.channel, target, Publication([message], len(body)))
             if steps is not None:
                 await steps
 

@@ -24,10 +24,10 @@ from itertools import islice
 from typing import Final
 
 from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.queues.publication import Publication
+from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.resources.flow import Flow
 from leveret.broker.turns import Actor, Turns
-from leveret.storage.message import Message
 
 QUEUES_AT_ONCE: Final = 500
 """A message for no more queues is given to all of them in one turn. A run that is held for all of
@@ -52,47 +52,41 @@ class Delivery:
     """
 
     __slots__ = (
-        "_body_bytes", "_first", "_holders", "_is_lost", "_messages", "_publisher", "_queues",
-        "_refused", "_ttl_ms", "done", "waiting_bytes",
+        "_holders", "_is_lost", "_publication", "_queues", "_refused", "done", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
         queues: Iterable[QueueClient | None],
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
+        publication: Publication,
     ) -> None:
         """queues: None among them stands for a step of finding them, or of making the messages,
-        which are there when the first queue is. The others: see `QueueClient.publish`.
+        which are there when the first queue is.
         """
         self._queues: Iterator[QueueClient | None] = iter(queues)
-        self._messages = messages
-        self._body_bytes = body_bytes
-        self._ttl_ms = ttl_ms
-        self._publisher = publisher
-        self._first = first
+        self._publication = publication
         self._refused: set[int] = set()
         self._is_lost = False
         self._holders: set[object] = {self}
-        self.waiting_bytes = body_bytes
+        self.waiting_bytes = publication.body_bytes
         if isinstance(queues, Sequence):
             self.waiting_bytes += QUEUE_BYTES * len(queues)
         self.done: Answer[None] = Answer()
-        if publisher is not None:
-            publisher.hold(first, len(messages), self)
+        if publication.publisher is not None:
+            publication.publisher.hold(publication.first, len(publication.messages), self)
 
     @property
     def is_persistent(self) -> bool:
         """Whether its messages are. Those that are still made are not."""
-        return bool(self._messages) and self._messages[0].header.is_persistent
+        messages = self._publication.messages
+        return bool(messages) and messages[0].header.is_persistent
 
     def go_on(self, turns: Turns) -> bool:
         """Give the messages to more queues, or take a step to find them; whether any were left."""
-        count = len(self._messages)
-        publisher = None if self._publisher is None else self
+        publication = self._publication
+        count = len(publication.messages)
+        if publication.publisher is not None:
+            publication = publication.by(self)
         were_left = False
         for queue in islice(self._queues, _STEP_QUEUES):
             were_left = True
@@ -102,12 +96,12 @@ class Delivery:
             if queue.is_deleted:
                 continue
             turns.work_left -= QUEUE_WORK + count * (CARE_WORK if is_watched(queue) else 1)
-            queue.publish(self._messages, self._body_bytes, self._ttl_ms, publisher, self._first)
+            queue.publish(publication)
         return were_left
 
     def end(self) -> None:
         """The last queue has been given the run."""
-        self.confirm(self._first, self)
+        self.confirm(self._publication.first, self)
         self.done.give(None)
 
     # For the queues: see `Publisher`
@@ -125,7 +119,7 @@ class Delivery:
         if holder not in self._holders:
             return
         self._holders.remove(holder)
-        publisher = self._publisher
+        publisher = self._publication.publisher
         if self._holders or publisher is None:
             return
         for number in sorted(self._refused):
@@ -133,12 +127,12 @@ class Delivery:
         if self._is_lost:
             publisher.holder_died(self, False)
         else:
-            publisher.confirm(self._first, self)
+            publisher.confirm(self._publication.first, self)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
         """The holder will confirm nothing more."""
         self._is_lost |= holder in self._holders and not is_settled
-        self.confirm(self._first, holder)
+        self.confirm(self._publication.first, holder)
 
 
 class FanOuts(Actor):

@@ -28,7 +28,8 @@ from leveret.broker.fan_out import (
 )
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import cc_keys
-from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.queues.publication import Publication, Publisher
+from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.turns import Turns
 from leveret.storage.message import Message
 
@@ -60,54 +61,41 @@ class RoutingVhost(Protocol):
 def publish(
     vhost: RoutingVhost,
     exchange: Exchange,
-    message: Message,
+    publication: Publication,
     routing_keys: Sequence[str],
     *,
     routed: Routed | None = None,
     choose: Choose | None = None,
-    ttl_ms: int | None = None,
-    publisher: Publisher | None = None,
-    number: int = 0,
 ) -> Answer[None] | None:
-    """Route a message from an exchange, and hand it to the queues that it reaches.
+    """Route a publication of one message from an exchange, and hand it to the queues that it
+    reaches.
 
-    routing_keys: its own, then those of CC and BCC. ttl_ms, publisher, number: see
-    `QueueClient.publish`. The answer is given when all queues have it; None if they have it now.
+    routing_keys: its own, then those of CC and BCC. The answer is given when all queues have it;
+    None if they have it now.
     """
+    (message,) = publication.messages
     found = Route(exchange, routing_keys, header_of(message))
     is_complete = found.go_on(WORK_AT_ONCE)
     vhost.turns.work_left -= found.work
-    size = len(message.body)
     if not is_complete:
-        queues = _found_later(found, message, routed, choose, publisher, number)
-        delivery = Delivery(queues, [message], size, ttl_ms, publisher, number)
-        return vhost.fan_outs.begin(delivery)
-    reached = _reached(found, message, routed, choose, publisher, number)
+        queues = _found_later(found, publication, routed, choose)
+        return vhost.fan_outs.begin(Delivery(queues, publication))
+    reached = _reached(found, publication, routed, choose)
     vhost.turns.work_left -= ROUTED_WORK * min(len(reached), QUEUES_AT_ONCE)
-    return deliver(vhost, reached, [message], size, ttl_ms, publisher, number)
+    return deliver(vhost, reached, publication)
 
 
 def _found_later(
-    found: Route,
-    message: Message,
-    routed: Routed | None,
-    choose: Choose | None,
-    publisher: Publisher | None,
-    number: int,
+    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
 ) -> Iterator[QueueClient | None]:
     """The queues that a message reaches, after steps of finding its route; see `publish`."""
     while not found.go_on(ROUTE_STEP_WORK):
         yield None
-    yield from _reached(found, message, routed, choose, publisher, number)
+    yield from _reached(found, publication, routed, choose)
 
 
 def _reached(
-    found: Route,
-    message: Message,
-    routed: Routed | None,
-    choose: Choose | None,
-    publisher: Publisher | None,
-    number: int,
+    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
 ) -> list[QueueClient]:
     """The queues that are to get a message whose route is complete; see `publish`.
 
@@ -116,11 +104,12 @@ def _reached(
     queues = found.queues if choose is None else choose(found.queues)
     if routed is not None:
         routed(queues, bool(found.delaying))
+    message = publication.messages[0]
     for history in found.remembering:
         history.remember(message, header_of(message))
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
-        _delay(delaying, message, publisher, number)
+        _delay(delaying, publication)
     return queues
 
 
@@ -145,38 +134,34 @@ def is_of_every_message(found: Route) -> bool:
 def deliver(
     vhost: RoutingVhost,
     queues: list[QueueClient],
-    messages: list[Message],
-    body_bytes: int,
-    ttl_ms: int | None = None,
-    publisher: Publisher | None = None,
-    first: int = 0,
+    publication: Publication,
 ) -> Answer[None] | None:
-    """Hand a run of messages to queues. body_bytes: the sum of their bodies' sizes.
+    """Hand a publication to queues.
 
-    The answer is given when all of very many queues have them; None if they have them now.
+    The answer is given when all of very many queues have it; None if they have it now.
     """
     if len(queues) > QUEUES_AT_ONCE:
-        delivery = Delivery(queues, messages, body_bytes, ttl_ms, publisher, first)
-        return vhost.fan_outs.begin(delivery)
+        return vhost.fan_outs.begin(Delivery(queues, publication))
     for queue in queues:
-        queue.publish(messages, body_bytes, ttl_ms, publisher, first)
+        queue.publish(publication)
     return None
 
 
 def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
     """Give one message to one of the places that it was routed to, as its publisher's number 0."""
+    publication = Publication([message], len(message.body), None, publisher)
     if isinstance(target, Exchange):
-        _delay(target, message, publisher, 0)
+        _delay(target, publication)
     else:
-        target.publish([message], len(message.body), None, publisher, 0)
+        target.publish(publication)
 
 
-def _delay(exchange: Exchange, message: Message, publisher: Publisher | None, number: int) -> None:
+def _delay(exchange: Exchange, publication: Publication) -> None:
     """x-delayed-message: the message waits at the exchange until its delay is over."""
-    header = header_of(message)
+    header = header_of(publication.messages[0])
     assert isinstance(exchange.type, DelayedMessage), "only this type of exchange delays messages"
     assert exchange.delayed is not None, "an exchange of this type has a place for messages"
-    exchange.delayed.add(message, exchange.type.delay_ms(header), publisher, number)
+    exchange.delayed.add(publication, exchange.type.delay_ms(header))
 
 
 def publish_delayed(
@@ -192,10 +177,10 @@ def publish_delayed(
     late = Message(message.address, header, message.body, None, message.number)
     routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
     expiration = header.properties.get("expiration")
-    return publish(
-        vhost, exchange, late, routing_keys, routed=_trace_of(vhost, late, routing_keys),
-        ttl_ms=None if expiration is None else int(expiration), publisher=publisher,
-    )  # fmt: skip
+    ttl_ms = None if expiration is None else int(expiration)
+    publication = Publication([late], len(late.body), ttl_ms, publisher)
+    traced = _trace_of(vhost, late, routing_keys)
+    return publish(vhost, exchange, publication, routing_keys, routed=traced)
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
@@ -224,11 +209,12 @@ def replaying_history(
         if destination.is_deleted:
             return
         assert isinstance(message, Message), "a history keeps messages"
+        publication = Publication([message], len(message.body))
         if isinstance(destination, Exchange):
             keys = [message.address.routing_key]
-            publish(vhost, destination, message, keys, routed=_trace_of(vhost, message, keys))
+            publish(vhost, destination, publication, keys, routed=_trace_of(vhost, message, keys))
         else:
-            destination.publish([message], len(message.body), None, None, 0)
+            destination.publish(publication)
         yield CARE_WORK
 
 

@@ -25,6 +25,7 @@ from leveret.broker.erlang.terms import format_term
 from leveret.broker.events.connection_events import PROTOCOL
 from leveret.broker.events.events import TABLES, Event
 from leveret.broker.pending_in_task import in_task
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.routing import publish
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
@@ -80,7 +81,8 @@ class EventExchange:
             vhost, exchange = self._place()
             if vhost is not None and exchange is not None:
                 try:
-                    publish(vhost, exchange, message_of(event), [event["event"]])
+                    publication = publication_of([message_of(event)])
+                    publish(vhost, exchange, publication, [event["event"]])
                 except Exception:
                     logger.exception("the event %s cannot be published", event["event"])
 

@@ -125,15 +125,16 @@ class LaterQueue:
         elif answer is not None:
             answer.refuse(self._missing)
 
-    def publish(self, messages, body_bytes, ttl_ms, publisher, first):
+    def publish(self, publication):
+        publisher, first = publication.publisher, publication.first
         if publisher is None:
-            self._later(lambda: self._queue.publish(messages, body_bytes, ttl_ms, None, 0))
+            self._later(lambda: self._queue.publish(publication))
             return
-        self.holder.hold(publisher, first, len(messages))
+        self.holder.hold(publisher, first, len(publication.messages))
 
         def pass_on():
             relay = LaterPublisher(self.holder, publisher, first)
-            self._queue.publish(messages, body_bytes, ttl_ms, relay, first)
+            self._queue.publish(publication.by(relay))
             if not relay.is_held:
                 relay.confirm(first, None)
 

@@ -12,80 +12,17 @@ half a microsecond more.
 from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.properties import (
-    NEEDS_CARE,
-    PropertiesError,
-    expiration_ms,
-    scan,
-)
+from leveret.broker.amqp.properties import NEEDS_CARE, PropertiesError, scan
 from leveret.broker.channel.targets import Target
+from leveret.broker.queues.publication import Publication
 from leveret.broker.turns import Turns
-from leveret.storage.message import Header, Message
+from leveret.storage.message import Message
+from leveret.storage.message_run import body_bytes_of
 
 RUN_WORK: Final = 8
 HEADER_WORK: Final = 8
 """The work of a run of messages in addition to that of each, and that of a message's own
 properties, in the units of broker/turns.py."""
-
-
-class Run:
-    """Messages that are published together: to one address, with the same kind of properties.
-
-    body_bytes: the sum of their bodies' sizes. kind: see `ContentHeader`. header_count: how many
-    properties were read for it.
-    """
-
-    __slots__ = ("body_bytes", "header_count", "kind", "messages")
-
-    def __init__(
-        self, messages: list[Message], body_bytes: int, kind: int, header_count: int = 0
-    ) -> None:
-        self.messages = messages
-        self.body_bytes = body_bytes
-        self.kind = kind
-        self.header_count = header_count
-
-    def parts(self, count: int) -> tuple["Run", "Run"]:
-        """The run of its first messages, so many, and that of the others."""
-        first, rest = self.messages[:count], self.messages[count:]
-        first_bytes = sum([len(message.body) for message in first])
-        rest_bytes = self.body_bytes - first_bytes
-        return Run(first, first_bytes, self.kind), Run(rest, rest_bytes, self.kind)
-
-    def by_time_to_live(self) -> list[tuple[list[Message], int]]:
-        """The messages, all of which expire, in parts that follow each other: each with the time
-        to live of its messages, in milliseconds.
-        """
-        parts: list[tuple[list[Message], int]] = []
-        part: list[Message] = []
-        last: Header | None = None
-        ttl_ms = 0
-        for message in self.messages:
-            header = message.header
-            if header is not last:
-                last = header
-                own_ms = expiration_ms(header.raw)
-                if own_ms != ttl_ms or not part:
-                    part, ttl_ms = [], own_ms
-                    parts.append((part, ttl_ms))
-            part.append(message)
-        return parts
-
-    def take_work(self, turns: Turns, work: int) -> int:
-        """How many of its messages may be published in this turn; takes their work.
-
-        work: that of one message.
-        """
-        turns.work_left -= HEADER_WORK * self.header_count
-        count = len(self.messages)
-        total = RUN_WORK + work * count
-        if total > turns.work_left:
-            affordable = turns.affordable(work)
-            if affordable < count:
-                turns.work_left -= (RUN_WORK + work * affordable) if affordable else 0
-                return affordable
-        turns.work_left -= total
-        return count
 
 
 class Runs:
@@ -97,7 +34,8 @@ class Runs:
     """
 
     __slots__ = (
-        "_are_large", "_bodies", "_body_bytes", "_first", "_place", "_properties", "_target",
+        "_are_large", "_bodies", "_body_bytes", "_first", "_header_count", "_place",
+        "_properties", "_target",
     )  # fmt: skip
 
     def __init__(
@@ -114,14 +52,16 @@ class Runs:
         self._body_bytes = body_bytes
         self._are_large = body_bytes > bytes_max
         self._place = 0
-        self._first: Run | None = None
+        # How many properties were read for the run that was taken last.
+        self._header_count = 0
+        self._first: Publication | None = None
 
-    def put_back(self, run: Run) -> None:
+    def put_back(self, run: Publication) -> None:
         """Make this run the next one."""
         assert self._first is None, "one run is taken at a time"
         self._first = run
 
-    def take(self) -> Run | None:
+    def take(self) -> Publication | None:
         """The next run; None if there is none.
 
         Raises PropertiesError if the next message has malformed properties. It and those after it
@@ -151,10 +91,27 @@ class Runs:
         self._place = place
         if not messages:
             return None
-        if len(messages) == count:
-            return Run(messages, self._body_bytes, kind, header_count)
-        body_bytes = sum([len(message.body) for message in messages])
-        return Run(messages, body_bytes, kind, header_count)
+        self._header_count = header_count
+        body_bytes = self._body_bytes if len(messages) == count else body_bytes_of(messages)
+        return Publication(messages, body_bytes)
+
+    def take_work(self, run: Publication, turns: Turns, work: int) -> int:
+        """How many messages of the run that was taken last may be published in this turn; takes
+        their work.
+
+        work: that of one message.
+        """
+        turns.work_left -= HEADER_WORK * self._header_count
+        self._header_count = 0
+        count = len(run.messages)
+        total = RUN_WORK + work * count
+        if total > turns.work_left:
+            affordable = turns.affordable(work)
+            if affordable < count:
+                turns.work_left -= (RUN_WORK + work * affordable) if affordable else 0
+                return affordable
+        turns.work_left -= total
+        return count
 
     def _header(
         self, last: ContentHeader | None, raw: bytes, messages: list[Message]

@@ -36,7 +36,7 @@ from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.publish_runs import RUN_WORK, Run
+from leveret.broker.channel.publish_runs import RUN_WORK
 from leveret.broker.channel.resolving import is_reply, resolve
 from leveret.broker.channel.targets import Target
 from leveret.broker.channel.transaction import Transaction
@@ -45,7 +45,8 @@ from leveret.broker.fan_out import CARE_WORK
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.dead_letter import decoding_work, without_deaths
-from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.queues.publication import Publication
+from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.turns import NextTurn
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
@@ -54,22 +55,22 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
 
 
-def publish(channel: Channel, target: Target, run: Run) -> Steps | None:
-    """Publish a run of messages. Raises ChannelFault or ConnectionFault.
+def publish(channel: Channel, target: Target, publication: Publication) -> Steps | None:
+    """Publish a run of messages (publish_runs.py). Raises ChannelFault or ConnectionFault.
 
     None when they are published; a coroutine that publishes them if permissions have to be checked
     first, which may wait for a backend.
     """
-    check_message_size(channel, run.body_bytes)
-    messages = run.messages
-    needs_care = run.kind >= NEEDS_CARE
+    check_message_size(channel, publication.body_bytes)
+    messages = publication.messages
+    needs_care = routing.header_of(messages[0]).kind >= NEEDS_CARE
     if target.generation != channel.vhost.generation:
         steps = resolve(channel, target)
         if steps is not None:
-            return _check_and_publish(channel, target, run, steps)
+            return _check_and_publish(channel, target, publication, steps)
     if needs_care or not target.is_simple:
         if needs_care and _is_topic(target):
-            return _check_and_publish(channel, target, run, None)
+            return _check_and_publish(channel, target, publication, None)
         return _publish_each(channel, target, messages)
     count = len(messages)
     tracer = channel.vhost.tracer
@@ -78,31 +79,31 @@ def publish(channel: Channel, target: Target, run: Run) -> Steps | None:
     transaction = channel.transaction
     if transaction is not None:
         first = transaction.next_number(count)
-        transaction.publishes.append(partial(_commit_run, channel, target, run, transaction, first))
+        transaction.publishes.append(
+            partial(_commit_run, channel, target, publication, transaction, first)
+        )
         return None
     confirms = channel.confirms
-    first = 0
     if confirms is not None:
-        first = confirms.published + 1
+        publication.publisher = confirms
+        publication.first = confirms.published + 1
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    rest = _deliver_run(channel, target, run, confirms, first)
+    rest = _deliver_run(channel, target, publication)
     return None if rest is None else reached_all(channel, rest)
 
 
-def _deliver_run(
-    channel: Channel, target: Target, run: Run, publisher: Publisher | None, first: int
-) -> Answer[None] | None:
+def _deliver_run(channel: Channel, target: Target, publication: Publication) -> Answer[None] | None:
     """Hand a run to the queues of its target; see `routing.deliver`."""
-    vhost, queues, messages = channel.vhost, target.queues, run.messages
+    vhost, queues, messages = channel.vhost, target.queues, publication.messages
     tracer = vhost.tracer
     if tracer is not None:
         tracer.published(channel, messages, [target.address.routing_key], queues)
-    if run.kind & EXPIRES:
-        rest = _deliver_expiring(vhost, queues, run, publisher, first)
+    if routing.header_of(messages[0]).kind & EXPIRES:
+        rest = _deliver_expiring(vhost, queues, publication)
     else:
-        rest = routing.deliver(vhost, queues, messages, run.body_bytes, None, publisher, first)
+        rest = routing.deliver(vhost, queues, publication)
     exchange = target.exchange
     assert exchange is not None
     count = len(messages)
@@ -119,20 +120,14 @@ def _deliver_run(
 
 
 def _deliver_expiring(
-    vhost: VirtualHost,
-    queues: list[QueueClient],
-    run: Run,
-    publisher: Publisher | None,
-    first: int,
+    vhost: VirtualHost, queues: list[QueueClient], publication: Publication
 ) -> Answer[None] | None:
     """Hand messages that expire to queues: together those in a row that live as long."""
     rest: Answer[None] | None = None
-    for part, ttl_ms in run.by_time_to_live():
+    for part in publication.by_time_to_live():
         vhost.turns.work_left -= RUN_WORK
-        body_bytes = sum([len(message.body) for message in part])
         # Of very many queues, the last part reaches all after the others did.
-        rest = routing.deliver(vhost, queues, part, body_bytes, ttl_ms, publisher, first)
-        first += len(part)
+        rest = routing.deliver(vhost, queues, part)
     return rest
 
 
@@ -142,19 +137,28 @@ def _own_ttl_ms(header: ContentHeader) -> int | None:
 
 
 def _commit_run(
-    channel: Channel, target: Target, run: Run, transaction: Transaction, first: int
+    channel: Channel,
+    target: Target,
+    publication: Publication,
+    transaction: Transaction,
+    first: int,
 ) -> Answer[None] | None:
     """Publish a run of a transaction. If routes have changed meanwhile, each message is routed."""
     if target.is_simple and target.generation == channel.vhost.generation:
-        channel.vhost.turns.work_left -= target.work * len(run.messages)
-        return _deliver_run(channel, target, run, transaction, first)
+        channel.vhost.turns.work_left -= target.work * len(publication.messages)
+        publication.publisher, publication.first = transaction, first
+        return _deliver_run(channel, target, publication)
     keys = [target.address.routing_key]
     each = [
         partial(
-            _route_and_deliver, channel, target, message, keys,
-            _own_ttl_ms(routing.header_of(message)), transaction, number,
+            _route_and_deliver, channel, target,
+            Publication(
+                [message], len(message.body), _own_ttl_ms(routing.header_of(message)),
+                transaction, number,
+            ),
+            keys,
         )
-        for number, message in enumerate(run.messages, first)
+        for number, message in enumerate(publication.messages, first)
     ]  # fmt: skip
     transaction.publishes.extendleft(reversed(each))
     return None
@@ -170,7 +174,7 @@ async def reached_all(channel: Channel, rest: Answer[None]) -> None:
 
 
 async def _check_and_publish(
-    channel: Channel, target: Target, run: Run, steps: Steps | None
+    channel: Channel, target: Target, publication: Publication, steps: Steps | None
 ) -> None:
     """Publish a run after all of its permissions are checked: of one generation of the vhost.
 
@@ -179,8 +183,8 @@ async def _check_and_publish(
     if steps is not None:
         await steps
     vhost = channel.vhost
-    header = routing.header_of(run.messages[0])
-    assert len(run.messages) == 1 or not header.needs_care, "its permissions are its own"
+    header = routing.header_of(publication.messages[0])
+    assert len(publication.messages) == 1 or not header.needs_care, "its permissions are its own"
     generation = -1
     while generation != vhost.generation:
         generation = vhost.generation
@@ -191,9 +195,9 @@ async def _check_and_publish(
         if header.needs_care:
             await _check_selected_topics(channel, target, header)
     if header.needs_care:
-        rest = _publish_each(channel, target, run.messages)
+        rest = _publish_each(channel, target, publication.messages)
     else:
-        rest = publish(channel, target, run)
+        rest = publish(channel, target, publication)
     if rest is not None:
         await rest
 
@@ -319,24 +323,18 @@ def _publish_with_care(
     message = Message(target.address, header, body, None, message_number)
     transaction = channel.transaction
     if transaction is None:
-        confirms = channel.confirms
-        return _route_and_deliver(channel, target, message, keys, ttl_ms, confirms, number)
-    number = transaction.next_number(1)
-    transaction.publishes.append(
-        partial(_route_and_deliver, channel, target, message, keys, ttl_ms, transaction, number)
-    )
+        publication = Publication([message], len(body), ttl_ms, channel.confirms, number)
+        return _route_and_deliver(channel, target, publication, keys)
+    publication = Publication([message], len(body), ttl_ms, transaction, transaction.next_number(1))
+    transaction.publishes.append(partial(_route_and_deliver, channel, target, publication, keys))
     return None
 
 
 def _route_and_deliver(
-    channel: Channel,
-    target: Target,
-    message: Message,
-    keys: list[str],
-    ttl_ms: int | None,
-    publisher: Publisher | None,
-    number: int,
+    channel: Channel, target: Target, publication: Publication, keys: list[str]
 ) -> Answer[None] | None:
+    """Publish one message from the target's exchange; see `routing.publish`."""
+    (message,) = publication.messages
     exchange = target.exchange
     assert exchange is not None
     exchange.published_count += 1
@@ -344,11 +342,8 @@ def _route_and_deliver(
     if is_reply(target.address):
         _deliver_reply(channel, target, message)
         return None
-    return routing.publish(
-        channel.vhost, exchange, message, keys,
-        routed=partial(_routed, channel, target, exchange, message, keys),
-        ttl_ms=ttl_ms, publisher=publisher, number=number,
-    )  # fmt: skip
+    routed = partial(_routed, channel, target, exchange, message, keys)
+    return routing.publish(channel.vhost, exchange, publication, keys, routed=routed)
 
 
 def _routed(

@@ -37,7 +37,7 @@ from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decod
 from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
-from leveret.broker.channel.publish_runs import Run, Runs
+from leveret.broker.channel.publish_runs import Runs
 from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.taps import Taps
@@ -49,6 +49,7 @@ from leveret.broker.net.output import Output
 from leveret.broker.net.pending_methods import PendingMethods
 from leveret.broker.net.reading import Reading
 from leveret.broker.pending import Steps
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
 from leveret.broker.turns import TurnOver
@@ -268,11 +269,11 @@ class Incoming(FrameSink):
                     # time.
                     runs.put_back(run)
                     raise self._turn_over(channel, target, runs, size)
-            count = run.take_work(self._turns, target.work)
+            count = runs.take_work(run, self._turns, target.work)
             if count == len(run.messages):
                 self._publish(channel, target, run, runs, size)
                 continue
-            part, rest = run.parts(count)
+            part, rest = run.split(count)
             runs.put_back(rest)
             if count:
                 self._publish(channel, target, part, runs, size)
@@ -281,7 +282,7 @@ class Incoming(FrameSink):
     def _turn_over(self, channel: Channel, target: Target, runs: Runs, size: int) -> TurnOver:
         return TurnOver(partial(self._publish_runs, channel, target, runs, size))
 
-    def _next_run(self, runs: Runs) -> Run | None:
+    def _next_run(self, runs: Runs) -> Publication | None:
         try:
             return runs.take()
         except PropertiesError as error:
@@ -290,7 +291,9 @@ class Incoming(FrameSink):
             )
             raise without_method(internal_error("")) from None
 
-    def _publish(self, channel: Channel, target: Target, run: Run, later: Runs, size: int) -> None:
+    def _publish(
+        self, channel: Channel, target: Target, run: Publication, later: Runs, size: int
+    ) -> None:
         """Publish a run. later: those that follow it, if this turn ends before it is published."""
         steps = publishing.publish(channel, target, run)
         if steps is not None:

@@ -29,8 +29,9 @@ from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.figures import ClassicFigures
 from leveret.broker.queues.levels import Levels, priority_levels
+from leveret.broker.queues.publication import Publication, Publisher
 from leveret.broker.queues.publisher_hold import PublisherHold
-from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, Publisher, QueueLength
+from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
 from leveret.broker.queues.queue_home import HERE, QueueHome
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
@@ -147,45 +148,41 @@ class ClassicQueue(Actor):
 
     # Publishing
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Take a run of messages."""
-        count = len(messages)
-        if not self.is_plain and self.reads.refuses_run(publisher, first, count):
+    def publish(self, publication: Publication) -> None:
+        """Take messages."""
+        if not self.is_plain and self.reads.refuses_publication(publication):
             return
-        self.counts.published += count
+        messages = publication.messages
+        self.counts.published += len(messages)
         now_ms = self._turns.now_ms
         ages = self._plain_ages
         if ages is None:
             ages = self.ages.of_message(messages[0], now_ms)
         if ages.marked_ms != now_ms:
             ages.mark(now_ms, self.backing.next_position_of(messages[0]))
+        ttl_ms = publication.ttl_ms
         if self.is_plain and ttl_ms is None:
-            if self.backing.publish(MessageRun(messages, body_bytes), 0) and publisher is not None:
-                self._hold(publisher, first, count)
+            if self.backing.publish(publication, 0):
+                self._hold(publication)
             if not self.is_awake and self.ring.has_candidates:
                 self._turns.wake(self)
             return
         ttl_ms = self.options.lower_ttl_ms(ttl_ms)
         if ttl_ms and not self.options.has_limit:
-            is_safe = self._publish_expiring(MessageRun(messages, body_bytes), ttl_ms)
+            is_safe = self._publish_expiring(publication, ttl_ms)
         else:
             is_safe = True
-            for number, message in enumerate(messages, first):
-                is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
-        if not is_safe and publisher is not None:
-            self._hold(publisher, first, count)
+            for number, message in enumerate(messages, publication.first):
+                is_safe &= self._publish_with_care(message, publication.publisher, number, ttl_ms)
+        if not is_safe:
+            self._hold(publication)
 
-    def _hold(self, publisher: Publisher, first: int, count: int) -> None:
-        """Have a run confirmed when the store has it on disk."""
-        publisher.hold(first, count, self)
-        self.backing.when_safe(publisher, first, self)
+    def _hold(self, publication: Publication) -> None:
+        """Have messages confirmed when the store has them on disk, if anybody waits for that."""
+        publisher, first = publication.publisher, publication.first
+        if publisher is not None:
+            publisher.hold(first, len(publication.messages), self)
+            self.backing.when_safe(publisher, first, self)
 
     def _publish_expiring(self, run: MessageRun, ttl_ms: int) -> bool:
         """Publish a run that expires later, to a queue without limits; whether it is safe now."""

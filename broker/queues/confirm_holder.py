@@ -6,7 +6,7 @@ to know whom it owes a confirm, so that its death settles or refuses exactly wha
 
 from collections import Counter
 
-from leveret.broker.queues.queue_client import Publisher
+from leveret.broker.queues.publication import Publisher
 
 
 class ConfirmHolder:

@@ -27,7 +27,7 @@ from leveret.broker.amqp.errors import not_found
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dispatch import ConsumerRing
-from leveret.broker.queues.queue_client import Publisher
+from leveret.broker.queues.publication import Publication
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
 
 RETRY_MS = 100
@@ -94,14 +94,15 @@ class FailedReads:
             self.wait(answer, ask_again)
         return self.refuses(answer) or self.is_failing
 
-    def refuses_run(self, publisher: Publisher | None, first: int, count: int) -> bool:
-        """Refuse a run, if the queue has crashed and the publisher wants to know.
+    def refuses_publication(self, publication: Publication) -> bool:
+        """Refuse what is published, if the queue has crashed and the publisher wants to know.
 
         What others publish (dead letters) is kept: nobody would send it again.
         """
+        publisher, first = publication.publisher, publication.first
         if not self.has_crashed or publisher is None:
             return False
-        for number in range(first, first + count):
+        for number in range(first, first + len(publication.messages)):
             publisher.refuse(number)
         return True
 

@@ -29,11 +29,12 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions
 from leveret.broker.queues.demand import Demand
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_kind import QueueKind
 from leveret.broker.queues.status import ConsumerFigures, QueueFigures
 from leveret.broker.requester import Requester
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry
 
 UNLIMITED: Final = 1 << 60
 """Unlimited credit: a number that no client can use up, so no branch is needed. Compiled code
@@ -100,29 +101,6 @@ class Consumer:
 
     def tell_cancelled(self) -> None:
         """The queue's deletion was answered: send basic.cancel if the client supports it."""
-
-
-class Publisher(Protocol):
-    """A channel that publishes with confirms or in a transaction, as its queues see it.
-
-    A run is identified by the number of its first message. A `holder` of a run is the log, a queue
-    on another node, or a mirror. A holder confirms or refuses what it holds, or dies.
-    """
-
-    def hold(self, first: int, count: int, holder: object) -> None:
-        """The holder will confirm this run later. It holds a run at most once."""
-
-    def confirm(self, first: int, holder: object) -> None:
-        """The holder has stored the run safely."""
-
-    def refuse(self, number: int) -> None:
-        """A queue refuses the message with this number."""
-
-    def holder_died(self, holder: object, is_settled: bool) -> None:
-        """The holder will confirm nothing more.
-
-        is_settled: its runs count as confirmed (for example, its queue was deleted), not refused.
-        """
 
 
 class Got(NamedTuple):
@@ -204,20 +182,8 @@ class QueueClient(Protocol):
 
     # Messages
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Take a run of messages.
-
-        body_bytes: the sum of their bodies' sizes. ttl_ms: the messages' own time to live, in
-        milliseconds. publisher: receives the confirms; `first` is the number of the first message,
-        and the others are numbered consecutively.
-        """
+    def publish(self, publication: Publication) -> None:
+        """Take messages."""
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""

@@ -33,7 +33,8 @@ from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.dead_letter import DELIVERY_LIMIT
 from leveret.broker.queues.kept_letters import NO_LETTERS, KeptLetters
 from leveret.broker.queues.levels import Levels
-from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, Publisher, QueueLength
+from leveret.broker.queues.publication import Publication
+from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
 from leveret.broker.queues.queue_kind import (
     MIRRORING_POLICIES,
     QUORUM,
@@ -139,20 +140,14 @@ class QuorumQueue(ClassicQueue):
 
     # Publishing
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Take a run of messages, all of which are kept on disk."""
+    def publish(self, publication: Publication) -> None:
+        """Take messages, all of which are kept on disk."""
+        messages = publication.messages
         if not all(message.header.is_persistent for message in messages) or any(
             is_marked(message.header) for message in messages
         ):
-            messages = [self._kept_message(message) for message in messages]
-        super().publish(messages, body_bytes, ttl_ms, publisher, first)
+            publication = publication.of([self._kept_message(message) for message in messages])
+        super().publish(publication)
 
     def _kept_message(self, message: Message) -> Message:
         header = message.header

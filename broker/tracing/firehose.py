@@ -20,6 +20,7 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
 from leveret.broker.fan_out import QUEUES_AT_ONCE, Delivery
+from leveret.broker.queues.publication import Publication, publication_of
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import deliver, header_of, publish, queues_by_key
 from leveret.broker.tracing.copy_headers import CopyHeaders, array_header, encoded_texts
@@ -119,8 +120,8 @@ class Firehose(Sink):
             else:
                 self._copy(route, copies)
 
-        size = sum([len(message.body) for message in messages])
-        self._vhost.fan_outs.begin(Delivery(steps(), copies, size, None, None, 0))
+        body_bytes = sum([len(message.body) for message in messages])
+        self._vhost.fan_outs.begin(Delivery(steps(), Publication(copies, body_bytes)))
 
     def delivered(
         self,
@@ -183,13 +184,12 @@ class Firehose(Sink):
 
     def _copy(self, route: CopyRoute, copies: list[Message]) -> None:
         if route.is_fixed:
-            body_bytes = sum([len(copy.body) for copy in copies])
-            deliver(self._vhost, route.queues, copies, body_bytes)
+            deliver(self._vhost, route.queues, publication_of(copies))
             return
         # An exchange on the path decides message by message.
         exchange = self._vhost.exchanges[TRACE_EXCHANGE]
         for copy in copies:
-            publish(self._vhost, exchange, copy, [copy.address.routing_key])
+            publish(self._vhost, exchange, publication_of([copy]), [copy.address.routing_key])
 
     # What is in their headers
 

@@ -25,6 +25,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.delayed_messages import DelayedMessages
 from leveret.broker.pending_in_task import in_task
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.registry.contents import contents, place
 from leveret.broker.requester import Requester
@@ -209,7 +210,8 @@ class Publishing:
         self._number += 1
         self._confirms.begin(self._number)
         message = Message(self._addresses.find(it.address), read_stored(it.header), it.body)
-        self._delayed.add_for(message, it.due_ms, self._confirms, self._number)
+        publication = publication_of([message], None, self._confirms, self._number)
+        self._delayed.add_for(publication, it.due_ms)
         self._confirms.confirm(self._number, self._confirms)
 
     def _publish(self, it: MessageRecord) -> None:
@@ -221,5 +223,6 @@ class Publishing:
         ttl_ms = expiration_ms(header.raw) if header.expires else None
         self._number += 1
         self._confirms.begin(self._number)
-        self._queue.publish([message], len(it.body), ttl_ms, self._confirms, self._number)
+        publication = publication_of([message], ttl_ms, self._confirms, self._number)
+        self._queue.publish(publication)
         self._confirms.confirm(self._number, self._confirms)

@@ -14,7 +14,7 @@ held the runs; these are owed by the next leader from here on.
 
 from typing import cast
 
-from leveret.broker.queues.queue_client import Publisher
+from leveret.broker.queues.publication import Publisher
 from leveret.cluster.mirrors.kept import WaitingRun
 from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue

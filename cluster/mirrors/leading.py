@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 
 from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.queue_client import Consumer, Publisher
+from leveret.broker.queues.publication import Publication, Publisher
+from leveret.broker.queues.queue_client import Consumer
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
@@ -25,7 +26,7 @@ from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.senders import Undecided
 from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
 from leveret.storage.intervals import NO_POSITION, Intervals
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry
 from leveret.storage.transient_queue import TransientQueue
 
 
@@ -80,26 +81,17 @@ class Leading:
 
     # Publishing
 
-    def publish(
-        self,
-        sender: int,
-        number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Publish contents of a sender. number: theirs; first: the publisher's."""
-        backing = self.backing
+    def publish(self, sender: int, number: int, publication: Publication) -> None:
+        """Publish contents of a sender, from its number on."""
+        backing, messages = self.backing, publication.messages
         expected = backing.decided.get(sender, 1)
         if number < expected:
-            self._publish_late(sender, number, len(messages), publisher)
+            self._publish_late(sender, number, len(messages), publication.publisher)
             return
         if number > expected:
             self._lose(sender, expected, number)
         backing.begin_run(sender, number, messages)
-        self.queue.publish(messages, body_bytes, ttl_ms, publisher, first)
+        self.queue.publish(publication)
         backing.end_run()
 
     def _publish_late(
@@ -126,9 +118,8 @@ class Leading:
         """Publish what no decision of the leader before has named."""
         for sender, run in undecided:
             refusals = Refusals(self.refused.setdefault(sender, Intervals()))
-            self.publish(
-                sender, run.first, run.messages, run.body_bytes, run.ttl_ms, refusals, run.first
-            )
+            publication = Publication(run.messages, run.body_bytes, run.ttl_ms, refusals, run.first)
+            self.publish(sender, run.first, publication)
 
     def settle(self, sender: int, number: int, count: int, publisher: Publisher) -> None:
         """Tell a publisher what becomes of a run of which its node has not heard.

@@ -18,6 +18,7 @@ MM3. What a leader is not told to be lacked is on the disk of this node.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
+from leveret.broker.queues.publication import Publication
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.decisions import DecisionError, Range
@@ -30,7 +31,6 @@ from leveret.cluster.queues.message_runs import RunError
 from leveret.cluster.queues.queue_frames import packed
 from leveret.storage.addresses import Addresses
 from leveret.storage.backing_queue import BackingQueue, BeingRead
-from leveret.storage.message import Message
 
 NO_TERM: Final = -1
 """In place of a leader's, before the first decision."""
@@ -152,9 +152,7 @@ class MirrorMember:
         self,
         sender: int,
         number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
+        publication: Publication,
         settled: int,
     ) -> None:
         """Contents have come. number: of the first one, among those of the sender. settled: it
@@ -164,7 +162,8 @@ class MirrorMember:
         mirror.senders.told(sender, settled)
         if number != mirror.senders.next_of(sender):
             self.sender_begins(sender, number)
-        self._do(lambda: mirror.contents(sender, Run(number, messages, body_bytes, ttl_ms)))
+        run = Run(number, publication.messages, publication.body_bytes, publication.ttl_ms)
+        self._do(lambda: mirror.contents(sender, run))
 
     def sender_begins(self, sender: int, number: int) -> None:
         """A sender goes on with this number: what it has sent before never comes.

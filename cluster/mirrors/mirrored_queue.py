@@ -27,12 +27,12 @@ from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions, read_options
 from leveret.broker.queues.demand import Demand
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
     Got,
     Hold,
-    Publisher,
     QueueClient,
     QueueLength,
 )
@@ -43,7 +43,7 @@ from leveret.broker.queues.status import QueueFigures
 from leveret.broker.requester import Requester
 from leveret.cluster.mirrors.no_leader import NO_FIGURES
 from leveret.cluster.queues.queue_frames import REMOTE_TAGS
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry
 
 STALE: Final = -1
 
@@ -55,14 +55,7 @@ class Publishing(Protocol):
     def hold(self) -> Hold:
         """What publishers that outrun the members have to wait for."""
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
+    def publish(self, publication: Publication) -> None:
         """See `QueueClient.publish`."""
 
     def end(self, is_deleted: bool) -> None:
@@ -210,16 +203,9 @@ class MirroredQueue:
 
     # Publishing
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Send a run of messages to all members."""
-        self._publishing.publish(messages, body_bytes, ttl_ms, publisher, first)
+    def publish(self, publication: Publication) -> None:
+        """Send messages to all members."""
+        self._publishing.publish(publication)
 
     @property
     def publisher_hold(self) -> Hold:

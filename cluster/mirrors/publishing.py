@@ -22,13 +22,13 @@ PB2. Each member gets the contents in the order of their numbers. It can have ga
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from leveret.broker.queues.queue_client import Hold, Publisher
+from leveret.broker.queues.publication import Publication, Publisher
+from leveret.broker.queues.queue_client import Hold
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.queues.message_runs import RunWriter
 from leveret.cluster.queues.owed_confirms import OwedConfirms
 from leveret.cluster.queues.queue_frames import NO_TTL
 from leveret.cluster.queues.remote_hold import LinkedNode, RemoteHold, UntakenBytes
-from leveret.storage.message import Message
 
 
 class OtherMember(LinkedNode, Protocol):
@@ -48,20 +48,10 @@ class OwnMember(Protocol):
     def leads(self) -> bool:
         """Whether this node leads."""
 
-    def publish(
-        self,
-        number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
+    def publish(self, number: int, publication: Publication) -> None:
         """Publish messages of this node. number: of the first one, among those of this node."""
 
-    def keep(
-        self, number: int, messages: list[Message], body_bytes: int, ttl_ms: int | None
-    ) -> None:
+    def keep(self, number: int, publication: Publication) -> None:
         """Keep contents for the leader's decision, or for this node's own lead."""
 
     @property
@@ -173,32 +163,27 @@ class MirroredPublishing:
 
     # Sending
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Send a run of messages to all members."""
-        own, count = self.own, len(messages)
-        is_owed = publisher is not None and (own is None or not own.leads)
-        if is_owed and publisher is not None:
-            number = self._owed.hold(publisher, first, count)
+    def publish(self, publication: Publication) -> None:
+        """Send messages to all members."""
+        own, count = self.own, len(publication.messages)
+        publisher = publication.publisher
+        leads = own is not None and own.leads
+        if publisher is not None and not leads:
+            number = self._owed.hold(publisher, publication.first, count)
         else:
             number = self._owed.skip(count)
         if self._members:
-            self._send(number, messages, ttl_ms, publisher is not None)
-        if own is not None and own.leads:
-            own.publish(number, messages, body_bytes, ttl_ms, publisher, first)
-        elif own is not None:
-            own.keep(number, messages, body_bytes, ttl_ms)
+            self._send(number, publication)
+        if own is None:
+            return
+        if leads:
+            own.publish(number, publication)
+        else:
+            own.keep(number, publication)
 
-    def _send(
-        self, number: int, messages: list[Message], ttl_ms: int | None, is_owed: bool
-    ) -> None:
-        ttl = NO_TTL if ttl_ms is None else ttl_ms
+    def _send(self, number: int, publication: Publication) -> None:
+        messages, is_owed = publication.messages, publication.publisher is not None
+        ttl = NO_TTL if publication.ttl_ms is None else publication.ttl_ms
         start = frames.CONTENTS_START.pack(
             frames.CONTENTS, self._identity, number, self._owed.settled, ttl, len(messages), is_owed
         )

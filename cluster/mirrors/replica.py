@@ -24,7 +24,8 @@ from functools import partial
 
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.queues.publication import Publication
+from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
@@ -47,7 +48,6 @@ from leveret.cluster.mirrors.retained_copy import RetainedCopy
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.backing_queue import BackingQueue
-from leveret.storage.message import Message
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -333,39 +333,21 @@ class Replica(Flushable):
         """Publishers of this node publish to the leader directly."""
         return self.leading is not None
 
-    def publish(
-        self,
-        number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
+    def publish(self, number: int, publication: Publication) -> None:
         """See `OwnMember.publish`."""
         assert self.leading is not None, "RP1"
-        sender = self.own_sender
-        self.leading.publish(sender, number, messages, body_bytes, ttl_ms, publisher, first)
+        self.leading.publish(self.own_sender, number, publication)
 
-    def keep(
-        self, number: int, messages: list[Message], body_bytes: int, ttl_ms: int | None
-    ) -> None:
+    def keep(self, number: int, publication: Publication) -> None:
         """See `OwnMember.keep`."""
-        settled = self.publishing.settled
-        self.keep_contents(self.own_sender, number, messages, body_bytes, ttl_ms, settled)
+        self.keep_contents(self.own_sender, number, publication, self.publishing.settled)
 
     def keep_contents(
-        self,
-        sender: int,
-        number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        settled: int,
+        self, sender: int, number: int, publication: Publication, settled: int
     ) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
         if self.mirror is not None:
-            self.mirror.contents(sender, number, messages, body_bytes, ttl_ms, settled)
+            self.mirror.contents(sender, number, publication, settled)
 
     @property
     def is_behind(self) -> bool:

@@ -8,6 +8,7 @@ wait for the slowest member.
 from collections.abc import Callable
 from typing import Protocol
 
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import mirror_frames as frames
@@ -17,7 +18,6 @@ from leveret.cluster.queues.hosted_publisher import HostedPublisher
 from leveret.cluster.queues.hosted_publishes import HostedPublishes, Pairs
 from leveret.cluster.queues.message_runs import RunReader
 from leveret.cluster.queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
-from leveret.storage.message import Message
 
 
 class SentTo(Protocol):
@@ -27,13 +27,7 @@ class SentTo(Protocol):
     leading: Leading | None
 
     def keep_contents(
-        self,
-        sender: int,
-        number: int,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        settled: int,
+        self, sender: int, number: int, publication: Publication, settled: int
     ) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
 
@@ -82,17 +76,19 @@ class SendingNode:
         self._publishes.taken(len(payload))
         self._report_later(self._publishes, len(payload))
         ttl_ms = None if ttl == NO_TTL else ttl
-        leading, member, size = self._member.leading, self._member, reader.body_bytes
+        leading, member = self._member.leading, self._member
+        publication = Publication(messages, reader.body_bytes, ttl_ms)
         if leading is None:
-            member.keep_contents(self.sender, number, messages, size, ttl_ms, settled)
+            member.keep_contents(self.sender, number, publication, settled)
             return
         leading.told(self.sender, settled)
         if not is_owed:
-            leading.publish(self.sender, number, messages, size, ttl_ms, None, 0)
+            leading.publish(self.sender, number, publication)
             return
+        publication.publisher, publication.first = self, number
         publisher = self._publishes.publisher
         publisher.begin(number, count)
-        leading.publish(self.sender, number, messages, size, ttl_ms, self, number)
+        leading.publish(self.sender, number, publication)
         publisher.end(number)
 
     def owed(self, payload: bytes) -> None:

@@ -20,6 +20,7 @@ from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, n
 from leveret.broker.amqp.field_table import text_of
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import Got, Hold, QueueClient, QueueLength
 from leveret.broker.requester import Requester
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
@@ -100,10 +101,10 @@ class HostedQueue:
         if first:
             publisher = self._publishes.publisher
             publisher.begin(first, count)
-            self.queue.publish(messages, reader.body_bytes, ttl, publisher, first)
+            self.queue.publish(Publication(messages, reader.body_bytes, ttl, publisher, first))
             publisher.end(first)
         else:
-            self.queue.publish(messages, reader.body_bytes, ttl, None, 0)
+            self.queue.publish(Publication(messages, reader.body_bytes, ttl))
 
     @property
     def is_held(self) -> bool:

@@ -11,7 +11,7 @@ OW2. What was owed before `die` is not confirmed by anything that comes after it
 
 from collections.abc import Iterable
 
-from leveret.broker.queues.queue_client import Publisher
+from leveret.broker.queues.publication import Publisher
 
 
 class OwedConfirms:

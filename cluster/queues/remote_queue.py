@@ -29,11 +29,11 @@ from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions, read_options
 from leveret.broker.queues.demand import Demand
+from leveret.broker.queues.publication import Publication
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
     Got,
-    Publisher,
     QueueClient,
     QueueLength,
 )
@@ -49,7 +49,7 @@ from leveret.cluster.queues.queue_frames import Result
 from leveret.cluster.queues.remote_consumer import RemoteConsumer
 from leveret.cluster.queues.remote_figures import RemoteFigures
 from leveret.cluster.queues.remote_hold import RemoteHold
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry
 
 
 class RemoteQueue:
@@ -214,23 +214,19 @@ class RemoteQueue:
 
     # Publishing
 
-    def publish(
-        self,
-        messages: list[Message],
-        body_bytes: int,
-        ttl_ms: int | None,
-        publisher: Publisher | None,
-        first: int,
-    ) -> None:
-        """Send a run of messages."""
+    def publish(self, publication: Publication) -> None:
+        """Send messages to the home node."""
+        messages, publisher, first = (
+            publication.messages, publication.publisher, publication.first,
+        )  # fmt: skip
+        count = len(messages)
         if not self._is_open():
             if publisher is not None:
-                for number in range(first, first + len(messages)):
+                for number in range(first, first + count):
                     publisher.refuse(number)
             return
-        count = len(messages)
         sequence = 0 if publisher is None else self._owed.hold(publisher, first, count)
-        ttl = frames.NO_TTL if ttl_ms is None else ttl_ms
+        ttl = frames.NO_TTL if publication.ttl_ms is None else publication.ttl_ms
         start = frames.PUBLISH_START.pack(frames.PUBLISH, self._number, sequence, ttl, count)
         pieces = RunWriter(start).publish(messages)
         self.publisher_hold.sent(pieces)

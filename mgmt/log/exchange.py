@@ -19,6 +19,7 @@ from leveret.broker.binding import Exchange
 from leveret.broker.config.log_settings import JSON
 from leveret.broker.declarations import PutExchange
 from leveret.broker.pending_in_task import in_task
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.routing import publish
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
@@ -107,4 +108,4 @@ class LogExchange(logging.Handler):
         )
         address = Address(LOG_EXCHANGE, key, encode_address(LOG_EXCHANGE, key))
         body = f"{self.format(record)}\n".encode("utf-8", "replace")
-        publish(vhost, exchange, Message(address, header, body), [key])
+        publish(vhost, exchange, publication_of([Message(address, header, body)]), [key])

@@ -9,6 +9,7 @@ import base64
 
 import pytest
 
+from leveret.broker.queues.publication import publication_of
 from leveret.mgmt import slices
 from leveret.storage.message import Message
 from tests.mgmt.node_in_process import NodeInProcess
@@ -70,7 +71,7 @@ async def test_a_request_for_many_messages(tmp_path):
         await asyncio.to_thread(served.ask, "api/queues/%2F/q", {}, "PUT")
         vhost = served.node.broker.services.vhosts["/"]
         messages = [Message(ADDRESS, HEADER, b"body") for _ in range(2000)]
-        vhost.queues["q"].publish(messages, 8000, None, None, 0)
+        vhost.queues["q"].publish(publication_of(messages))
         wanted = {"count": 2000, "ackmode": "ack_requeue_true", "encoding": "auto"}
         assert await served.longest_turn("api/queues/%2F/q/get", wanted) < TURN_CALLS_MAX
         assert vhost.queues["q"].backing.ready_count == 2000

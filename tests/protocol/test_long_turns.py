@@ -13,6 +13,7 @@ from pamqp import commands
 from leveret.broker.declarations import DeleteVhost, Policy, PutPolicy
 from leveret.broker.policies.parameters import POLICY
 from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
@@ -245,7 +246,7 @@ async def test_the_messages_that_are_freed_in_a_turn(dropping, is_requeued, prio
         arguments = table(x_max_priority=priorities) if priorities else NO_TABLE
         (queue,) = declare(node, "q", arguments=arguments)
         queue.publish(
-            [Message(ADDRESS, HEADER, Body()) for _ in range(3 * WORK_MAX)], 0, None, None, 0
+            publication_of([Message(ADDRESS, HEADER, Body()) for _ in range(3 * WORK_MAX)])
         )
         if is_requeued:
             queue.backing.requeue(queue.backing.fetch(3 * WORK_MAX, True))

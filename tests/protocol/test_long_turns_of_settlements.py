@@ -6,6 +6,7 @@ The calls that Python makes in a turn are counted, as in test_long_turns.py.
 import pytest
 from pamqp import commands
 
+from leveret.broker.queues.publication import publication_of
 from leveret.storage.message import Message
 from tests.protocol.long_turns import CALLS_MAX, bodies, declare, numbered
 from tests.protocol.raw_client import method_bytes
@@ -22,7 +23,7 @@ async def holding(node, *methods):
     """
     (queue,) = declare(node, "q")
     messages = [Message(ADDRESS, HEADER, b"%06d" % number) for number in range(HELD)]
-    queue.publish(messages, 6 * HELD, None, None, 0)
+    queue.publish(publication_of(messages))
     (client,) = node.clients(1)
     for method in methods:
         client.send_method(method)

@@ -10,6 +10,7 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.dead_letter import EXPIRED
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
@@ -75,7 +76,7 @@ class Node:
     def publish(self, size, ttl_ms):
         number, self.published_count = self.published_count, self.published_count + 1
         body = b"%d:" % number + bytes(size)
-        self.source.publish([Message(ADDRESS, HEADER, body)], len(body), ttl_ms, self, number)
+        self.source.publish(publication_of([Message(ADDRESS, HEADER, body)], ttl_ms, self, number))
 
     async def work(self, steps):
         for _ in range(steps):

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.broker import delayed_messages
 from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
 from leveret.storage.message_run import run_of
@@ -68,7 +69,7 @@ class Node:
             delay_ms = self.chance.choice((10, 300, 5000, 70_000)) + self.chance.randrange(100)
             self.due_ms[number] = self.clock.now_ms() + delay_ms
             message = Message(ADDRESSES[0], PERSISTENT, b"%d" % number)
-            self.delayed.add(message, delay_ms, self, number)
+            self.delayed.add(publication_of([message], None, self, number), delay_ms)
             if self.chance.random() < 0.3:
                 self.advance(self.chance.choice((0.01, 0.5, 5)))
                 await asyncio.sleep(0)

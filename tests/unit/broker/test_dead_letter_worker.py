@@ -11,6 +11,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import POLICY
 from leveret.broker.queues.dead_letter import EXPIRED
 from leveret.broker.queues.kept_letters import DEATH
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.backing_queue import Unreadable
@@ -48,7 +49,7 @@ def source(vhost, name="source", exchange_name="dlx", **arguments):
 def publish(vhost, to, *bodies, publisher=None, ttl_ms=None, header=HEADER):
     for number, body in enumerate(bodies, 1):
         message = Message(Address("", to.name, encode_address("", to.name)), header, body)
-        to.publish([message], len(body), ttl_ms, publisher, number)
+        to.publish(publication_of([message], ttl_ms, publisher, number))
     vhost.turns.run()
 
 

@@ -10,6 +10,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.fanout import Fanout
 from leveret.broker.log_limit import LINES_A_MINUTE
+from leveret.broker.queues.publication import publication_of
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared
@@ -51,7 +52,7 @@ def publish(target, *bodies, key="q", **properties):
     address = Address("", key, encode_address("", key))
     header = read_header(encode_properties(properties))
     messages = [Message(address, header, body) for body in bodies]
-    target.publish(messages, sum(map(len, bodies)), None, None, 0)
+    target.publish(publication_of(messages))
 
 
 def letters(target):

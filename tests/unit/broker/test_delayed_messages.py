@@ -12,6 +12,7 @@ from leveret.broker.delayed_messages import (
     RELEASE_WORK,
     DelayedMessages,
 )
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
@@ -64,7 +65,7 @@ class Place:
             self.publisher = publisher
 
     def add(self, body, delay_ms):
-        self.delayed.add(Message(ADDRESS, HEADER, body), delay_ms, None, 0)
+        self.delayed.add(publication_of([Message(ADDRESS, HEADER, body)]), delay_ms)
 
     def advance(self, ms):
         self.clock.advance(ms / 1000)

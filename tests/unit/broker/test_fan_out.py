@@ -7,6 +7,7 @@ import pytest
 
 from leveret.broker.fan_out import Delivery, FanOuts
 from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.publication import Publication
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import DELIVERIES_BYTES_HIGH, DELIVERIES_BYTES_LOW, Flow
 
@@ -45,9 +46,10 @@ class Queue:
     def __init__(self, holds=False, refuses=None):
         self.holds, self.refuses, self.got = holds, refuses, []
 
-    def publish(self, messages, body_bytes, ttl_ms, publisher, first):
-        self.got.append((messages, body_bytes, ttl_ms, first))
-        self.publisher = publisher
+    def publish(self, publication):
+        messages, first = publication.messages, publication.first
+        self.got.append((messages, publication.body_bytes, publication.ttl_ms, first))
+        publisher = self.publisher = publication.publisher
         if publisher is not None and self.holds:
             publisher.hold(first, len(messages), self)
         if publisher is not None and self.refuses is not None:
@@ -94,7 +96,7 @@ def channel():
 
 
 def delivery(queues, publisher=None, messages=RUN):
-    return Delivery(queues, messages, 11, 5, publisher, 7)
+    return Delivery(queues, Publication(messages, 11, 5, publisher, 7))
 
 
 def test_some_queues_are_given_the_run_in_each_turn(turns, fan_outs):
@@ -224,7 +226,7 @@ def test_publishers_are_held_while_what_waits_takes_much_memory(turns, fan_outs,
     queues = [Queue() for _ in range(QUEUES)]
     for _ in range(8):
         assert not flow.is_held
-        fan_outs.begin(Delivery(queues, [PERSISTENT], size, None, None, 0))
+        fan_outs.begin(Delivery(queues, Publication([PERSISTENT], size)))
     assert flow.is_held
     assert flow.is_memory_short
     while flow.is_held:

@@ -9,6 +9,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.routing import publish
 from leveret.broker.vhost import PREDECLARED_EXCHANGES
 from leveret.storage.message import Address, Message
@@ -168,7 +169,7 @@ def test_a_deleted_queue_takes_its_bindings_along(vhost):
     for key in ("a", "b"):
         vhost.bind(source, target, key, {})
     vhost.bind(source, other, "a", {})
-    target.publish([message(), message()], 8, None, None, 0)
+    target.publish(publication_of([message(), message()]))
     vhost.delete_queue(target)
     assert "q" not in vhost.queues
     assert routed(vhost, source, "a") == ["other"]
@@ -261,7 +262,7 @@ def test_a_restored_vhost_routes_as_before(vhost):
 def died(source, *messages):
     """Publish messages to a queue, and reject them."""
     for one in messages:
-        source.publish([one], len(one.body), None, None, 0)
+        source.publish(publication_of([one]))
         source.discard([got(source)])
 
 
@@ -319,7 +320,7 @@ def test_a_message_that_comes_back_by_itself_is_dropped(vhost):
     source = queue(
         vhost, "q", x_message_ttl=10, x_dead_letter_exchange="", x_dead_letter_routing_key="q"
     )
-    source.publish([message()], 4, None, None, 0)
+    source.publish(publication_of([message()]))
     vhost.clock.advance(10)
     assert ready(source) == []
 
@@ -330,7 +331,7 @@ def test_the_time_of_a_death_is_the_clocks(vhost):
         vhost, "q", x_message_ttl=5000, x_dead_letter_exchange="", x_dead_letter_routing_key="dead"
     )
     started_s = vhost.clock.wall_time_s()
-    source.publish([message()], 4, None, None, 0)
+    source.publish(publication_of([message()]))
     vhost.clock.advance(5)
     (letter,) = ready(target)
     assert letter.header.headers["x-death"][1][0][1]["time"] == ("T", int(started_s + 5))
@@ -348,7 +349,7 @@ def chain_of_full_queues(vhost, length):
 
 def test_a_message_may_die_in_many_queues_one_after_the_other(vhost):
     first, last = chain_of_full_queues(vhost, 50)
-    first.publish([message()], 4, None, None, 0)
+    first.publish(publication_of([message()]))
     vhost.turns.run()
     (letter,) = ready(last)
     deaths = [death["queue"][1] for _, death in letter.header.headers["x-death"][1]]
@@ -358,7 +359,7 @@ def test_a_message_may_die_in_many_queues_one_after_the_other(vhost):
 
 def test_a_chain_of_300_queues_is_no_chain_of_calls(vhost):
     first, last = chain_of_full_queues(vhost, 300)
-    first.publish([message()], 4, None, None, 0)
+    first.publish(publication_of([message()]))
     assert vhost.turns.woken
     vhost.turns.run()
     assert len(ready(last)) == 1
@@ -371,7 +372,7 @@ def test_many_dead_letters_keep_their_order(vhost):
     )
     bodies = [str(number).encode() for number in range(1500)]
     for body in bodies:
-        source.publish([message(body)], len(body), None, None, 0)
+        source.publish(publication_of([message(body)]))
     vhost.clock.advance(1)
     vhost.turns.run()
     assert [letter.body for letter in ready(target)] == bodies
@@ -388,7 +389,7 @@ def test_a_delayed_message_goes_on_when_its_delay_is_over(vhost):
     vhost.bind(source, target, "key", {})
     header = read_header(encode_properties({"headers": {"x-delay": ("I", 500)}}))
     assert route(source, ["key"], header).delaying == [source]
-    publish(vhost, source, message(exchange_name="late", header=header), ["key"])
+    publish(vhost, source, publication_of([message(exchange_name="late", header=header)]), ["key"])
     vhost.clock.advance(0.499)
     assert ready(target) == []
     vhost.clock.advance(0.001)
@@ -399,7 +400,7 @@ def test_a_delayed_message_is_lost_with_its_exchange(vhost):
     arguments = {"x-delayed-type": ("S", "direct")}
     source = exchange(vhost, "late", "x-delayed-message", arguments=arguments)
     header = read_header(encode_properties({"headers": {"x-delay": ("I", 500)}}))
-    publish(vhost, source, message(exchange_name="late", header=header), ["key"])
+    publish(vhost, source, publication_of([message(exchange_name="late", header=header)]), ["key"])
     vhost.delete_exchange(source)
     again = exchange(vhost, "late", "x-delayed-message", arguments=arguments)
     target = queue(vhost, "q")

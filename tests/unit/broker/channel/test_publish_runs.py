@@ -3,9 +3,11 @@
 import pytest
 
 from leveret.broker.amqp.properties import PropertiesError, encode_properties
-from leveret.broker.channel.publish_runs import Run, Runs
+from leveret.broker.channel.publish_runs import HEADER_WORK, RUN_WORK, Runs
 from leveret.broker.channel.targets import Target
-from leveret.storage.message import Address, Message
+from leveret.broker.turns import WORK_MAX
+from leveret.storage.message import Address
+from tests.turns_by_hand import TurnsByHand
 
 ARGUMENTS = b"\0\0" + b"\0" + b"\1q" + b"\0"
 ADDRESS = Address("", "q", b"\0\1q")
@@ -48,14 +50,9 @@ def test_a_message_that_needs_care_is_a_run_by_itself():
     assert bodies_of(runs({}, care, care, {}, {})) == [[b"0"], [b"1"], [b"2"], [b"3", b"4"]]
 
 
-def test_messages_that_expire_are_a_run_with_a_part_for_each_time_to_live():
+def test_messages_that_expire_are_a_run_by_themselves():
     soon, later = {"expiration": "5"}, {"expiration": "50"}
-    expiring, others = runs(soon, {**soon, "message_id": "1"}, later, soon, {}, {})
-    parts = expiring.by_time_to_live()
-    assert [([message.body for message in part], ttl_ms) for part, ttl_ms in parts] == [
-        ([b"0", b"1"], 5), ([b"2"], 50), ([b"3"], 5),
-    ]  # fmt: skip
-    assert bodies_of([others]) == [[b"4", b"5"]]
+    assert bodies_of(runs({}, soon, later, soon, {})) == [[b"0"], [b"1", b"2", b"3"], [b"4"]]
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():
@@ -85,16 +82,20 @@ def test_what_comes_before_malformed_properties_is_published():
         next(found)
 
 
-def test_the_parts_of_a_run():
-    messages = [Message(ADDRESS, None, bytes(size)) for size in (1, 2, 3)]
-    first, rest = Run(messages, 6, 1).parts(2)
-    assert (first.messages, first.body_bytes) == (messages[:2], 3)
-    assert (rest.messages, rest.body_bytes) == (messages[2:], 3)
-
-
 def test_a_run_that_is_put_back_is_the_next():
     found = Runs(Target(ARGUMENTS), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT)
     run = found.take()
     found.put_back(run)
     assert found.take() is run
     assert found.take() is None
+
+
+def test_the_work_of_a_run_is_that_of_its_properties_and_messages_once():
+    turns = TurnsByHand()
+    found = Runs(Target(ARGUMENTS), [b"\0\0"] * 3, [b"a", b"b", b"c"], 3, NO_LIMIT)
+    run = found.take()
+    assert found.take_work(run, turns, 10) == 3
+    assert WORK_MAX - turns.work_left == HEADER_WORK + RUN_WORK + 3 * 10
+    found.put_back(run)
+    found.take_work(found.take(), turns, 10)
+    assert WORK_MAX - turns.work_left == HEADER_WORK + 2 * (RUN_WORK + 3 * 10)

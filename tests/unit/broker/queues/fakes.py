@@ -5,6 +5,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.requester import THE_NODE
@@ -121,7 +122,7 @@ def publish(queue, *bodies, ttl_ms=None, publisher=None, first=1, header=HEADER)
     """Publish messages, numbered from `first`."""
     for sequence, body in enumerate(bodies, first):
         message = Message(ADDRESS, header, body)
-        queue.publish([message], len(body), ttl_ms, publisher, sequence)
+        queue.publish(publication_of([message], ttl_ms, publisher, sequence))
 
 
 def subscribed(queue, consumer):

@@ -20,6 +20,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.pending_in_task import given_in_task, in_task
 from leveret.broker.queues.inspection import Inspection, read_on
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.registry.contents import contents, lost
 from leveret.broker.requester import THE_NODE
 from leveret.broker.server import Broker
@@ -62,7 +63,7 @@ class Losing:
         for number, body in enumerate(bodies):
             confirms.begin(number)
             message = Message(address, header, body)
-            self.queues[queue].publish([message], len(body), None, confirms, number)
+            self.queues[queue].publish(publication_of([message], None, confirms, number))
             confirms.confirm(number, confirms)
         await confirms.wait(0)
 
@@ -148,7 +149,7 @@ def delay(losing, *bodies, properties=PERSISTENT, exchange="later"):
     header = read_header(encode_properties({**properties, "headers": {"x-delay": ("I", 1)}}))
     waiting = losing.exchanges[exchange].delayed
     for hours, body in enumerate(bodies, 1):
-        waiting.add(Message(address, header, body), hours * 3_600_000, None, 0)
+        waiting.add(publication_of([Message(address, header, body)]), hours * 3_600_000)
 
 
 HALF_AN_HOUR_MS = 30 * 60 * 1000
@@ -210,7 +211,7 @@ async def test_a_message_whose_delay_is_over_is_released_when_it_is_published_ag
     confirms = Confirms()
     confirms.begin(1)
     message = Message(Address("later", "", encode_address("later", "")), header, b"late")
-    losing.exchanges["later"].delayed.add_for(message, 1, confirms, 1)
+    losing.exchanges["later"].delayed.add_for(publication_of([message], None, confirms, 1), 1)
     confirms.confirm(1, confirms)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not losing.queues["due"].backing.ready_count:

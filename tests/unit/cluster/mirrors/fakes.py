@@ -112,8 +112,8 @@ class FakePublishing:
         self.published = []
         self.has_ended = False
 
-    def publish(self, messages, body_bytes, ttl_ms, publisher, first):
-        self.published += [message.body for message in messages]
+    def publish(self, publication):
+        self.published += [message.body for message in publication.messages]
 
     def end(self, is_deleted):
         self.has_ended = True

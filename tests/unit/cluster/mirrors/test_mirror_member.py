@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.broker.queues.publication import publication_of
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DecisionWriter
@@ -145,7 +146,7 @@ def test_what_is_lacked_is_told_when_the_rest_is_on_disk(user, mirror):
 
 def test_a_turn_is_reported_when_what_it_has_published_is_on_disk(user, mirror):
     mirror.sender_begins(SENDER, 4)
-    mirror.contents(SENDER, 4, [Message(ADDRESS, HEADERS[0], b"m")], 1, None, 0)
+    mirror.contents(SENDER, 4, publication_of([Message(ADDRESS, HEADERS[0], b"m")]), 0)
     mirror.decided(published(2, 4))
     assert kept(user, mirror) is None
     user.log.sync()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.broker.queues.publication import publication_of
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.queues.message_runs import RunReader
@@ -49,13 +50,14 @@ class OwnMember:
         self.taken = []
         self.waiting = []
 
-    def publish(self, number, messages, body_bytes, ttl_ms, publisher, first):
+    def publish(self, number, publication):
         assert self.leads
-        self.taken.append((number, len(messages), publisher, first))
+        count = len(publication.messages)
+        self.taken.append((number, count, publication.publisher, publication.first))
 
-    def keep(self, number, messages, body_bytes, ttl_ms):
+    def keep(self, number, publication):
         assert not self.leads
-        self.taken.append((number, len(messages)))
+        self.taken.append((number, len(publication.messages)))
 
     def begin_hold(self, resume):
         self.waiting.append(resume)
@@ -68,7 +70,7 @@ def publishing():
 
 def publish(publishing, *bodies, publisher=None, first=1, ttl_ms=None):
     messages = [Message(ADDRESS, HEADER, body) for body in bodies]
-    publishing.publish(messages, sum(map(len, bodies)), ttl_ms, publisher, first)
+    publishing.publish(publication_of(messages, ttl_ms, publisher, first))
 
 
 def joined(publishing, node):

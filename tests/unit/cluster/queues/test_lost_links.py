@@ -8,6 +8,7 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.pending import Answer
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.routing import queues_by_key
 from leveret.storage.message import Message
 from tests.linked_nodes import Nodes
@@ -42,7 +43,7 @@ class Program:
         self._number += count
         messages = [Message(ADDRESS, HEADER, body) for body in publisher.bodies]
         self.publishers.append(publisher)
-        self.remote.publish(messages, sum(map(len, publisher.bodies)), None, publisher, 1)
+        self.remote.publish(publication_of(messages, None, publisher, 1))
 
     def ask(self, ask, *arguments):
         self.answers.append(Answer())

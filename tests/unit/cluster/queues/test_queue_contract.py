@@ -8,6 +8,7 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.pending import Answer
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.requester import THE_NODE
 from leveret.storage.message import Message
 from tests.linked_nodes import Nodes
@@ -90,7 +91,7 @@ def test_a_queue_that_is_full_refuses(nodes, home):
     queue = declared_anew(nodes, home, arguments=full())
     publisher = Publisher()
     messages = [Message(ADDRESS, HEADER, b"x") for _ in range(4)]
-    queue.publish(messages, 4, None, publisher, 11)
+    queue.publish(publication_of(messages, None, publisher, 11))
     nodes.settle()
     assert publisher.refused == [13, 14]
     assert not publisher.owed

@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+from leveret.broker.queues.publication import publication_of
 from leveret.storage.message import Message
 from tests.linked_nodes import Nodes
 from tests.storage.reading import ready_entries
@@ -35,7 +36,7 @@ class Lives:
         queue = self.nodes.by_name[A].queue()
         assert queue.home == self.home
         self.publishers.append(publisher)
-        queue.publish(messages, count, None, publisher, 1)
+        queue.publish(publication_of(messages, None, publisher, 1))
 
     def declare_anew(self):
         self.nodes.delete()
@@ -90,14 +91,14 @@ def test_a_publish_is_refused_when_its_node_restarts_before_the_confirm():
     nodes.declare(B, durable=True)
     publisher = Publisher()
     queue = nodes.by_name[A].queue()
-    queue.publish([Message(ADDRESS, HEADER, b"x")], 1, None, publisher, 1)
+    queue.publish(publication_of([Message(ADDRESS, HEADER, b"x")], None, publisher, 1))
     while nodes.ends[A, B].sent:
         nodes.by_name[B].queues.received(nodes.ends[B, A], nodes.ends[A, B].sent.popleft())
     nodes.restart(B)
     assert publisher.died == [False]
     nodes.settle()
     again = Publisher()
-    queue.publish([Message(ADDRESS, HEADER, b"y")], 1, None, again, 1)
+    queue.publish(publication_of([Message(ADDRESS, HEADER, b"y")], None, again, 1))
     nodes.settle()
     assert (publisher.confirmed, again.confirmed) == ([], [1])
 
@@ -106,7 +107,9 @@ def test_what_was_published_to_a_queue_that_is_deleted_counts_as_confirmed():
     nodes = Nodes(A, B, C)
     nodes.declare(B, durable=True)
     publisher = Publisher()
-    nodes.by_name[A].queue().publish([Message(ADDRESS, HEADER, b"x")], 1, None, publisher, 1)
+    nodes.by_name[A].queue().publish(
+        publication_of([Message(ADDRESS, HEADER, b"x")], None, publisher, 1)
+    )
     nodes.delete()
     nodes.declare(C, durable=True)
     assert publisher.died == [True]

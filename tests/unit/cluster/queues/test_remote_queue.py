@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.pending import Answer
+from leveret.broker.queues.publication import publication_of
 from leveret.broker.requester import THE_NODE
 from leveret.cluster.queues.remote_consumer import WINDOW_BYTES, WINDOW_MESSAGES
 from leveret.cluster.queues.remote_queue import RemoteQueue
@@ -51,7 +52,7 @@ class TestMessages:
 
     def test_a_run_stays_a_run(self, nodes, remote, real):
         messages = [Message(ADDRESS, HEADER, b"%d" % number) for number in range(3)]
-        remote.publish(messages, 3, None, None, 0)
+        remote.publish(publication_of(messages))
         assert len(nodes.ends[A, B].sent) == 2, "the queue is opened, and the run is one frame"
         nodes.settle()
         assert real.backing.ready_count == 3
@@ -84,12 +85,13 @@ class TestConfirms:
 
     def test_a_holder_at_home_confirms_later(self, nodes, remote, real, monkeypatch):
         held = []
-        monkeypatch.setattr(
-            type(real), "publish",
-            lambda queue, messages, body_bytes, ttl_ms, publisher, first: (
-                publisher.hold(first, len(messages), "the log"), held.append((publisher, first))
-            ),
-        )  # fmt: skip
+
+        def hold(queue, publication):
+            publisher, first = publication.publisher, publication.first
+            publisher.hold(first, len(publication.messages), "the log")
+            held.append((publisher, first))
+
+        monkeypatch.setattr(type(real), "publish", hold)
         publisher = Publisher()
         publish(remote, b"1", b"2", publisher=publisher)
         nodes.settle()
@@ -156,11 +158,11 @@ class TestConsumers:
     def test_one_without_a_limit_has_a_window(self, nodes, remote, real):
         consumer = consuming(nodes, remote, FakeConsumer(credit=UNLIMITED, no_ack=True))
         run = [Message(ADDRESS, HEADER, b"x")] * 3 * WINDOW_MESSAGES
-        remote.publish(run, len(run), None, None, 0)
+        remote.publish(publication_of(run))
         nodes.settle()
         assert len(consumer.entries) == 3 * WINDOW_MESSAGES
         consumer.room = lambda: 0
-        remote.publish(run, len(run), None, None, 0)
+        remote.publish(publication_of(run))
         nodes.settle()
         assert real.backing.ready_count >= 2 * WINDOW_MESSAGES, "its client does not read"
         assert len(consumer.entries) == 3 * WINDOW_MESSAGES
