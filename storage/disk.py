@@ -9,11 +9,14 @@ That a file was created, renamed or removed is durable only when its directory i
 
 import ctypes
 import errno
+import fcntl
 import os
 import resource
+from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from struct import calcsize
 from time import perf_counter
 from typing import NamedTuple
 
@@ -47,6 +50,10 @@ KEPT_OPEN_SHARE = 16
 to files (broker/resources/file_descriptors.py)."""
 
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+_FS_IOC_GETFLAGS = 2 << 30 | calcsize("l") << 16 | ord("f") << 8 | 1
+_FS_IOC_SETFLAGS = 1 << 30 | calcsize("l") << 16 | ord("f") << 8 | 2
+_FS_NOCOW_FL = 0x00800000
+"""Attributes of files and directories (linux/fs.h); new files have those of their directory."""
 
 
 class StoreError(Exception):
@@ -387,6 +394,24 @@ class Disk:
             directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as error:
             raise failure("create", directory, error) from error
+
+    def write_in_place(self, directory: Path) -> None:
+        """Have files that are made in a directory from now on written in place.
+
+        btrfs would write a copy of what is overwritten, be it allocated: a full disk has no room
+        for it. Its checksums are lost for these files. Other file systems write in place anyway.
+        """
+        descriptor = self.open_directory(directory)
+        flags = array("i", [0])
+        try:
+            fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, flags)
+            flags[0] |= _FS_NOCOW_FL
+            fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, flags)
+        except OSError:
+            # The file system has no such attribute, or this user may not set it.
+            return
+        finally:
+            self.close(descriptor)
 
     def make_synced_directory(self, directory: Path) -> None:
         """Create a directory and its parents, and sync the name of each one that was created."""

@@ -103,6 +103,7 @@ class Store:
         self.disk.make_synced_directory(directory)
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
+        self.disk.write_in_place(directory / LOG)
         # The names of these directories: files are synced with the directory that they are in.
         self.disk.sync_directory(directory)
         self._log_worker = Worker(loop, "leveret-log")

@@ -1,7 +1,7 @@
 """A disk of some megabytes for a test to fill: a file system that only root may mount.
 
 tmpfs is in memory and quick. The others are in a file, mounted as a loop device: ext4 keeps what a
-failed allocation got, and XFS needs space for a new name.
+failed allocation got, XFS needs space for a new name, and btrfs writes copies.
 """
 
 import contextlib
@@ -18,8 +18,11 @@ TMPFS = "tmpfs"
 MAKING = {
     "ext4": (48, ["-q", "-m", "0"]),
     "xfs": (300, ["-q"]),
+    "btrfs": (256, ["-q"]),
 }
 """The file systems in files: the least megabytes of one, and the options of its mkfs."""
+OPTIONS = {"btrfs": "loop,commit=1"}
+"""Of mount. Space is free once btrfs has committed that, by default within 30 seconds."""
 
 
 @contextlib.contextmanager
@@ -32,7 +35,7 @@ def mounted(place: Path, megabytes: int, kind: str = TMPFS) -> Iterator[str]:
         options = (
             ["-t", TMPFS, "-o", f"size={megabytes}m", TMPFS]
             if kind == TMPFS
-            else ["-t", kind, "-o", "loop", str(image)]
+            else ["-t", kind, "-o", OPTIONS.get(kind, "loop"), str(image)]
         )
         reason = _run("mount", *options, str(place))
     try:
