@@ -157,7 +157,7 @@ def test_the_disk_alarm_ends_when_messages_are_consumed(disk):
     node = node_on(disk)
     assert node.start()
     confirmed = publish_until_blocked(node, "full")
-    assert "disk alarm" in node.text
+    wait_until(lambda: "disk alarm" in node.text)
     consume_all(node, "full", confirmed)
     wait_until(lambda: "disk alarm cleared" in node.text)
     publish_confirmed(node, "again")
