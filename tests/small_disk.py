@@ -19,8 +19,11 @@ MAKING = {
     "ext4": (48, ["-q", "-m", "0"]),
     "xfs": (300, ["-q"]),
     "btrfs": (256, ["-q"]),
+    "btrfs, mixed": (120, ["-q", "--mixed"]),
 }
 """The file systems in files: the least megabytes of one, and the options of its mkfs."""
+MIXED_BTRFS = "btrfs, mixed"
+"""With data and metadata in the same block groups."""
 OPTIONS = {"btrfs": "loop,commit=1"}
 """Of mount. Space is free once btrfs has committed that, by default within 30 seconds."""
 
@@ -35,7 +38,7 @@ def mounted(place: Path, megabytes: int, kind: str = TMPFS) -> Iterator[str]:
         options = (
             ["-t", TMPFS, "-o", f"size={megabytes}m", TMPFS]
             if kind == TMPFS
-            else ["-t", kind, "-o", OPTIONS.get(kind, "loop"), str(image)]
+            else ["-t", _type(kind), "-o", OPTIONS.get(_type(kind), "loop"), str(image)]
         )
         reason = _run("mount", *options, str(place))
     try:
@@ -48,12 +51,16 @@ def mounted(place: Path, megabytes: int, kind: str = TMPFS) -> Iterator[str]:
 
 def _made(image: Path, megabytes: int, kind: str) -> str:
     """Make a file system in a file; why that is not possible, or nothing."""
-    program = f"mkfs.{kind}"
+    program = f"mkfs.{_type(kind)}"
     if shutil.which(program) is None:
         return f"{program} is not installed"
     image.touch()
     os.truncate(image, megabytes * MEGABYTE)
     return _run(program, *MAKING[kind][1], str(image))
+
+
+def _type(kind: str) -> str:
+    return kind.partition(",")[0]
 
 
 def _run(*command: str) -> str:
