@@ -1,4 +1,4 @@
-"""The static shovels of a node's configuration."""
+"""The static shovels of a node's configuration, as policies/static_shovel.py reads them."""
 
 import logging
 from collections.abc import Mapping
