@@ -1,8 +1,8 @@
-"""What one node agrees to: the proposals of others that it may accept, and the one that binds it.
+"""The agreement of one node: which proposals it may accept, and the one that binds it.
 
-A node agrees to proposals in the order of their ids, and is bound to the last one until it is
-installed or withdrawn (V1). While it is bound it takes no entries of its view. It says that it
-agrees when its disk has that (promises.py).
+A node agrees to proposals in the order of their ids, and is bound to the last one until that one
+is installed or withdrawn (V1). While it is bound it takes no entries of its view. It sends its
+agreement once the promise is on its disk (promises.py).
 """
 
 from leveret.cluster.metadata.messages import (
@@ -21,9 +21,9 @@ from leveret.cluster.metadata.standing import Standing
 
 
 class Agreement:
-    """What a node has agreed to, and not heard the end of: `accepted`, or None.
+    """The proposal that binds a node: `accepted`, or None.
 
-    promised: the highest id that it has proposed or agreed to, or was refused with.
+    promised: the highest id that the node has proposed, agreed to, or been refused with.
     """
 
     def __init__(self, standing: Standing, log: OrderedLog, promises: Promises) -> None:
@@ -35,7 +35,7 @@ class Agreement:
         self._unsent: Accept | None = None
 
     def promise(self, view: ViewId) -> None:
-        """A proposal has this id: lower ones are refused."""
+        """Refuse proposals with an id lower than this one from now on."""
         self.promised = max(self.promised, view)
 
     def is_to(self, view: ViewId) -> bool:
@@ -43,7 +43,7 @@ class Agreement:
         return self.accepted is not None and self.accepted.id == view
 
     def objection(self, sender: str, propose: Propose, is_proposing: bool) -> Refuse | None:
-        """Why this node cannot agree to a proposal. is_proposing: one of its own is under way."""
+        """Why this node cannot agree to a proposal. is_proposing: its own one is under way."""
         standing, view = self._standing, propose.view
 
         def refuse(reason: str, *, is_outdated: bool = False) -> Refuse:
@@ -68,10 +68,10 @@ class Agreement:
         return refuse(f"{left_out} is in the same view and left out") if left_out else None
 
     def _left_out(self, sender: str, propose: Propose) -> str:
-        """A member of this node's view that the proposer has to take in, and does not, or "".
+        """A member of this node's view that the proposal must include and does not, or "".
 
-        Within the view: one that joined before the proposer, who decides first. A proposer from
-        another view takes in all whom this node can reach, so that a view moves as a whole.
+        A proposer in this view must include members that joined before it: they propose first. A
+        proposer from another view must include all that this node reaches: a view moves as a whole.
         """
         view = self._standing.view
         for member in view.members:
@@ -84,7 +84,7 @@ class Agreement:
         return ""
 
     def agree(self, sender: str, propose: Propose) -> None:
-        """Be bound to a proposal, and no more to an earlier one of another node."""
+        """Bind the node to a proposal, in place of an earlier one of another node."""
         standing = self._standing
         if self.accepted is not None and self.accepted.id.coordinator != sender:
             withdrawn = Refuse(self.accepted.id, "agreed to another proposal", propose.view.id)
@@ -100,7 +100,7 @@ class Agreement:
         self._promises.make(propose.view)
 
     def conclude(self) -> None:
-        """If the disk has what this node agreed to, say that it agrees."""
+        """Send the agreement if the promise is on disk."""
         view, accept = self.accepted, self._unsent
         if view is not None and accept is not None and self._promises.hold(view):
             self._unsent = None
@@ -111,10 +111,10 @@ class Agreement:
         self.accepted = self._unsent = None
 
     def release(self) -> bool:
-        """The proposal came to nothing: the node is free to agree to any other one.
+        """The proposal has failed: the node is free to agree to any other one.
 
-        Whether it may have missed something of its view. If its coordinator had proposed, it has
-        not.
+        Returns whether the node may have missed entries of its view. It has not if its coordinator
+        was the proposer.
         """
         accepted = self.accepted
         self.accepted = self._unsent = None

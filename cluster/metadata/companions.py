@@ -1,12 +1,12 @@
-"""The companions of a node: those that may run on when it stops, as its disk names them.
+"""The companions of a node: the nodes that may run on when it stops, as recorded on its disk.
 
-By them a restart decides whether to wait (membership/start_order.py). They are widened before
-others are told to run with this node, and narrowed when all of them are known to do so: until a
-view is established nobody can tell whether its members follow it, so those of the views before it
-are among them.
+A restart uses them to decide whether to wait (membership/start_order.py). The set is widened before
+other nodes are told to run with this one, and narrowed when all of them are known to do so. Until a
+view is established it is unknown whether its members follow it, so the set includes the members of
+earlier views.
 
-What was asked to be written may be on disk at any time, and is there for certain when `written`
-says so. So several sets may be what a restart finds.
+A requested write may reach the disk at any time, and has reached it when `written` says so. So a
+restart may find one of several sets.
 """
 
 from collections import deque
@@ -16,9 +16,9 @@ Names = frozenset[str]
 
 
 class Companions:
-    """me: the node, which is always among them. names: as they were written before this run.
+    """me: this node, always a companion. names: the companions on disk before this run.
 
-    write: asks for a set to be written, and returns the number of the output.
+    write: requests the write of a set, and returns the number of the output.
     """
 
     def __init__(self, me: str, names: Names, write: Callable[[Names], int]) -> None:
@@ -27,21 +27,21 @@ class Companions:
 
     @property
     def names(self) -> Names:
-        """As they were asked to be written last."""
+        """The set whose write was requested last."""
         return self._possible[-1][1]
 
     def widen(self, names: Names) -> None:
-        """These are about to run with the node: write them, if they are not among those written."""
+        """Nodes are about to run with this one: write them unless the set includes them."""
         if not names <= self.names:
             self.replace(self.names | names)
 
     def replace(self, names: Names) -> None:
-        """Nobody but these can run on: write that, if it is not written."""
+        """Only these nodes can run on: write the set unless it is the written one."""
         if names != self.names:
             self.are_written_by(self._write(names), names)
 
     def are_written_by(self, number: int, names: Names) -> None:
-        """The output of this number writes them."""
+        """The output with this number writes these names."""
         self._possible.append((number, names))
 
     def written(self, number: int) -> None:
@@ -50,5 +50,5 @@ class Companions:
             self._possible.popleft()
 
     def hold(self, names: Names) -> bool:
-        """Whether a restart finds these for certain."""
+        """Whether every set that a restart may find includes these names."""
         return all(names <= possible for _, possible in self._possible)

@@ -1,10 +1,11 @@
-"""Partitions, found after contact has returned: running views whose logs have diverged.
+"""Partitions found after contact has returned: running views whose logs have diverged.
 
-A coordinator that meets the coordinator of another running view compares. If neither view is behind
-the other (next_view.py), both logs have what the other lacks, and no order of the two would be what
-clients were told: the cluster is partitioned. Each side sees only its own half of the comparison,
-so it tells the other one; who finds the other not behind, and hears the same of itself, reports it
-to its view. What happens then is decided elsewhere (partitions/).
+A coordinator that meets the coordinator of another running view compares the two. If neither view
+is behind the other (next_view.py), each log has entries that the other lacks, and no merged order
+would agree with the answers that clients got: the cluster is partitioned. Each side sees only its
+half of the comparison and sends it to the other. A coordinator that finds the other view not
+behind, and hears the same of its own, reports the partition to its view. The rules in partitions/
+decide what happens then.
 """
 
 from leveret.cluster.metadata.messages import (
@@ -21,7 +22,7 @@ from leveret.cluster.metadata.outputs import PartitionedFrom
 
 
 class Divergence:
-    """The partitions that one node knows of. names: the running nodes of the other sides."""
+    """The partitions known to one node. names: the running nodes of the other sides."""
 
     def __init__(self, out: Outbox) -> None:
         self._out = out
@@ -36,7 +37,7 @@ class Divergence:
         self._report(tuple(name for name in self.names if name not in view.names))
 
     def forget(self, name: str) -> None:
-        """The link with a node is over, or it is on this side."""
+        """The link with a node is down, or the node is on this side."""
         self._heard.pop(name, None)
         self._said.pop(name, None)
 
@@ -49,7 +50,7 @@ class Divergence:
         self._report(names)
 
     def compare(self, view: View, log: OrderedLog, peers: Peers) -> None:
-        """As the coordinator of a view, compare it with those of the other linked nodes."""
+        """As the coordinator of a view, compare it with the views of the other linked nodes."""
         others: set[str] = set()
         for name, linked in peers.items():
             status = linked.status

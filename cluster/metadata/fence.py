@@ -1,19 +1,19 @@
-"""Whether a node keeps its answers back because it may not be in the view that it knows of.
+"""The fence: a node withholds its answers while it may no longer be in the view that it knows.
 
-A node that was suspended may have been left out meanwhile, and one that hears of a later view
-without it was. While it is fenced it orders and answers nothing. The fence falls when all members
-of its view confirm it, when the node is in a new view, or after so many ticks: then it goes on by
-itself, and the rule for partitions decides what that means.
+A node that was suspended may have been left out of the view; a node that hears of a later view
+without itself has been. While it is fenced it orders and answers nothing. The fence falls when all
+members of its view confirm the view, when the node is in a new view, or after `FENCE_TICKS` ticks:
+then the node continues alone, subject to the rule for partitions.
 """
 
 from collections.abc import Iterable
 
 FENCE_TICKS = 20
-"""How long a node waits to be taken back before it goes on by itself."""
+"""How long a node waits to be taken back before it continues alone."""
 
 
 class Fence:
-    """The fence of one node. is_up: it answers nobody. number: of the question that is asked."""
+    """The fence of one node. is_up: it answers nothing. number: the current question's number."""
 
     def __init__(self, ticks: int = FENCE_TICKS) -> None:
         self._ticks = ticks
@@ -39,7 +39,7 @@ class Fence:
         self._unconfirmed = None
 
     def confirmed(self, name: str, number: int) -> None:
-        """A member is in the same view, as it answered to a question."""
+        """A member has answered the question: it is in the same view."""
         if number != self.number or self._unconfirmed is None:
             return
         self._unconfirmed.discard(name)
@@ -47,7 +47,7 @@ class Fence:
             self.fall()
 
     def doubt(self) -> None:
-        """The link with a member of the view is lost: nobody can confirm the view any more."""
+        """The link with a member of the view is lost: the view can no longer be confirmed."""
         self._unconfirmed = None
 
     def tick(self) -> None:

@@ -1,15 +1,15 @@
-"""The end of the ordered log on disk, in the same transactions as what its entries declare.
+"""The end of the ordered log on disk, in the same transactions as the declarations of its entries.
 
 Each kept entry is a row, and so are the view that was installed last and the beginnings of views.
 They are rows of the table of parameters under components of their own, which no client can set; so
-they have its checksums, and a damaged one is reported with the others. After a restart the node
-tells the others its position by them, and gets the entries that it missed.
+its checksums cover them, and damage is reported as for other rows. After a restart the node takes
+its position from them, tells it to the other nodes, and gets the entries that it missed.
 
-HY1. The rows of an entry are written in the transaction of its declarations, so that the position
-     on disk is that of the declarations on disk.
-HY2. A node that gives way to others has that on disk before it restarts, and until it is in a view
-     again, whatever ends it meanwhile: it goes in the transaction that brings what they have.
-HY3. What a node has agreed to stays, whatever replaces its log (promises.py).
+HY1. The rows of an entry are written in the transaction of its declarations, so the position on
+     disk matches the declarations on disk.
+HY2. When a node gives way, that decision is on disk before it restarts and until it is in a view
+     again, even if it crashes: the transaction that writes the others' metadata removes it.
+HY3. The promise of a node stays when its log is replaced (promises.py).
 """
 
 import base64
@@ -29,7 +29,7 @@ from leveret.storage.metadata import Metadata
 from leveret.storage.metadata_rows import ParameterRow
 
 ENTRIES_KEPT = 10_000
-"""Entries that a node keeps for those that come back. Each has some hundred bytes."""
+"""Entries that a node keeps for nodes that come back. Each has a few hundred bytes."""
 LAST_VIEW, HIGHEST_PROMISE = "last", "highest"
 
 Value = TypeVar("Value")
@@ -38,8 +38,8 @@ Value = TypeVar("Value")
 class LastView(msgspec.Struct, frozen=True, array_like=True):
     """The view that was installed last, and the log at its beginning.
 
-    companions: as they were written last, see `WriteCompanions`. takes_from: what the node has of
-    its own is to be discarded, and everything taken from one of these (HY2).
+    companions: as written last, see `WriteCompanions`. takes_from: the node discards its own
+    metadata and takes everything from one of these nodes (HY2).
     """
 
     view: View
@@ -53,7 +53,7 @@ Kept = Entry | LastView | ViewId
 
 
 class Saved(NamedTuple):
-    """What was read from the store: a node begins its next run with it. See `LastView`.
+    """The state read from the store, with which a node begins its next run. See `LastView`.
 
     promised: the highest view that the node has agreed to.
     """
@@ -76,8 +76,8 @@ class History:
     def read(self, parameters: Iterable[ParameterRow]) -> Saved:
         """The log and the last view from the rows of the store; empty and None if there are none.
 
-        Entries behind a missing one are left out, as is everything without a view: the node then
-        gets more from the others than it had to.
+        Entries beyond a gap are dropped, and all entries if there is no view: the node then gets
+        more from the others than necessary.
         """
         last: LastView | None = None
         promised = NO_VIEW
@@ -104,7 +104,7 @@ class History:
         return Saved(log, last.view, last.companions, last.takes_from, promised)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is written in the block is written as a whole, or not at all."""
+        """All writes in the block take effect together, or none does."""
         return self._metadata.batch()
 
     def begin(self, last: LastView, is_replaced: bool) -> None:
@@ -126,14 +126,14 @@ class History:
         self._put(CLUSTER_PROMISE, HIGHEST_PROMISE, view)
 
     def give_way(self, takes_from: tuple[str, ...]) -> None:
-        """Write that the next run takes everything from one of these, for the rest of this one."""
+        """Write, for the rest of this run, that the next one takes everything from one of these."""
         assert self._last is not None, "a node that has been in no view has nothing to discard"
         self._gives_way_to = takes_from
         self._last = replace(self._last, takes_from=takes_from)
         self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries, and remove as many that are too old."""
+        """Write entries, and remove as many of the oldest."""
         with self._metadata.batch():
             for entry in entries:
                 self._put(CLUSTER_LOG, str(entry.index), entry)
@@ -141,7 +141,7 @@ class History:
                 self._metadata.delete_parameter(NO_VHOST, CLUSTER_LOG, old)
 
     def forget(self) -> None:
-        """The node is in no cluster any more."""
+        """The node is no longer in a cluster."""
         self._last = None
         with self._metadata.batch():
             self._metadata.delete_parameters(CLUSTER_LOG)
@@ -159,5 +159,5 @@ def row_of(component: str, name: str, value: Kept) -> ParameterRow:
 
 
 def value_of(row: ParameterRow, kind: type[Value]) -> Value:
-    """What a row keeps. Raises ValueError."""
+    """The value that a row keeps. Raises ValueError."""
     return msgspec.msgpack.decode(base64.b64decode(json.loads(row.value)), type=kind)

@@ -1,11 +1,11 @@
-"""What happens to the replication of a node: one thing after the other, and very many by the turn.
+"""Inputs of the replication of a node: given one after the other, spread over turns if many.
 
-One read of a link may bring a thousand messages, and one sync the end of as many writes. Each of
-them asks for little, and all of them for much more than a turn may take (broker/turns.py). So they
-wait here when the turn's work is used up, and clients have their turns in between.
+One read of a link may bring a thousand messages, and one sync may complete as many writes. Each is
+little work, but all of them are far more than a turn may take (broker/turns.py). So inputs wait
+here when the work of the turn is used up, and clients have their turns in between.
 
 IN1. Inputs are given in the order in which they came.
-IN2. An input that comes while another one is given, is given after it.
+IN2. An input that comes while another one is given is given after it.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from leveret.broker.turns import Actor, Turns
 
 INPUT_WORK = 120
-"""The work of an input without that of what it asks for, in the units of broker/turns.py."""
+"""The work of an input, without that of its outputs, in the units of broker/turns.py."""
 
 Give = Callable[[], object]
 
@@ -34,13 +34,13 @@ class Inputs(Actor):
         return "<Inputs: what other nodes and the disk tell the declarations of the cluster>"
 
     def add(self, give: Give) -> None:
-        """Give an input after those that wait; at once if there is none, and work is left."""
+        """Give an input after those that wait; at once if none waits and the turn has work left."""
         self._waiting.append(give)
         if not self._is_giving and not self.is_awake:
             self.take_turn()
 
     def take_turn(self) -> None:
-        """Give inputs while there is work left."""
+        """Give inputs while the turn has work left."""
         turns = self._turns
         self._is_giving = True
         try:

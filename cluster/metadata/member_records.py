@@ -1,7 +1,7 @@
 """The nodes of a cluster as declarations: a global parameter for each, under their own component.
 
-So they are replicated, kept on disk and part of a snapshot like everything else that is declared,
-and changed by submitting declarations. A node that is in no cluster has none.
+So they are replicated, kept on disk and part of a snapshot like all other declarations, and
+changed by submitting declarations. A node that is in no cluster has none.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from leveret.broker.policies.parameters import NO_VHOST, Parameters
 CLUSTER_NODE = "cluster-node"
 """The component. The name is the node's; the value says whether it is a disc node."""
 CLUSTER_ID, ID = "cluster-id", "id"
-"""The component and name of what tells one cluster from another. The first node makes it."""
+"""The component and name of the cluster's id. The first node makes the id."""
 _IS_DISC = "disc"
 
 
@@ -26,7 +26,7 @@ def members_of(parameters: Parameters) -> dict[str, bool]:
 
 
 def cluster_id_of(parameters: Parameters) -> str:
-    """What tells this cluster from others; empty without a cluster."""
+    """The cluster's id; empty without a cluster."""
     return str(parameters.get(CLUSTER_ID, NO_VHOST, ID) or "")
 
 
@@ -46,7 +46,7 @@ def put_cluster_id(value: str) -> PutParameter:
 
 
 def removed_members(declarations: Iterable[Declaration]) -> frozenset[str]:
-    """The names of the nodes that these remove from the cluster."""
+    """The names of the nodes that these declarations remove from the cluster."""
     return frozenset(
         one.name
         for one in declarations
@@ -55,7 +55,7 @@ def removed_members(declarations: Iterable[Declaration]) -> frozenset[str]:
 
 
 def change_members(declarations: Iterable[Declaration]) -> bool:
-    """Whether any of these changes the nodes of the cluster."""
+    """Whether any of these declarations changes the nodes of the cluster."""
     return any(
         isinstance(one, PutParameter | DeleteParameter)
         and one.component in (CLUSTER_NODE, CLUSTER_ID)

@@ -1,8 +1,8 @@
-"""What the nodes of a cluster say to each other about metadata, as MessagePack structs.
+"""The messages between the nodes of a cluster about metadata, as MessagePack structs.
 
 The values come first: views, positions, entries. Then one struct for each message, with its name as
-tag. `encode` and `decode` are the one way to and from a frame's payload. docs/design/cluster.md,
-section Metadata, says when each message is sent; replication.py sends and receives them.
+tag. Only `encode` and `decode` convert messages to and from a frame's payload. The section Metadata
+of docs/design/cluster.md says when each message is sent; replication.py sends and receives them.
 """
 
 from typing import TypeAlias
@@ -89,20 +89,20 @@ STARTING = "starting"
 RUNNING = "running"
 """The phase of a member of a view."""
 LEFT = "left"
-"""The phase of a node whose view is over for it, and that is in no other one."""
+"""The phase of a node that has left its view and is in no other one."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, tag_field="message"):
-    """What one node says to another one."""
+    """A message from one node to another."""
 
 
 class Status(Message, frozen=True):
-    """How a node stands; sent to every linked node at first contact and after each change.
+    """The status of a node; sent to every linked node at first contact and after each change.
 
-    view: installed last, perhaps before a restart. members: those of the view. is_fenced: it waits
-    to be taken into a view. links: the names of the nodes that it has links with. asked: the number
-    of the question that this answers, or 0. takes_from: see `Replication`. companions: of a node
-    that starts, those that may have run on when it stopped.
+    view: installed last, perhaps before a restart. members: the view's members. is_fenced: the node
+    waits to be taken into a view. links: the names of the nodes that it has links with. asked: the
+    number of the question that this answers, or 0. takes_from: see `Replication`. companions: for a
+    node that starts, the nodes that may have run on when it stopped.
     """
 
     view: ViewId
@@ -134,7 +134,7 @@ class Propose(Message, frozen=True):
 class Accept(Message, frozen=True):
     """Agreement to a proposal. The node's log stays at its position until the view is installed.
 
-    source: the view that the node is in. entries: those after the proposer's position, if the
+    source: the view that the node is in. entries: the entries after the proposer's position, if the
     proposer's log is a part of this node's.
     """
 
@@ -146,7 +146,7 @@ class Accept(Message, frozen=True):
 
 
 class Refuse(Message, frozen=True):
-    """A proposal is refused, or no longer agreed to. promised: the highest view agreed to.
+    """A proposal is refused, or an agreement withdrawn. promised: the highest view agreed to.
 
     is_outdated: a proposal with an epoch above `promised` would be accepted.
     """
@@ -164,10 +164,10 @@ class Cancel(Message, frozen=True):
 
 
 class Install(Message, frozen=True):
-    """The view that was proposed holds; what the receiver's log lacks of the base is here.
+    """The proposed view holds. Brings all that the receiver's log lacks up to the base.
 
-    starts: the log's views. base: the index at which the view begins. entries: those after the
-    receiver's position; or snapshot: everything up to the base.
+    starts: the log's views. base: the index at which the view begins. entries: the entries after
+    the receiver's position; or snapshot: everything up to the base.
     """
 
     view: View
@@ -178,7 +178,7 @@ class Install(Message, frozen=True):
 
 
 class Obsolete(Message, frozen=True):
-    """The receiver's log cannot be extended to that of the view: it has to restart to join it."""
+    """The receiver's log cannot be extended to the view's log: it must restart to join the view."""
 
     view: ViewId
 
@@ -212,7 +212,7 @@ class Stable(Message, frozen=True):
 
 
 class Diverged(Message, frozen=True):
-    """The receiver's view is not behind the sender's: what its log has, the sender's has not.
+    """The receiver's view is not behind the sender's: its log has entries that the sender's lacks.
 
     own, other: the two views. position: the end of the sender's log.
     """

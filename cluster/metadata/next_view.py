@@ -1,13 +1,13 @@
-"""Who is to be in the next view, as the node that proposes it sees the others.
+"""The members of the next view, chosen by the proposing node from its knowledge of the others.
 
 A view needs a link between any two of its members. Members of the present view are taken first, in
-the order in which they joined, then those that join: nodes that start, nodes that wait to be taken
-back, and whole views of other nodes that are behind this one. Whoever lacks a link with one that
-was taken before is left out; so of two members that cannot reach each other the younger one goes.
+the order in which they joined, then joining nodes: nodes that start, nodes that wait to be taken
+back, and whole views of other nodes that are behind this one. A node that lacks a link with one
+already taken is left out; so of two members that cannot reach each other the younger one goes.
 
-A node is *behind* if everything that was answered in its view is in this node's log: because this
-node was in that view as well, and went on from it, or because its log is a part of this one. If two
-views are behind each other, the one with more members goes on, and of equal ones the one with the
+A node is *behind* if everything that was answered in its view is in this node's log: this node was
+in that view as well and went on from it, or the other node's log is a part of this one. If two
+views are behind each other, the one with more members goes on; with equal numbers, the one with the
 higher id.
 """
 
@@ -36,31 +36,31 @@ class Linked:
         self.status: Status | None = None
 
     def is_still_in(self, view: View) -> bool:
-        """Whether it is in no later view, as far as is known."""
+        """Whether it is in no later view that this node knows of."""
         return self.status is None or self.status.view <= view.id
 
     def proposes_after(self, view: View) -> bool:
-        """Whether it sees to the view after this one, if it is the oldest member that is left.
+        """Whether it would propose the view after this one as the oldest member that is left.
 
-        One that has not installed any view since it started leaves that to the others.
+        A node that has installed no view since it started does not propose.
         """
         has_started = self.status is None or self.status.phase != STARTING
         return has_started and self.is_still_in(view)
 
     def has_left(self, view: View) -> bool:
-        """Whether the view is over for it, and it is in no other one."""
+        """Whether it has left the view and is in no other one."""
         status = self.status
         return status is not None and status.view == view.id and status.phase == LEFT
 
     def has_installed(self, view: View) -> None:
-        """It is the coordinator of a view, and says that this view holds."""
+        """It is the coordinator of this view, and has announced that the view holds."""
         if self.status is not None:
             self.status = structs.replace(
                 self.status, view=view.id, members=view.members, phase=RUNNING
             )
 
     def correct(self, view: ViewId, position: Position) -> None:
-        """Its log is further than its status said."""
+        """Its log is longer than its status said."""
         if self.status is not None and self.status.view == view:
             self.status = structs.replace(self.status, position=position)
 
@@ -69,7 +69,7 @@ Peers = Mapping[str, Linked]
 
 
 class NextView:
-    """The choice of one proposer. me: comes first. view: the present one."""
+    """The choice of one proposer. me: the proposer, taken first. view: the present view."""
 
     def __init__(self, me: Member, view: View, log: OrderedLog, peers: Peers) -> None:
         self._view = view
@@ -91,7 +91,7 @@ class NextView:
         return tuple(self._chosen)
 
     def starting(self, names: tuple[str, ...]) -> tuple[Member, ...]:
-        """The proposer, and those of the named nodes that start, too, and can go together."""
+        """The proposer, and the named nodes that start as well and are linked with each other."""
         for name in names:
             status = self._peers[name].status if name in self._peers else None
             if status is not None and status.phase == STARTING:
@@ -99,7 +99,7 @@ class NextView:
         return tuple(self._chosen)
 
     def joined(self, admitted: frozenset[str]) -> tuple[Member, ...]:
-        """Those, and then who joins. admitted: the names of the cluster's nodes."""
+        """The members chosen so far, then the joining ones. admitted: the cluster's nodes."""
         for name in sorted(self._peers):
             status = self._peers[name].status
             if status is not None and name in admitted:
@@ -107,7 +107,7 @@ class NextView:
         return tuple(self._chosen)
 
     def _joining(self, status: Status) -> tuple[Member, ...]:
-        """Those who join when this node does: itself, its whole view, or nobody."""
+        """The nodes that join together with this one: itself, its whole view, or none."""
         if status.phase == STARTING:
             here = {member.name for member in self._chosen}
             is_here = not status.takes_from or not here.isdisjoint(status.takes_from)
@@ -121,7 +121,7 @@ class NextView:
         return status.members if self._is_whole(status) else ()
 
     def _is_whole(self, status: Status) -> bool:
-        """Whether all members of another view say that they are in it."""
+        """Whether all members of another view report that they are in it."""
         for member in status.members:
             linked = self._peers.get(member.name)
             if linked is None or linked.incarnation != member.incarnation:
@@ -131,7 +131,7 @@ class NextView:
         return True
 
     def _goes_first(self, status: Status) -> bool:
-        """Whether this node's view takes the other one in, and not the other way round."""
+        """Whether this node's view takes the other one in, rather than the reverse."""
         if status.position != self._log.position or self._log.went_through(status.view):
             return True
         mine, other = self._view, status
@@ -162,7 +162,7 @@ def is_behind(status: Status, log: OrderedLog, peers: Peers) -> bool:
     """Whether everything that was answered in the node's view is in this log.
 
     A status is as old as the last change of the node's view or links. So the node counts as behind
-    only if all do that say they are in its view.
+    only if all nodes that report its view do.
     """
     if log.went_through(status.view):
         return True

@@ -1,8 +1,8 @@
-"""What nodes tell each other about declarations, as bytes: the payloads of the ordered log.
+"""Declarations between nodes, as bytes: the payloads of the ordered log.
 
-An operation is the declarations that are submitted together. Its outcome is those that are left
-when the coordinator has completed them, or the fault with which it refused them. A snapshot is all
-that is declared. The replication itself looks at none of these.
+An operation is a group of declarations submitted together. Its outcome is the declarations that
+remain when the coordinator has completed them, or the fault with which it refused them. A snapshot
+has all declarations. The replication itself does not read these payloads.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -28,7 +28,7 @@ def encoding_all(
     declarations: Iterable[Declaration],
     is_wanted: Callable[[Declaration], bool] = lambda declaration: True,
 ) -> Generator[int, None, bytes]:
-    """`encode_all` of those that are wanted, in steps. Yields the work of each."""
+    """`encode_all` of the wanted declarations, in steps. Yields the work of each step."""
     encoded = []
     for one in declarations:
         if is_wanted(one):

@@ -1,10 +1,10 @@
 """The end of the ordered log, and the views that it went through.
 
-The log itself is applied to the registry, and gone. Kept are the last entries, for nodes that
-return soon, and where each of the last views began. Since a view's coordinator orders entries one
-after the other, and nobody else orders any under the view's name, two logs that have the same entry
-at an index are equal up to it (V2). So a position, which names a view and an index, tells whether
-one log is a part of another one, long after the entries are gone.
+Entries are applied to the registry and then dropped. The node keeps the last entries, for nodes
+that return soon, and the index at which each of the last views began. A view's coordinator orders
+entries one after the other, and no other node orders any under the view's name, so two logs that
+have the same entry at an index are equal up to it (V2). So a position, which names a view and an
+index, tells whether one log is a part of another one, long after the entries are dropped.
 
     index      1   2   3   4   5   6   7   8
     view       v1  v1  v1  v1  v4  v4  v6  v6      v5 began at 7, and ordered nothing
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from leveret.cluster.metadata.messages import NO_VIEW, Entry, Position, ViewId, ViewStart
 
 STARTS_MAX = 1000
-"""Views whose beginnings are kept. A node that was away for more of them fetches everything."""
+"""Views whose beginnings are kept. A node that missed more views fetches everything."""
 
 
 class OrderedLog:
@@ -55,7 +55,7 @@ class OrderedLog:
         return self._entries
 
     def view_at(self, index: int) -> ViewId | None:
-        """The view that ordered the entry at an index; None if this is not known any more."""
+        """The view that ordered the entry at an index; None if it is no longer known."""
         return view_at(self._starts, index)
 
     def contains(self, position: Position) -> bool:
@@ -69,14 +69,14 @@ class OrderedLog:
         return any(start.view == view for start in self._starts)
 
     def after(self, index: int) -> tuple[Entry, ...] | None:
-        """The entries after an index, or None if some of them are not kept any more."""
+        """The entries after an index, or None if some of them are no longer kept."""
         wanted = self.last - index
         if wanted > len(self._entries):
             return None
         return tuple(self._entries)[len(self._entries) - wanted :] if wanted > 0 else ()
 
     def would_keep(self, index: int, more: int) -> bool:
-        """Whether the entries after an index were kept if so many more were appended."""
+        """Whether the entries after an index would still be kept with `more` entries appended."""
         kept = min(len(self._entries) + more, self._entries.maxlen or 0)
         return self.last + more - index <= kept
 
@@ -94,7 +94,7 @@ class OrderedLog:
         del self._starts[:-STARTS_MAX]
 
     def follow(self, starts: Iterable[ViewStart]) -> None:
-        """Take over the views of the coordinator's log, of which this one is equal to the end."""
+        """Take over the views of the coordinator's log, whose end this log now equals."""
         self._starts = list(starts)
 
     def replace(self, starts: Iterable[ViewStart], last: int) -> None:

@@ -1,12 +1,12 @@
-"""Things that are done one after the other, each in steps, and very much of them by the turn.
+"""Work items that are done one after the other, each in steps, spread over turns if long.
 
-What a node applies has an order, and some of it takes long: the deletion of a virtual host with
-20,000 queues, a snapshot. Clients of the node have their turns in between (broker/long_work.py).
-What takes little is done when `add` returns.
+A node applies changes in order, and some take long: the deletion of a virtual host with 20,000
+queues, a snapshot. Clients of the node have their turns in between (broker/long_work.py). Short
+items are done when `add` returns.
 
-OS1. A thing is begun when the one before it is done, whatever is added meanwhile.
-OS2. After one has failed nothing else is done: it would follow on what is missing.
-OS3. A thing that is put back until an answer is given is done then, before all that waits.
+OS1. An item is begun when the one before it is done, whatever is added in between.
+OS2. After an item has failed no other is done: it would build on the missing one.
+OS3. An item that is put back until an answer is given is done then, before all waiting items.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ from leveret.broker.pending import Answer
 from leveret.broker.turns import Turns
 
 WORK_AT_ONCE = 2000
-"""What is done before `add` returns, in the units of broker/turns.py."""
+"""The work that is done before `add` returns, in the units of broker/turns.py."""
 
 Thing = TypeVar("Thing")
 Steps = Generator[Step, None, None]
 
 
 class OrderedSteps(Generic[Thing]):
-    """steps_of: does one thing; yields the work of each step. failed: called with its error."""
+    """steps_of: does one item; yields the work of each step. failed: called with its error."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class OrderedSteps(Generic[Thing]):
 
     @property
     def has_failed(self) -> bool:
-        """One has failed, and nothing is done any more."""
+        """Whether an item has failed; then no other is done."""
         return self._has_failed
 
     @property
     def is_busy(self) -> bool:
-        """Something is being done, and what is added has to wait."""
+        """Whether an item is under way, so that added items wait."""
         return self._steps is not None
 
     def add(self, things: Iterable[Thing]) -> None:
-        """Do these after what was added before."""
+        """Do these after all that were added before."""
         if self._has_failed:
             # OS2
             return
@@ -63,7 +63,7 @@ class OrderedSteps(Generic[Thing]):
             self._begin()
 
     def put_back(self, thing: Thing, until: Answer[None]) -> None:
-        """In the steps of a thing, which end then: begin it again when the answer is given."""
+        """Called from the steps of an item, which then end: begin it again when answered."""
         self._waiting.appendleft(thing)
         self._awaited = until
         until.when_given(lambda: self.add(()))
@@ -73,7 +73,7 @@ class OrderedSteps(Generic[Thing]):
         return self._awaited is not None and not self._awaited.is_given
 
     def close(self) -> None:
-        """Do nothing more; what is half done is given up."""
+        """Do nothing more; an item under way is given up."""
         self._waiting.clear()
         if self._steps is not None:
             self._steps.close()
@@ -89,7 +89,7 @@ class OrderedSteps(Generic[Thing]):
         except Exception as error:
             self._has_failed = True
             self._waiting.clear()
-            # Who has added it is not to blame: that is the other node whose frame has come.
+            # The caller of `add` is not at fault: it handles the frame of another node.
             self._failed(error)
         finally:
             self._steps = None

@@ -1,12 +1,12 @@
 """The coordinator's part in a view: it orders submissions and counts what the members have applied.
 
-It is made anew for each view, so nothing of an earlier one can be mixed up with this one. One
-submission is checked at a time, after everything that was ordered before it has been applied to the
-coordinator's registry. While a member is more than `window` entries behind, none is ordered (V8).
+It is made anew for each view, so views cannot be mixed up. One submission is checked at a time,
+after everything that was ordered before it has been applied to the coordinator's registry. While a
+member is more than `window` entries behind, nothing is ordered (V8).
 
-A check may take turns, and the coordinator be about to propose the next view when it is done. Then
-members are bound (V1) and would not take the entry. So what is checked waits here until the
-coordinator may order again, or for the end of the view.
+A check may take several turns, and the coordinator may be about to propose the next view when it
+ends. Then members are bound (V1) and would not take the entry. So a checked submission waits here
+until the coordinator may order again, or the view ends.
 """
 
 from collections import deque
@@ -14,8 +14,8 @@ from collections import deque
 from leveret.cluster.metadata.messages import Entry, SubmissionId, View
 
 WINDOW = 1000
-"""Entries that not all members have applied. A tenth of what logs keep, so that survivors of a
-coordinator always have the entries that one of them lacks."""
+"""Limit of entries that not all members have applied. A tenth of the entries that logs keep, so
+that survivors of a coordinator always have the entries that one of them lacks."""
 
 
 class Ordering:
@@ -36,7 +36,7 @@ class Ordering:
         self.last = base
 
     def __len__(self) -> int:
-        """How many submissions wait here."""
+        """The number of submissions that wait here."""
         return len(self._waiting)
 
     def add(self, submission: SubmissionId, payload: bytes) -> None:
@@ -44,7 +44,7 @@ class Ordering:
         self._waiting.append((submission, payload))
 
     def take_next(self) -> tuple[SubmissionId, bytes] | None:
-        """The submission to check next, if it is time for one."""
+        """The submission to check next, if one may be checked now."""
         is_behind = self.last - max(self.base, self.stable) >= self._window
         if self._checking is not None or not self._waiting or is_behind:
             return None
@@ -58,7 +58,7 @@ class Ordering:
         self._checked = payload, is_refused
 
     def take_checked(self) -> Entry | None:
-        """The entry of the submission that is checked, at the end of the log; None without one."""
+        """The entry of the checked submission, at the end of the log; None without one."""
         submission, outcome = self._checking, self._checked
         if submission is None or outcome is None:
             return None
@@ -67,7 +67,7 @@ class Ordering:
         return Entry(self._view, self.last, submission, *outcome)
 
     def applied(self, name: str, index: int) -> bool:
-        """A member has applied everything up to the index. Whether more is stable by that."""
+        """A member has applied everything up to the index. Returns whether `stable` advances."""
         if name not in self._applied or index < self._applied[name]:
             return False
         assert index <= self.last, f"V4: {name} has applied {index} of {self.last}"

@@ -1,7 +1,7 @@
-"""What the replication of metadata asks its service to do, as values.
+"""Outputs of the replication of metadata: the actions that it asks of its service, as values.
 
-Outputs are carried out in the order in which they are returned. Those with a `number` are answered
-by `Replication.written(number)` when they, and all with lower numbers, are on disk; a RAM node
+Outputs are carried out in the order in which they are returned. An output with a `number` is
+answered by `Replication.written(number)` when it and all with lower numbers are on disk; a RAM node
 answers immediately.
 """
 
@@ -24,7 +24,7 @@ DONE = "done"
 REFUSED = "refused"
 """The coordinator refused the operation; nothing was changed. The answer has the fault."""
 FAILED = "failed"
-"""Nobody can tell whether the operation was or will be applied. The answer has the reason."""
+"""It is unknown whether the operation was or will be applied. The answer has the reason."""
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -49,10 +49,10 @@ class Apply(msgspec.Struct, frozen=True):
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """A view holds: apply what it brings, write all of this in one transaction, tell who asks.
+    """A view holds: apply its content, write all of this in one transaction, tell subscribers.
 
     starts: the views of the log, as `OrderedLog` keeps them. base: the index after which the view
-    begins. snapshot: replaces everything that is declared, or None; entries: to be applied.
+    begins. snapshot: replaces all declarations, or None. entries: the entries to apply.
     companions: see `WriteCompanions`.
     """
 
@@ -80,9 +80,9 @@ class WritePromise(msgspec.Struct, frozen=True):
 
 
 class Discarded(msgspec.Struct, frozen=True):
-    """What this node alone had is about to be replaced by a snapshot: name it in the log, keep it.
+    """A snapshot is about to replace entries that only this node has: log them, keep them.
 
-    first, last: indexes. entries: those of them that are kept.
+    first, last: the indexes of the first and the last. entries: the kept ones among them.
     """
 
     first: int
@@ -93,7 +93,7 @@ class Discarded(msgspec.Struct, frozen=True):
 class Check(msgspec.Struct, frozen=True):
     """Check and complete a submission against the registry; call `checked` before anything else.
 
-    view: the one that it is to be ordered in.
+    view: the view in which it is to be ordered.
     """
 
     view: ViewId
@@ -110,13 +110,13 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class PartitionedFrom(msgspec.Struct, frozen=True):
-    """The running nodes whose log has diverged from this one's; empty if there are none."""
+    """The running nodes whose logs have diverged from this node's; empty if there are none."""
 
     names: tuple[str, ...]
 
 
 class Restart(msgspec.Struct, frozen=True):
-    """Stop and start again with a snapshot: the log cannot be extended to that of the others.
+    """Stop and start again with a snapshot: the log cannot be extended to the log of the others.
 
     takes_from: the members of the view that has everything; see `Replication`.
     """

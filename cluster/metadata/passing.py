@@ -1,11 +1,11 @@
-"""What is declared and does not survive the end of its node.
+"""Declarations that are not durable: they do not survive the end of their node.
 
 This keeps RD3 and RD4 of replicated_declarations.py.
 
-A node that joins gets all of it from the coordinator, right after the entries that it missed: no
-store has it. What was on a node goes with it: the coordinator deletes what was on nodes that are
-not in its view, and a node that is back what was on itself. Not so queues that are mirrored: their
-records say what becomes of them (cluster/mirrors/mirror_record.py).
+No store has them, so a joining node gets all of them from the coordinator, right after the entries
+that it missed. Queues that are not durable go with their node: the coordinator deletes those of
+nodes that are not in its view, and a node that is back deletes its own. Mirrored queues are
+excepted: their records say what becomes of them (cluster/mirrors/mirror_record.py).
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -21,24 +21,25 @@ from leveret.cluster.metadata.messages import AnyMessage, Install, View
 from leveret.cluster.metadata.operations import decode_all, encoding_all
 
 PASSING = b"P"
-"""Before what is declared and not durable (RD3). MessagePack structs begin with another octet."""
+"""The first octet of a frame of declarations that are not durable (RD3). MessagePack structs begin
+with another octet."""
 SUBMIT_WORK = 100
 """The work of submitting a deletion, in the units of broker/turns.py."""
 
 
 class Passing(NamedTuple):
-    """What another node has declared that is not durable, to be applied here (RD3)."""
+    """Declarations of another node that are not durable, to be applied here (RD3)."""
 
     declarations: Sequence[Declaration]
 
 
 def read(payload: bytes) -> Passing | None:
-    """A frame of what is not durable; None for another one. Raises ValueError."""
+    """Reads a frame of declarations that are not durable; None for others. Raises ValueError."""
     return Passing(decode_all(payload[1:])) if payload[:1] == PASSING else None
 
 
 class PassingDeclarations:
-    """What is not durable, of all nodes. submit: submits a deletion."""
+    """The declarations of all nodes that are not durable. submit: submits a deletion."""
 
     def __init__(
         self, registry: Registry, turns: Turns, submit: Callable[[Declaration], object]
@@ -49,12 +50,12 @@ class PassingDeclarations:
         self._newcomers: set[str] = set()
 
     def view_begins(self, view: View, before: View | None) -> None:
-        """Those who were not in the view before lack what is not durable."""
+        """Members that were not in the view before lack the declarations that are not durable."""
         known = () if before is None else before.members
         self._newcomers = {member.name for member in view.members if member not in known}
 
     def lacked(self, name: str, message: AnyMessage) -> Generator[Step, None, bytes | None]:
-        """What a node lacks besides a message to it, to follow after PASSING; None for nothing."""
+        """The declarations that a node lacks after a message to it, to follow PASSING; or None."""
         if isinstance(message, Install) and message.snapshot is None and name in self._newcomers:
             return (yield from encoding_all(contents(self._registry), self._is_passing))
         return None
@@ -63,17 +64,17 @@ class PassingDeclarations:
         return not self._registry.is_durable(it)
 
     def delete_own(self, name: str) -> None:
-        """Delete what was on this node before it ended, all of it before a client can use it."""
+        """Delete the queues that this node had before it ended, before a client can use them."""
         for _ in self._deleting(self._on(lambda node: node in ("", name))):
             pass
 
     def delete_of_away(self, view: View) -> None:
-        """As the coordinator, delete what was on nodes that are not in the view, by the turn."""
+        """As the coordinator, delete the queues of nodes that are not in the view, over turns."""
         gone = self._on(lambda node: node not in ("", *view.names))
         LongWork(self._turns, "deleting queues of nodes that ended", self._deleting(gone)).start()
 
     def _on(self, is_gone: Callable[[str], bool]) -> list[tuple[str, QueueClient]]:
-        """The queues that are not durable of nodes that have ended, or begun again; with vhosts."""
+        """The queues, with vhosts, that are not durable and whose nodes have ended or restarted."""
         return [
             (vhost.name, queue)
             for vhost in self._registry.vhosts.values()
@@ -84,7 +85,7 @@ class PassingDeclarations:
         ]
 
     def _deleting(self, gone: Iterable[tuple[str, QueueClient]]) -> Iterator[int]:
-        """Delete queues that are still the same ones."""
+        """Delete those of the queues that were not declared anew."""
         for vhost_name, queue in gone:
             vhost = self._registry.vhosts.get(vhost_name)
             if vhost is not None and vhost.queues.get(queue.name) is queue:

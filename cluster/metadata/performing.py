@@ -1,7 +1,7 @@
 """Carries declarations out on one node: rows, registry, events, and the consumers that end.
 
-Very much is done in steps (ordered_steps.py). What another node has submitted has no events here
-(RD2 of replicated_declarations.py).
+Long work is done in steps (ordered_steps.py). Declarations that another node has submitted emit no
+events here (RD2 of replicated_declarations.py).
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -43,8 +43,8 @@ class Performing:
         requester: Requester,
         alongside: Callable[[], None] | None = None,
     ) -> Generator[Step, None, Sequence[Consumer]]:
-        """Carry out what this node has submitted. Returns the consumers of deleted queues, to be
-        told. See `DeclarationWriter.performing`.
+        """Carry out declarations that this node has submitted. Returns the consumers of deleted
+        queues, which have to be told. See `DeclarationWriter.performing`.
         """
         cancelled = yield from self._writer.performing(declarations, requester, alongside)
         if change_members(declarations):
@@ -54,7 +54,7 @@ class Performing:
     def perform_silently(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None = None
     ) -> Steps:
-        """Carry out what others have submitted (RD2), and tell consumers of deleted queues."""
+        """Carry out declarations of other nodes (RD2), and tell consumers of deleted queues."""
         self.tell((yield from self._silenced(self.perform(declarations, THE_NODE, alongside))))
 
     def _silenced(self, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:

@@ -1,10 +1,11 @@
-"""A proposal of the next view: who has agreed, and what each of them lacks.
+"""A proposal of the next view: the nodes that have agreed, and the entries that each of them lacks.
 
-When all have agreed, the longest log is taken over: first among those that were in the proposer's
-view, whose logs are parts of each other, then among the others, if they extend it. A node whose log
-is a part of that gets the entries that it lacks. One that starts gets a snapshot if they are not
-kept, or if its log has diverged. Others cannot be taken in: the *obsolete* have nothing that was
-answered and would be lost, and restart; the *diverged* are another side of a partition.
+When all have agreed, the longest log is taken over: first among the members of the proposer's view,
+whose logs are parts of each other, then among the other nodes, if their logs extend it. A node
+whose log is a part of the result gets the entries that it lacks. A starting node gets a snapshot if
+these entries are not kept, or if its log has diverged. Other nodes cannot be taken in: *obsolete*
+nodes would lose nothing that was answered, and restart; *diverged* nodes are another side of a
+partition.
 """
 
 from leveret.cluster.metadata.messages import Accept, Entry, Position, View
@@ -12,7 +13,7 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 
 
 class Proposal:
-    """The proposal of one view. view: the proposed one; source: the one that the proposer is in."""
+    """The proposal of one view. view: the proposed view. source: the proposer's present view."""
 
     def __init__(self, view: View, source: View, log: OrderedLog) -> None:
         self.view = view
@@ -43,7 +44,7 @@ class Proposal:
         return tail
 
     def obsolete(self, tail: tuple[Entry, ...]) -> list[str]:
-        """Those who have to restart before they can join."""
+        """The nodes that have to restart before they can join."""
         return [
             name
             for name, accept in self.accepts.items()
@@ -53,7 +54,7 @@ class Proposal:
         ]
 
     def diverged(self, tail: tuple[Entry, ...]) -> list[str]:
-        """Those who are another side of a partition."""
+        """The nodes that are another side of a partition."""
         return [
             name
             for name, accept in self.accepts.items()
@@ -63,7 +64,7 @@ class Proposal:
         ]
 
     def lacks(self, name: str) -> tuple[Entry, ...] | None:
-        """The entries that a member gets, or None for a snapshot; after the tail is in the log."""
+        """The entries that a member gets, None for a snapshot. The tail has to be in the log."""
         position = self.accepts[name].position
         return self._log.after(position.index) if self._log.contains(position) else None
 

@@ -1,8 +1,8 @@
 """The proposals of one node: it asks the others to agree to the next view, and installs it.
 
-A proposal ends in one of three ways: all have agreed, and the view is installed; somebody refuses,
-or the link with somebody is lost, and it is withdrawn, to be tried again at the next tick with what
-is known by then; or some cannot follow from where they are (proposal.py), and are told.
+A proposal ends in one of three ways. All nodes agree, and the view is installed. A node refuses, or
+the link with one is lost: the proposal is withdrawn, and the next tick tries again with what is
+known by then. Or some nodes cannot follow from their position (proposal.py), and are told.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from leveret.cluster.metadata.proposal import Proposal
 from leveret.cluster.metadata.standing import Standing
 
 Begin = Callable[[Install], None]
-"""A view begins at this node, with what its log lacks."""
+"""A view begins at this node, with the entries that its log lacks."""
 
 
 class Proposer:
@@ -61,7 +61,7 @@ class Proposer:
 
     @property
     def proposed_names(self) -> tuple[str, ...]:
-        """The nodes in the proposal that is under way; none if there is none."""
+        """The nodes in the proposal that is under way; empty without one."""
         return () if self._proposal is None else self._proposal.view.names
 
     def proposes(self, view: ViewId) -> bool:
@@ -109,7 +109,7 @@ class Proposer:
         self.is_held = not refuse.is_outdated
 
     def conclude(self) -> None:
-        """If all have agreed to the proposal, and this node's disk has it (V1, V10), end it."""
+        """End the proposal if all have agreed and it is on this node's disk (V1, V10)."""
         proposal = self._proposal
         if (
             proposal is not None
@@ -120,7 +120,7 @@ class Proposer:
             self._conclude(proposal)
 
     def _conclude(self, proposal: Proposal) -> None:
-        """All have agreed: install the view, or leave out those that cannot follow."""
+        """All have agreed: install the view, or leave out the nodes that cannot follow."""
         standing = self._standing
         tail = proposal.tail()
         obsolete, diverged = proposal.obsolete(tail), proposal.diverged(tail)

@@ -1,31 +1,31 @@
-"""The declaration log of a node in a cluster: what is declared on one node is declared on all.
+"""The declaration log of a node in a cluster: a declaration on one node is made on all nodes.
 
-It carries out what the replication (replication.py) asks for, over links, with the node's registry
+It carries out the outputs of the replication (replication.py) over links, with the node's registry
 and metadata store:
 
     submit ─► check ─► Submit to the coordinator ─► its check and completion ─► Append to all
                                                                                    │
     answer ◄─ Stable to all ◄─ Written by all ◄─ sync ◄─ rows and history, registry ◄┘
 
-A node that belongs to no cluster, or to one of its own, declares by itself (`LocalDeclarationLog`)
-and keeps no history. The replication begins with `begin`. What the replication asks for is done in
-its order, and very much of it by the turn (ordered_steps.py). Its other parts: what the replication
-is told (inputs.py), what this node has submitted and not answered (submitted.py), how declarations
-are carried out (performing.py), and those that are not durable (passing.py).
+A node that belongs to no cluster, or is alone in its own, declares locally (`LocalDeclarationLog`)
+and keeps no history. The replication begins with `begin`. Its outputs are carried out in order, and
+long ones over several turns (ordered_steps.py). The other parts: inputs of the replication
+(inputs.py), unanswered submissions of this node (submitted.py), carrying out declarations
+(performing.py), and declarations that are not durable (passing.py).
 
 RD1. Declarations are checked twice: where they are submitted, so that most mistakes cost no
-     message, and by the coordinator, against the state after all that was ordered before. Those
-     that are submitted while something is half applied are checked by the coordinator only.
-RD2. Only the node on which something was declared emits its event and tells the audit.
-RD3. What does not survive a restart is not in a store. So a node that joins and needs only the
-     entries that it missed also gets, right after them, all that is declared and not durable.
-RD4. What was on a node and does not survive its end is deleted: by the coordinator when the node is
+     message, and by the coordinator, against the state after everything ordered before. Those
+     submitted while an entry is half applied are checked by the coordinator only.
+RD2. Only the node on which a declaration was submitted emits its event and tells the audit.
+RD3. Declarations that do not survive a restart are not in a store. So a joining node that needs
+     only the entries that it missed also gets, right after them, all declarations not durable.
+RD4. Queues of a node that do not survive its end are deleted: by the coordinator when the node is
      not in the view, and by the node itself when it is back.
-RD5. A RAM node does not wait for its disk, but with its companions (V10 of replication.py). Its
+RD5. A RAM node does not wait for its disk, except with its companions (V10 of replication.py). Its
      store tells it where the messages of its queues are, and what it need not fetch again; it
-     starts only with what a disc node has.
+     starts only with the metadata of a disc node.
 RD6. After its end nothing is declared: no log would have it, and nothing would bring this node's
-     rows back to those of the others.
+     rows back in line with the others.
 """
 
 import re
@@ -98,15 +98,15 @@ class ReplicatedDeclarations:
     run; None until the node has joined.
 
     Each of these may be replaced: members_changed is called when the nodes of the cluster have
-    changed; view_changed when the node is in another view; joined once, when the node has all that
-    is declared; replacing with what only this node has declared, before a snapshot replaces it, and
-    with the entries of the log that only it has, or None (RD5); partitioned with the nodes whose
+    changed; view_changed when the node is in another view; joined once, when the node has all
+    declarations; replacing before a snapshot replaces declarations that only this node has, with
+    these and with the log entries that only it has, or None (RD5); partitioned with the nodes whose
     history differs, or none; restart_wanted with the nodes from which this one has to take
-    everything, after a restart; paused with the nodes that it can reach, when the partition rule
-    makes it stop; failed with the error when something ordered cannot be applied, after which the
-    node must not go on; check_removal, when this node orders that a node is removed, with its name
-    and those of the nodes that run or are about to: it may raise Refused; before_input before the
-    replication learns of anything.
+    everything after a restart; paused with the nodes that it can reach, when the partition rule
+    makes it stop; failed with the error when an ordered entry cannot be applied, after which the
+    node must not go on; check_removal when this node orders the removal of a node, with its name
+    and those of the nodes that run or are about to: it may raise Refused; before_input before each
+    input of the replication.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class ReplicatedDeclarations:
         self._discarded: Discarded | None = None
         self._replacing: Answer[None] | None = None
         self._has_joined = False
-        # Why nothing is declared any more; empty while that is not so.
+        # Why declarations are refused after the end; empty before it.
         self._end_reason = ""
 
     # As a declaration log
@@ -178,7 +178,7 @@ class ReplicatedDeclarations:
         return answer
 
     def synced(self) -> Answer[None]:
-        """See `DeclarationLog.synced`: all nodes have on disk what is declared on this one."""
+        """See `DeclarationLog.synced`: all nodes have this node's declarations on disk."""
         if self._end_reason:
             return self.submit()
         if self._replication is None:
@@ -186,15 +186,15 @@ class ReplicatedDeclarations:
         return given(None) if self._replication.is_settled else self._barrier()
 
     def when_stable(self, callback: Callable[[], object]) -> None:
-        """Call back when what this node has applied so far is on all nodes of its view, on disk if
-        they are disc nodes. That of a node that stops is not called.
+        """Call back when all that this node has applied so far is on all nodes of its view, on disk
+        if they are disc nodes. The callback is not called if this node stops first.
         """
         self._stability.when_stable(callback)
         self._tell_if_stable()
 
     def _tell_if_stable(self) -> None:
         if self._work.has_failed:
-            # What is stable on the others is not applied here.
+            # Entries that are stable on the other nodes are not applied here.
             return
         if self._replication is not None and self._stability.is_awaited:
             self._stability.advanced(self._replication.stable)
@@ -228,7 +228,7 @@ class ReplicatedDeclarations:
                 self._carry_out(replication.received(peer.name, early))
 
     def end(self, reason: str) -> None:
-        """The node stops: refuse what is not answered, and what is submitted from now on (RD6)."""
+        """The node stops: refuse unanswered submissions, and all from now on (RD6)."""
         if self._replication is not None:
             self._end_reason = reason
         self._replication = self.view = None
@@ -250,7 +250,7 @@ class ReplicatedDeclarations:
         self._input(Replication.tick)
 
     def suspended(self) -> None:
-        """See `Replication.suspended`. It comes before all that has come meanwhile."""
+        """See `Replication.suspended`. It comes before all inputs of the suspension."""
         self._give(Replication.suspended)
 
     # What links call
@@ -285,25 +285,25 @@ class ReplicatedDeclarations:
 
     def _receive(self, name: str, message: AnyMessage) -> None:
         if self._replication is None and isinstance(message, Status):
-            # It is not said again before it changes.
+            # A status is not sent again before it changes.
             self._early[name] = message
         self._give(lambda replication: replication.received(name, message))
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. What is in flight is bounded by the replication."""
+        """See `Service`. The replication bounds the messages in flight."""
 
     def _join(self) -> None:
-        """The node has all that is declared."""
+        """The node has all declarations."""
         if not self._has_joined:
             self._has_joined = True
             assert self._replication is not None
             self._passing.delete_own(self._replication.me.name)
             self.joined()
 
-    # Carrying out what the replication asks for
+    # Carrying out the outputs of the replication
 
     def _input(self, give: Callable[[Replication], list[Output]]) -> None:
-        """Tell the replication something, after what has come before."""
+        """Give the replication an input, after all that came before it."""
         self._add(lambda: self._give(give))
 
     def _add(self, give: Callable[[], object]) -> None:
@@ -315,7 +315,7 @@ class ReplicatedDeclarations:
             self._carry_out(give(self._replication))
 
     def _carry_out(self, outputs: Iterable[Output]) -> None:
-        """Carry out outputs in their order, those of what follows from them after them."""
+        """Carry out outputs in their order; the outputs that they cause come after them."""
         self._work.add(outputs)
         self._tell_if_stable()
 
@@ -375,7 +375,7 @@ class ReplicatedDeclarations:
             peer.send(METADATA_SERVICE, passing.PASSING, lacked)
 
     def _checking(self, it: Check) -> Steps:
-        """As the coordinator: what is left of a submission, or why it is refused (RD1)."""
+        """As the coordinator: complete a submission, or refuse it with a reason (RD1)."""
         registry = self._registry
         try:
             declarations = decode_all(it.payload)
@@ -391,9 +391,9 @@ class ReplicatedDeclarations:
             self._carry_out(self._replication.checked(it, payload, is_refused))
 
     def _check_removals(self, declarations: Sequence[Declaration]) -> None:
-        """Nodes that are removed may have come into the view since that was asked for.
+        """Refuse to remove nodes that have come into the view since their removal was requested.
 
-        Nobody takes them into it any more, though it is not applied yet.
+        No later view takes in a removed node, even before its removal is applied.
         """
         replication, removed = self._replication, removed_members(declarations)
         if replication is None or not removed:
@@ -421,13 +421,13 @@ class ReplicatedDeclarations:
         self._when_written(it.number)
 
     def _receiving_passing(self, declarations: Sequence[Declaration]) -> Steps:
-        """What is declared and not durable (RD3). Those that exist already are skipped."""
+        """Apply declarations that are not durable (RD3). Those that exist already are skipped."""
         for one in declarations:
             yield from self._performing.perform_silently((one,))
         self._join()
 
     def _installing(self, it: Installed) -> Steps:
-        """A view holds, with what this node lacked."""
+        """A view holds, with the entries that this node lacked."""
         wanted: Iterable[Declaration]
         if it.snapshot is not None:
             theirs = decode_all(it.snapshot)
@@ -443,7 +443,7 @@ class ReplicatedDeclarations:
         with self._history.transaction():
             self._history.begin(last, is_replaced=it.snapshot is not None)
             self._history.append(it.entries)
-            # One after the other: whether a binding is durable depends on what comes before it.
+            # One after the other: whether a binding is durable depends on earlier declarations.
             for one in wanted:
                 yield from self._performing.perform_silently((one,))
         self._when_written(it.number)
@@ -473,7 +473,7 @@ class ReplicatedDeclarations:
         return self._replication is not None and self._replication.is_coordinator
 
     def _when_written(self, number: int) -> None:
-        """Tell the replication when all that was written is on disk, or soon will be (RD5)."""
+        """Tell the replication when all writes so far are on disk, or soon will be (RD5)."""
         is_disc = self._replication is None or self._replication.me.is_disc
 
         def written(error: Exception | None) -> None:

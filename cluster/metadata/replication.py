@@ -1,12 +1,12 @@
 """Replication of metadata: views, and the log that the members of a view agree on.
 
-docs/design/cluster.md, section Metadata, has what is promised and why it is done so. This machine
-is the whole protocol of one run of one node. It knows no clock, no disk and no network: each input
-returns a list of outputs (outputs.py) for its service. Its parts: which view the node is in
-(views.py, with next_view.py, proposal.py, fence.py and divergence.py), the end of its log
-(ordered_log.py), the coordinator's order (ordering.py), what this node has submitted
-(submissions.py), and what a restart has to know: for whom to wait (companions.py), and what the
-node has agreed to (promises.py).
+The section Metadata of docs/design/cluster.md has the promises and the reasons. This machine is the
+whole protocol of one run of one node. It knows no clock, no disk and no network: each input returns
+a list of outputs (outputs.py) for its service. Its parts: the view that the node is in (views.py,
+with next_view.py, proposal.py, fence.py and divergence.py), the end of its log (ordered_log.py),
+the coordinator's order (ordering.py), the submissions of this node (submissions.py), and the facts
+that a restart needs: which nodes to wait for (companions.py), and which views the node has agreed
+to (promises.py).
 
 V1. A view is installed at its members only, and only after all of them have agreed to it; a node
     agrees to proposals in the order of their ids, whether it restarts or not, and is bound to the
@@ -18,13 +18,13 @@ V3. A log has no gaps. The members of a view begin with the same log, and append
 V4. An operation is answered when all members of the view have applied it, on disk if they are disc
     nodes, and if there is one among them. So a node that was in a view has everything that was
     answered in it.
-V5. A view begins with all that its members have from the view of its proposer. So what was answered
-    in a view is in every later one that goes back to it (`OrderedLog.went_through`).
+V5. A view begins with all entries that its members have from the proposer's view. So an operation
+    answered in a view is in every later one that goes back to it (`OrderedLog.went_through`).
 V6. A submission is in a log at most once, as done or as refused.
 V7. A log is never merged with one that has diverged. It is replaced by a snapshot when the node
-    starts, and what it alone had is reported before.
-V8. What the machine holds is bounded: kept entries, views, submissions in flight, entries that not
-    all have applied.
+    starts, and the entries that only it had are reported before.
+V8. The machine's memory is bounded: kept entries, views, submissions in flight, entries that not
+    all members have applied.
 V9. A fenced node orders and answers nothing.
 V10. Before the proposer of a view installs it, or sends `Install`, its disk names all members as
     companions. So it does not start without them after a crash, and they may go on without it.
@@ -87,7 +87,7 @@ REPLACED = b"the metadata of this node were replaced by those of the other nodes
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What the machine holds at most. See the constants of the same names."""
+    """The bounds of the machine. See the constants of the same names."""
 
     window: int = WINDOW
     in_flight_max: int = IN_FLIGHT_MAX
@@ -101,10 +101,10 @@ class Replication:
     me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
     admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
     a view that one of these is in (the winners of an autoheal). may_go_on: the rule for
-    partitions. companions: as they were written last (companions.py). promised: the highest view
-    that it has agreed to (promises.py).
+    partitions. companions: as written last (companions.py). promised: the highest view that it has
+    agreed to (promises.py).
 
-    views: which view the node is in. submissions: what it has submitted and not answered.
+    views: the view that the node is in. submissions: its unanswered submissions.
     """
 
     def __init__(
@@ -154,14 +154,14 @@ class Replication:
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether this node orders what is submitted in the view."""
+        """Whether this node orders the submissions of the view."""
         return self.views.is_coordinator
 
     @property
     def stable(self) -> int:
         """The index up to which all members of the view have applied everything.
 
-        -1 while that is not known: at the beginning of a view, and while the node answers nothing.
+        -1 while it is unknown: at the beginning of a view, and while the node answers nothing.
         """
         return self._stable if self.views.is_in_service else -1
 
@@ -172,19 +172,19 @@ class Replication:
 
     @property
     def heard(self) -> list[Status]:
-        """How the linked nodes stand, as far as they have said."""
+        """The statuses received from linked nodes."""
         statuses = (linked.status for linked in self.views.peers.values())
         return [status for status in statuses if status is not None]
 
     @property
     def reached(self) -> frozenset[str]:
-        """The nodes that this one, or one that it is linked with, has a link with."""
+        """The nodes that are linked with this node or with one of its linked nodes."""
         return frozenset(chain(self.views.peers, *(status.links for status in self.heard)))
 
     # Inputs
 
     def linked(self, name: str, incarnation: int) -> list[Output]:
-        """A link with a node is up. One with an earlier run of the node is over by that."""
+        """A link with a node is up. It ends one with an earlier run of the node."""
         self.views.linked(name, incarnation)
         return self._end_of_step()
 
@@ -211,9 +211,9 @@ class Replication:
         return self._end_of_step()
 
     def form(self, names: tuple[str, ...] = ()) -> list[Output]:
-        """No other node has to be waited for: begin a view, which the others join.
+        """Begin a view without waiting for another node; the others join it.
 
-        names: nodes that start as well, and have to agree. Call it again if nothing comes of it.
+        names: nodes that start as well, and have to agree. Call it again if the view fails.
         """
         self.views.form(names)
         return self._end_of_step()
@@ -227,8 +227,8 @@ class Replication:
     def written(self, number: int, *, is_synced: bool = True) -> list[Output]:
         """Outputs up to this number are on disk.
 
-        is_synced: whether they are by now. A RAM node does not wait for that, but that its disk
-        names its companions, and has what it agreed to, counts when it is so.
+        is_synced: whether they are synced by now. A RAM node does not wait for the sync, but its
+        companions and promises count only once they are synced.
         """
         index = None
         while self._to_write and self._to_write[0][0] <= number:
@@ -255,10 +255,10 @@ class Replication:
         return submission, self._end_of_step()
 
     def checked(self, check: Check, payload: bytes, is_refused: bool) -> list[Output]:
-        """The answer to `Check`: what to apply, or the fault with which it is refused.
+        """The answer to `Check`: the payload to apply, or the fault of a refusal.
 
-        It is ordered when the node may order, and not if the view has ended meanwhile: the origin
-        submits it again in the next one.
+        It is ordered when the node may order, and dropped if the view has ended: the node of origin
+        submits it again in the next view.
         """
         if check.view == self.views.view.id:
             assert self.ordering is not None, "V2: only the coordinator orders"
@@ -280,7 +280,7 @@ class Replication:
         return self._out.take()
 
     def _pump(self) -> None:
-        """Answer, send on what waits, and check the next submission, as far as that may be."""
+        """Answer, send waiting submissions, and check the next one, where each is allowed."""
         views = self.views
         if self._stable >= self._base and not views.is_proposing:
             self._companions.replace(frozenset(views.view.names))
@@ -297,7 +297,7 @@ class Replication:
             self._order(self.ordering)
 
     def _order(self, ordering: Ordering) -> None:
-        """Order what is checked, and have the next submission checked."""
+        """Order the checked submission, and have the next one checked."""
         entry = ordering.take_checked()
         if entry is not None:
             self._append(entry)
@@ -381,7 +381,7 @@ class Replication:
         self._out.add(Apply(self._next_number(entry.index), entry))
 
     def _next_number(self, index: int) -> int:
-        """The number of an output that is to be written. index: the log's end after it."""
+        """The number of an output that requests a write. index: the log's end after it."""
         self._number += 1
         self._to_write.append((self._number, index))
         return self._number
@@ -404,7 +404,7 @@ class Replication:
             self._send_to_members(Stable(self.views.view.id, self.ordering.stable))
 
     def _is_stable(self, index: int) -> None:
-        """All members of the view have applied everything up to an index, so the view as well."""
+        """All members of the view have applied everything up to an index: it is stable."""
         self._stable = max(self._stable, index)
 
     def _begin(self, install: Install) -> None:
@@ -445,11 +445,11 @@ class Replication:
         if not self._disc_nodes():
             self._out.add(*self.submissions.stable(self._stable))
             self._fail(self.submissions.drain(), NO_DISC_NODE)
-        # V4: not all members of this view have what all members of the last one had.
+        # V4: members of this view may lack entries that all members of the last one had.
         self._stable = -1
 
     def _replace(self, install: Install) -> None:
-        """A snapshot takes the place of the log; what this node alone had is reported (V7)."""
+        """A snapshot replaces the log; entries that only this node had are reported (V7)."""
         common = self.log.last_common(install.starts, install.base)
         alone = tuple(entry for entry in self.log.kept if entry.index > common)
         if self.log.last > common:

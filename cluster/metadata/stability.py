@@ -1,7 +1,7 @@
-"""Who waits until what is applied on this node is stable: applied on all members of its view.
+"""Callbacks that wait until the entries applied on this node are stable: applied on all members.
 
-SB1. A callback is called once, and after the entry that was applied last when it was given is
-     stable: in every later view that this one leads to (V4, V5), whoever dies.
+SB1. A callback is called once, after the entry that was the last applied when it was given is
+     stable: that entry is in every later view that this one leads to (V4, V5), whichever nodes die.
 """
 
 from collections import deque
@@ -16,18 +16,18 @@ class Stability:
         self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
 
     def when_stable(self, callback: Callable[[], object]) -> None:
-        """Call back when what is applied so far is stable."""
+        """Call back when the entries applied so far are stable."""
         self._waiting.append((self.applied, callback))
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a callback waits."""
         return bool(self._waiting)
 
     def advanced(self, stable: int) -> None:
-        """All members of the view have applied everything up to an index; -1: that is not known.
+        """All members of the view have applied everything up to an index; -1: it is unknown.
 
-        What a restart has found was applied before any index.
+        Entries found at a restart count as applied before any index.
         """
         if stable < 0:
             return
@@ -35,5 +35,5 @@ class Stability:
             self._waiting.popleft()[1]()
 
     def close(self) -> None:
-        """The node stops: nobody is called any more."""
+        """The node stops: call nothing from now on."""
         self._waiting.clear()

@@ -1,7 +1,7 @@
-"""How one node stands: its view, its phase, its links, and what it tells the others of them.
+"""The standing of one node: its view, its phase, its links, and the status that it sends.
 
-The parts of views.py share it. A link counts for the run of a node that it leads to: a member of
-the view is *linked* if the link is with the run that joined (`linked_member`).
+The parts of views.py share it. A link counts only for the run of the node at its other end: a
+member of the view is *linked* if the link is with the run that joined (`linked_member`).
 """
 
 from leveret.cluster.metadata.companions import Companions
@@ -15,7 +15,7 @@ from leveret.cluster.metadata.outbox import Outbox
 class Standing:
     """The state of one run of a node. takes_from: see `Replication`.
 
-    view: the one that was installed last. peers: the linked nodes by name.
+    view: the view that was installed last. peers: the linked nodes by name.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Standing:
         return None
 
     def unlinked_of(self, members: tuple[Member, ...]) -> list[str]:
-        """The names of those, other than this node, that it has no link with."""
+        """The names of the members, other than this node, that it has no link with."""
         return [one.name for one in members if one != self.me and self.linked_member(one) is None]
 
     def send(self, name: str, message: AnyMessage) -> None:
-        """A message to a node, if there is a link with it."""
+        """Send a message to a node, if there is a link with it."""
         if name in self.peers:
             self._out.send(name, message)
 
     def status(self, asked: int = 0) -> Status:
-        """How this node stands. asked: the number of the question that this answers."""
+        """The status of this node. asked: the number of the question that it answers."""
         return Status(
             view=self.view.id,
             members=self.view.members,
@@ -76,7 +76,7 @@ class Standing:
         )
 
     def tell(self) -> None:
-        """Tell all linked nodes how this one stands, if that has changed."""
+        """Send the status to all linked nodes, if it has changed."""
         links = tuple((name, linked.incarnation) for name, linked in self.peers.items())
         state = (self.view.id, self.phase, self._fence.is_up, links)
         if state != self._told:

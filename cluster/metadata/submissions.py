@@ -1,9 +1,9 @@
-"""What this node has submitted and not answered.
+"""The unanswered submissions of this node.
 
-A submission goes to the coordinator of the view. When another view is installed, those that are not
-in the log by then go to the new coordinator under the same id: the log tells which they are, so
-that each is applied once (V6). Submissions are sent in their order, and only so many at a time; the
-others wait here.
+A submission goes to the coordinator of the view. When another view is installed, submissions that
+are not in the log by then go to the new coordinator under the same id: the log tells which they
+are, so that each is applied once (V6). Submissions are sent in their order, a limited number at a
+time; the rest wait here.
 
     submit ─► waiting ─► sent ─► in the log (at an index) ─► stable ─► answered
                  ▲        │
@@ -41,12 +41,12 @@ class Submissions:
         self._in_log: OrderedDict[SubmissionId, Entry] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are not answered."""
+        """The number of unanswered submissions."""
         return len(self._waiting) + len(self._sent) + len(self._in_log)
 
     @property
     def is_full(self) -> bool:
-        """Whether no more are taken."""
+        """Whether no more submissions are taken."""
         return len(self) >= self._pending_max
 
     def add(self, payload: bytes) -> SubmissionId:
@@ -61,7 +61,7 @@ class Submissions:
         return SubmissionId(self._origin, self._incarnation, self._number)
 
     def take_next(self) -> tuple[SubmissionId, bytes] | None:
-        """The next one to send, if there is room at the coordinator; it counts as sent."""
+        """The next submission to send, if the coordinator has room; it then counts as sent."""
         if not self._waiting or len(self._sent) + len(self._in_log) >= self._in_flight_max:
             return None
         submission, payload = self._waiting.popitem(last=False)
@@ -69,7 +69,7 @@ class Submissions:
         return submission, payload
 
     def appeared(self, entry: Entry) -> None:
-        """An entry is in the log; it may be the outcome of one of these."""
+        """An entry is in the log; it may be the outcome of one of these submissions."""
         submission = entry.submission
         known = self._sent.pop(submission, None)
         if known is None:
@@ -78,14 +78,14 @@ class Submissions:
             self._in_log[submission] = entry
 
     def start_again(self) -> None:
-        """Another view holds: what was sent and is not in the log waits again, before the rest."""
+        """Another view holds: submissions sent but not in the log wait again, first in line."""
         for submission in reversed(self._sent):
             self._waiting[submission] = self._sent[submission]
             self._waiting.move_to_end(submission, last=False)
         self._sent.clear()
 
     def stable(self, index: int) -> list[Answered]:
-        """The answers to those in the log up to the index."""
+        """The answers to the submissions in the log up to the index."""
         answers = []
         while self._in_log:
             submission, entry = next(iter(self._in_log.items()))
@@ -101,7 +101,7 @@ class Submissions:
         return answers
 
     def drain(self) -> list[SubmissionId]:
-        """Give up all of them."""
+        """Give up all submissions."""
         given_up = [*self._in_log, *self._sent, *self._waiting]
         self._in_log.clear()
         self._sent.clear()

@@ -1,4 +1,4 @@
-"""What became of a submission of this node, for whoever submitted it."""
+"""The outcomes of this node's submissions, passed to their requesters."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,7 +27,7 @@ class Submitted:
         self._outcome: Exception | None = None
 
     def applied(self) -> None:
-        """It is applied on this node: who submitted it goes on, and replies when all have it."""
+        """It is applied on this node: the requester goes on, and replies when all nodes have it."""
         self.answer.give(None, Synced(self.when_everywhere))
 
     def everywhere(self) -> None:
@@ -36,7 +36,7 @@ class Submitted:
         self._end(None)
 
     def failed(self, error: Exception) -> None:
-        """It is refused, or nobody can tell what became of it."""
+        """It is refused, or its outcome is unknown."""
         self.answer.refuse(error)
         self._end(error)
 
@@ -60,11 +60,11 @@ class SubmittedHere:
         self._by_id: dict[SubmissionId, Submitted] = {}
 
     def add(self, submission: SubmissionId, submitted: Submitted) -> None:
-        """Something is submitted under this id."""
+        """Note a submission under this id."""
         self._by_id[submission] = submitted
 
     def get(self, submission: SubmissionId) -> Submitted | None:
-        """What was submitted under an id, if this node did so."""
+        """The submission with an id, if this node submitted it."""
         return self._by_id.get(submission)
 
     def answered(self, it: Answered) -> Sequence[Consumer]:
@@ -81,7 +81,7 @@ class SubmittedHere:
         return submitted.cancelled
 
     def refuse_all(self, reason: str) -> Sequence[Consumer]:
-        """Refuse what is not answered. Returns the consumers of deleted queues, to be told."""
+        """Refuse unanswered submissions. Returns the consumers of deleted queues, to be told."""
         by_id, self._by_id = self._by_id, {}
         cancelled: list[Consumer] = []
         for one in by_id.values():

@@ -1,20 +1,20 @@
-"""Which view a node is in, and when the next one is to be agreed on.
+"""The view that a node is in, and when the next one has to be agreed on.
 
-The part of replication.py that knows nothing of submissions: it speaks of views, links and
-positions. See V1, V5, V7, V9 and V10 there, and docs/design/cluster.md for the reasons. Its own
-parts share what the node knows of itself and its links (standing.py): what it asks of the others
-(proposer.py), and what it agrees to (agreement.py).
+This part of replication.py knows only views, links and positions, not submissions. See V1, V5, V7,
+V9 and V10 there, and docs/design/cluster.md for the reasons. Its own parts are the node's proposals
+(proposer.py) and its agreement to those of others (agreement.py); they share the node's knowledge
+of itself and its links (standing.py).
 
     starting ──── form, or Install ───► running ◄───────── Install ──────── left
                                            └── its coordinator is lost, it  ──►┘
                                                agreed to another proposer's
                                                view, or was left out of one
 
-The member of a view that has been in it longest, among those that can be reached, proposes the next
-one when the members it can reach are not those of the view, or when other nodes join. A proposal
-needs the agreement of all; a node that cannot agree refuses, and the proposer tries again at the
-next tick with what it knows by then. Who agrees has that on disk before it says so (V1), and so has
-the proposer, whose disk also names all members as companions (V10).
+The reachable member that has been in the view longest proposes the next one when the members it can
+reach are not those of the view, or when other nodes join. A proposal needs the agreement of all its
+nodes; a node that cannot agree refuses, and the proposer tries again at the next tick with what it
+knows by then. A node has its agreement on disk before it sends it (V1), and the proposer has its
+own on disk before it installs the view, with all members as companions (V10).
 """
 
 from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ class Views:
         self._excluded_from: ViewId | None = None
         self._is_settled = False
 
-    # How the node stands
+    # The standing of the node
 
     @property
     def view(self) -> View:
@@ -104,19 +104,19 @@ class Views:
         return self._standing.peers
 
     def status(self) -> Status:
-        """How this node stands."""
+        """The status of this node."""
         return self._standing.status()
 
     @property
     def names_from_now_on(self) -> frozenset[str]:
-        """The nodes in the view, and those in the one that this node proposes."""
+        """The nodes in the view, and those in this node's proposal."""
         return frozenset((*self.view.names, *self._proposer.proposed_names))
 
     # What the node may do
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether this node orders what is submitted in the view."""
+        """Whether this node orders the submissions of the view."""
         return self.phase == RUNNING and self.view.members[0] == self._standing.me
 
     @property
@@ -147,7 +147,7 @@ class Views:
     # Inputs
 
     def linked(self, name: str, incarnation: int) -> None:
-        """A link is up. One with an earlier run of the node is over by that."""
+        """A link is up. It ends one with an earlier run of the node."""
         self.unsettle()
         known = self.peers.get(name)
         if known is not None and known.incarnation > incarnation:
@@ -202,18 +202,18 @@ class Views:
     # What follows from every input
 
     def unsettle(self) -> None:
-        """Something has changed that may ask for another view."""
+        """A change may require another view."""
         self._is_settled = False
 
     def settle(self, admitted: frozenset[str]) -> None:
-        """If anything has changed, see to the next view, and tell the others."""
+        """If anything has changed, propose the next view if due, and tell the others."""
         if not self._is_settled:
             self._is_settled = True
             self._see_to_next_view(admitted)
             self._standing.tell()
 
     def _see_to_next_view(self, admitted: frozenset[str]) -> None:
-        """Propose the next view if that is for this node to do."""
+        """Propose the next view if this node has to."""
         if self.phase == STARTING or self._agreement.accepted is not None:
             return
         self._notice_exclusion()
@@ -232,9 +232,9 @@ class Views:
             self.divergence.compare(self.view, self._log, self.peers)
 
     def _go_on(self, members: tuple[Member, ...]) -> None:
-        """The view is over: its other members begin a new one, if the partition rule allows it.
+        """The view is over: its remaining members begin a new one, if the partition rule allows it.
 
-        Nobody joins with it: one who cannot agree would hold up the others.
+        No other node joins in the same step: one that cannot agree would hold up the rest.
         """
         names = frozenset(member.name for member in members)
         if names.issuperset(self.view.names) or self._may_go_on(names):
@@ -243,17 +243,17 @@ class Views:
             self._pause(names)
 
     def _pause(self, names: frozenset[str]) -> None:
-        """The partition rule forbids the view; it is not installed, so nobody takes it for one."""
+        """The partition rule forbids the view; it is not installed, so no node counts it as one."""
         self.ending = Pause(tuple(sorted(names)))
 
     def _next_view(self) -> NextView:
         return NextView(self._standing.me, self.view, self._log, self.peers)
 
     def _notice_exclusion(self) -> None:
-        """A member went on to a view that this node is not in: wait to be taken in (V9).
+        """A member has gone on to a view without this node: wait to be taken in (V9).
 
-        The view may name this node, which had agreed to it, and lost its coordinator before it was
-        told that the view holds: the others have not gone on without it.
+        If this node agreed to that view, and lost its coordinator before `Install` came, the view
+        names it: the others have not gone on without it.
         """
         if self._excluded_from == self.view.id:
             return
@@ -267,7 +267,7 @@ class Views:
                 return
 
     def _has_senior(self) -> bool:
-        """Whether a node that joined earlier is there to propose the next view."""
+        """Whether a member that joined earlier can propose the next view."""
         for member in self.view.members:
             if member == self._standing.me:
                 return False
@@ -283,14 +283,14 @@ class Views:
         linked = map(self._standing.linked_member, self.view.members)
         return any(one is not None and one.has_left(self.view) for one in linked)
 
-    # Messages: how nodes stand
+    # Messages: statuses
 
     def handle_ask(self, sender: str, ask: Ask) -> None:
-        """A node asks how this one stands."""
+        """A node asks for the status of this one."""
         self._standing.send(sender, self._standing.status(ask.number))
 
     def handle_status(self, sender: str, status: Status) -> None:
-        """A node says how it stands."""
+        """A node sends its status."""
         self.peers[sender].status = status
         if status.asked and status.view == self.view.id and status.phase == RUNNING:
             self.fence.confirmed(sender, status.asked)
@@ -303,7 +303,7 @@ class Views:
     # Proposals
 
     def conclude(self) -> None:
-        """What this node has written is on disk: it has agreed, or its proposal is complete."""
+        """Writes of this node have reached the disk: send its agreement, or end its proposal."""
         self._agreement.conclude()
         self._proposer.conclude()
 
@@ -312,11 +312,11 @@ class Views:
         self._proposer.accepted(sender, accept)
 
     def handle_refuse(self, sender: str, refuse: Refuse) -> None:
-        """A node does not agree to this one's proposal, or not any more."""
+        """A node refuses this node's proposal, or withdraws its agreement."""
         if self._proposer.proposes(refuse.view):
             self._proposer.refused(refuse)
         elif self.is_coordinator and self.view.id == refuse.view:
-            # It had agreed, so the view holds, but not for that node.
+            # That node had agreed, so the view holds, but without that node.
             self._lost.add(sender)
             self._agreement.promise(refuse.promised)
 
@@ -358,7 +358,7 @@ class Views:
         self.divergence.begin(view)
 
     def handle_obsolete(self, obsolete: Obsolete) -> None:
-        """The log of this node cannot be extended to that of the view that it wants to join."""
+        """The node's log cannot be extended to the log of the view that it wants to join."""
         accepted = self._agreement.accepted
         if accepted is not None and accepted.id == obsolete.view:
             others = tuple(name for name in accepted.names if name != self._standing.me.name)
