@@ -1,15 +1,15 @@
 """A node as a member of its cluster, from the start of its broker to the end.
 
-It is the composition of the cluster's parts for one run: links to the other nodes, the replicated
-declarations, the questions that nodes ask each other, and who belongs to the cluster. Its broker
-calls it (broker/clustering.py).
+It composes the cluster's parts for one run: links to the other nodes, the replicated declarations,
+the questions that nodes ask each other, and the membership. Its broker calls it
+(broker/clustering.py).
 
     start:  the store is read ─► links ─► in no cluster: listen, and wait to be joined
                                         └► in one: replicate, link the others, wait in the order in
                                            which they stopped, join, and only then accept clients
 
 A node joins by a question to any member, which declares it as a member (`join`). Membership is
-declared like everything else (metadata/member_records.py): all members dial whom it names.
+declared like everything else (metadata/member_records.py): all members dial the nodes it names.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class ClusterNode:
         self._takes_from: tuple[str, ...] = ()
         self._timer: Timer | None = None
 
-    # What the node knows of its cluster
+    # The node's knowledge of its cluster
 
     @property
     def name(self) -> str:
@@ -257,7 +257,7 @@ class ClusterNode:
 
     async def stop(self) -> None:
         """See `Clustering`."""
-        # It loses all others, which is no reason to pause and to start again.
+        # The node loses all others, but must not pause and start again for that.
         self.log.paused = self.log.restart_wanted = lambda names: None
         view = self.log.view
         if not self._is_restarting and view is not None and len(view.names) > 1:
@@ -282,9 +282,9 @@ class ClusterNode:
         await self._changes.forget(node)
 
     async def _begin_cluster(self) -> None:
-        """Make a cluster of this node alone: what it has declared so far is no entry of the log.
+        """Make a cluster of this node alone: its declarations so far are no entries of the log.
 
-        The log begins with an entry that nobody has, so who joins gets a snapshot.
+        The log begins with an entry that no node has, so a node that joins gets a snapshot.
         """
         async with self._beginning:
             if self._replication is None:
@@ -323,7 +323,7 @@ class ClusterNode:
         await self._run(membership.members)
 
     def _set_places(self) -> None:
-        """From now on queues may live on other nodes; those that are declared live here."""
+        """From now on queues may live on other nodes; the ones declared so far live here."""
         self._services.queue_places = self._queues
         for vhost in self._services.vhosts.values():
             vhost.set_places(self._queues)
@@ -331,7 +331,7 @@ class ClusterNode:
     # Running
 
     async def _run(self, members: dict[str, bool]) -> None:
-        """Replicate with these nodes, and wait until this one has all that is declared."""
+        """Replicate with these nodes, and wait until this one has all declarations."""
         if self._said.was:
             await self._tell_new_name(members)
         left = {name: kind for name, kind in members.items() if name not in self._said.forgets}
@@ -370,9 +370,9 @@ class ClusterNode:
         return replication
 
     async def _tell_new_name(self, members: dict[str, bool]) -> None:
-        """Have the others, if they run, know this node by its new name.
+        """Have the other nodes, if they run, know this node by its new name.
 
-        What they have declared counts then: their logs have the old name. Raises ClusterError.
+        Their declarations count then: their logs have the old name. Raises ClusterError.
         """
         self._members.link(members)
         others = [name for name in members if name != self.name]
@@ -409,7 +409,7 @@ class ClusterNode:
         self.restart_wanted(start_as)
 
     def _log_failed(self, error: Exception) -> None:
-        """What the others have applied cannot be applied here: the node stops."""
+        """An entry that the other nodes have applied cannot be applied here: the node stops."""
         is_of_the_disk = isinstance(error, (OSError, MetadataError, StoreError))
         logger.error(
             "what is declared in the cluster cannot be applied on this node: %s",

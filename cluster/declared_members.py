@@ -1,7 +1,7 @@
-"""The members of this node's cluster, as they are declared, and what each change of them is for.
+"""The declared members of this node's cluster, and the actions that each change of them causes.
 
-Membership is declared like everything else (metadata/member_records.py). A node dials all whom it
-names, closes the links to those whom it does not, and numbers its messages by its place among them.
+Membership is declared like everything else (metadata/member_records.py). A node dials all members,
+closes links to nodes that are no members, and numbers its messages by its place among the members.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class DeclaredMembers:
         return self.declared or {self._links.node: True}
 
     def link(self, names: Iterable[str]) -> None:
-        """Have links to these nodes, as soon as they can be reached."""
+        """Link these nodes as soon as they can be reached."""
         for name in names:
             if name != self._links.node:
                 self._links.dial(name)

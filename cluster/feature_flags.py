@@ -1,9 +1,9 @@
-"""The features of a node that others have to know of: RabbitMQ's feature flags.
+"""The features of a node that other nodes have to know of: RabbitMQ's feature flags.
 
-A node tells the others in its hello what it can do beyond the version of the protocol
+A node tells the others in its hello which features it has beyond the version of the protocol
 (links/hello.py). A feature that all nodes of a cluster have is enabled; while one of them lacks it,
-as amid an upgrade node by node, it is unavailable. The names are RabbitMQ's, as far as this node
-has what they stand for.
+as during an upgrade node by node, it is unavailable. The names are those of RabbitMQ's flags whose
+feature this node has.
 """
 
 from collections.abc import Iterable
@@ -29,6 +29,6 @@ ENABLED, UNAVAILABLE = "enabled", "unavailable"
 
 
 def states(features_of_others: Iterable[frozenset[str]]) -> dict[str, str]:
-    """The state of each feature. features_of_others: what each of the other nodes can do."""
+    """The state of each feature. features_of_others: the features of each of the other nodes."""
     common = NAMES.intersection(*features_of_others)
     return {name: ENABLED if name in common else UNAVAILABLE for name, _ in FEATURE_FLAGS}

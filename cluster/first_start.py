@@ -1,8 +1,8 @@
 """The first start of a node: by peer discovery it joins the cluster of others, or forms one.
 
-What is decided is in discovery/; this asks the others over links, and has the node join or form. A
-node that has something in its store does not look for others: it belongs to its cluster, or is to
-stay alone until `join_cluster`.
+The decision is made in discovery/; this module asks the other nodes over links, and has the node
+join or form a cluster. A node that has anything in its store does not look for others: it belongs
+to its cluster, or stays alone until `join_cluster`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from leveret.cluster.membership_changes import ClusterError, Membership, ask_to_
 from leveret.cluster.questions import NotAnswered, Questions
 
 STATE = "discovery.state"
-"""The topic of the question what a node is. The answer is the name of a `PeerState`."""
+"""The topic of the question for a node's state. The answer is the name of a `PeerState`."""
 LINK_SECONDS_MAX, ANSWER_SECONDS_MAX = 3.0, 3.0
 
 
@@ -65,7 +65,7 @@ class FirstStart:
         await self._forming.run()
 
     async def start_again(self) -> None:
-        """The node is in a cluster already: only its registration is renewed."""
+        """Only renew the registration: the node is in a cluster already."""
         if self.is_wanted:
             await self._presence.start()
 
@@ -76,11 +76,13 @@ class FirstStart:
         await self.discovery.close()
 
     async def _state(self, node: str, text: bytes) -> bytes:
-        """Another node asks what this one is. One that does not look for others can be joined."""
+        """Another node asks for the state of this one, which can be joined unless it looks for
+        others itself.
+        """
         state = PeerState.MEMBER if self._forming is None else self._forming.state_for(node)
         return state.name.encode()
 
-    # What the decision asks for
+    # Actions of the decision
 
     async def ask(self, nodes: tuple[NodeAddress, ...]) -> Mapping[str, PeerState]:
         """See `Peers`."""

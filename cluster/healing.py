@@ -1,4 +1,4 @@
-"""Autoheal on a running node: asks for the reports, sends the verdict, gives way to one.
+"""Autoheal on a running node: asks for the reports, sends the verdict, obeys a verdict.
 
     the first node by name                      every other node
     partitioned ── "partition report?" ───────► Report
@@ -6,8 +6,8 @@
                 ── "partition verdict" ───────► a loser restarts, with the metadata of the winners
 
 Nothing is sent while there is no partition. A round in which a node does not answer, or answers
-that it is in no view, decides nothing; the next one begins `ROUND_MS` later. RabbitMQ waits for all
-nodes, too.
+that it is in no view, decides nothing; the next one begins `ROUND_MS` later. RabbitMQ also waits
+for all nodes.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.cluster")
 class Healing:
     """Autoheal at one node.
 
-    cluster: the names of all nodes. report: how this node stands; None while it is in no view.
+    cluster: the names of all nodes. report: this node's report; None while it is in no view.
     give_way: called with the winners when this node has lost.
     """
 
@@ -60,7 +60,7 @@ class Healing:
         questions.answer(VERDICT, self._hear_verdict)
 
     def tick(self) -> None:
-        """A fraction of a second has passed: begin a round if one is wanted."""
+        """A fraction of a second has passed: begin a round if one is due."""
         now_ms = self._clock.now_ms()
         is_under_way = self._round is not None and not self._round.done()
         if is_under_way or now_ms < self._next_round_ms:

@@ -1,8 +1,8 @@
 """Changes a node's membership while its broker is stopped: `join_cluster`, `reset` and the like.
 
-The node asks a running member, over links that it makes for that. A node that joins loses its own
-store, since it gets everything from the others; only the names of the members are written to a new
-one, where the start that follows finds them.
+The node asks a running member over temporary links. A node that joins loses its own store, since it
+gets everything from the other members; only the members' names are written to a new store, where
+the next start finds them.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.05
 
 
 class StoppedNode:
-    """A node whose broker is stopped, and stays so for as long as this is used.
+    """A node whose broker is stopped while this object is in use.
 
     metadata_file: its declarations. remove_store: removes all definitions and messages.
     """
@@ -84,10 +84,10 @@ class StoppedNode:
         self._files.write(membership)
 
     async def update_members(self, member: NodeAddress) -> None:
-        """Take over from a running member who belongs to the cluster, for the next start.
+        """Take over the list of members from a running member, for the next start.
 
-        The cluster may have changed while this node was stopped, so that none of the nodes that it
-        knows is in it any more. Raises ClusterError.
+        The cluster may have changed while this node was stopped, so that it includes none of the
+        nodes that this one knows. Raises ClusterError.
         """
         if member.name == self._config.node_name:
             raise ClusterError(f"cannot cluster node with itself: {member.name}")

@@ -1,14 +1,14 @@
-"""What each node tells the others of its open connections and channels, where limits count them.
+"""The counts of open connections and channels that nodes send each other, where limits apply.
 
-A limit on the connections of a vhost, or on the connections and channels of a user, is one of the
-whole cluster, as in RabbitMQ (`rabbit_connection_tracking`). Each node tells all others how many it
-has of whatever has a limit: everything when a link comes up, and what has changed after each turn
-in which a connection, a channel or a limit did. A node that is down has none.
+A limit on the connections of a vhost, or on the connections and channels of a user, applies to the
+whole cluster, as in RabbitMQ (`rabbit_connection_tracking`). Each node sends all others its counts
+for everything that has a limit: all of them when a link comes up, and the changed ones after each
+turn in which a connection, a channel or a limit changed. A node that is down counts as having none.
 
-Promised: a node counts what another one had when that one sent its last frame that has arrived.
-Not promised: that a limit is never exceeded. While a frame is under way, or a link is down, as many
-can be opened on each node as if the others had not changed; nothing is closed for that later.
-RabbitMQ asks the other nodes at each opening, and counts after it: it is exceeded in the same way.
+Promised: a node uses the counts of the last frame that has arrived from each other node.
+Not promised: that a limit is never exceeded. While a frame is under way, or a link is down, each
+node opens as many as if the others had not changed; none is closed for that later. RabbitMQ asks
+the other nodes at each opening, and counts after it: its limits can be exceeded in the same way.
 
 Without a limit, and without other nodes, nothing is counted, sent or listened to.
 """
@@ -27,14 +27,14 @@ from leveret.cluster.links.services import LIMITED_COUNTS_SERVICE, Peer, Service
 CHANGES = frozenset(
     ("connection.created", "connection.closed", "channel.created", "channel.closed")
 )
-"""The events after which there is something to tell."""
+"""The events after which counts may have changed."""
 NONE = (0, 0)
 
 Value = TypeVar("Value")
 
 
 class Node(Protocol):
-    """What is needed of the broker's services."""
+    """The part of the broker's services that is used here."""
 
     limits: Limits
     open_counts: OpenCounts
@@ -43,7 +43,7 @@ class Node(Protocol):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node has open, as far as it has changed. Names are bytes, maybe other than UTF-8.
+    """The changed counts of a node. Names are bytes, which may not be UTF-8.
 
     vhosts: connections of vhosts. users: connections and channels of users.
     """
@@ -77,12 +77,12 @@ class LimitedCounts:
         return sum(counts.vhosts.get(name, 0) for counts in self._peers.values())
 
     def connections_of_user(self, user: str) -> int:
-        """Connections of a user who has a limit."""
+        """Connections of a user with a limit."""
         name = _pack(user)
         return sum(counts.users.get(name, NONE)[0] for counts in self._peers.values())
 
     def channels_of_user(self, user: str) -> int:
-        """Channels of a user who has a limit."""
+        """Channels of a user with a limit."""
         name = _pack(user)
         return sum(counts.users.get(name, NONE)[1] for counts in self._peers.values())
 
@@ -98,13 +98,13 @@ class LimitedCounts:
             self._tell_later()
 
     def _tell_later(self) -> None:
-        """Once for all that happens in this turn."""
+        """Send changed counts once, after all events of this turn."""
         if self._peers and not self._is_due:
             self._is_due = True
             self._node.turns.call_soon(self._tell)
 
     def _tell(self) -> None:
-        """Tell all other nodes what is not as they were told last."""
+        """Send all other nodes the counts that have changed since the last frame."""
         self._is_due = False
         if self._have_limits_changed:
             self._look_at_limits()
@@ -120,7 +120,7 @@ class LimitedCounts:
             )
 
     def _look_at_limits(self) -> None:
-        """Listen to events if there are limits, and other nodes to tell about them."""
+        """Listen to events if there are limits and other nodes."""
         limits = self._node.limits
         self._have_limits_changed = False
         self._vhosts, self._users = limits.counted_vhosts, limits.counted_users
@@ -170,13 +170,13 @@ class LimitedCounts:
         )
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. What is told is little."""
+        """See `Service`. The frames are small."""
 
 
 def _changed(
     before: Mapping[bytes, Value], after: Mapping[bytes, Value], none: Value
 ) -> dict[bytes, Value]:
-    """What is not as it was before."""
+    """The counts that differ from the earlier ones."""
     names = before.keys() | after.keys()
     return {
         name: after.get(name, none)

@@ -1,11 +1,11 @@
 """How nodes become members of a cluster, and cease to be: questions to a running member.
 
-A node that joins or leaves has its broker stopped, or is starting, so it asks: any running member
-declares the change for it, and every node learns of it as of any declaration. What a member asks
-for is about itself only. `forget` is for a node that is gone.
+A node that joins or leaves has its broker stopped, or is starting, so it asks a running member to
+declare the change; every node learns of it as of any declaration. A node asks only for changes of
+itself. `forget` is for a node that is gone.
 
 The member that is asked passes the change on to the coordinator of the view, which makes one change
-after the other. So two that are allowed one by one cannot leave a cluster without a disc node.
+at a time. So two changes that are allowed one by one cannot leave a cluster without a disc node.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ MEMBERS, CHANGE = "membership.members", "membership.change"
 RENAME = "membership.rename"
 """The topics of the questions."""
 ANSWER_SECONDS_MAX, CHANGE_SECONDS_MAX = 15.0, 600.0
-"""How long a member may take; a node that leaves may have very many queues to delete."""
+"""Time limit for a member's answer; a node that leaves may have very many queues to delete."""
 QUEUES_AT_ONCE = 100
-"""Queues whose deletion, or move, is one operation."""
+"""The number of queues whose deletion, or move, is one operation."""
 YES, NO = b"1", b"0"
 
 
@@ -59,10 +59,10 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change that a member is asked for.
+    """A requested change of the members.
 
-    kind: JOIN, CHANGE_TYPE, LEAVE, FORGET or RENAME. node: whom it is about. is_disc: what it is
-    to be. asked: the member that was asked. was: its name before.
+    kind: JOIN, CHANGE_TYPE, LEAVE, FORGET or RENAME. node: the node that changes. is_disc: whether
+    it becomes a disc node. asked: the member that was asked. was: the node's earlier name.
     """
 
     kind: str
@@ -73,10 +73,10 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class MembershipChanges:
-    """What one node answers.
+    """The answers of one node to these questions.
 
-    name: of this node. running: the names of the nodes that run. begin_cluster: makes a cluster of
-    this node, if it is in none. is_in_view: whether it runs in one.
+    name: this node's name. running: the names of the nodes that run. begin_cluster: makes a cluster
+    of this node, if it is in none. is_in_view: whether this node is in a view.
     """
 
     def __init__(
@@ -107,26 +107,26 @@ class MembershipChanges:
     def _members(self) -> dict[str, bool]:
         return members_of(self._services.parameters)
 
-    # What others ask for
+    # Requests of other nodes
 
     async def _joins(self, node: str, text: bytes) -> bytes:
-        """A node asks to be a member; whether as a disc node is the text."""
+        """A node asks to become a member; the text says whether as a disc node."""
         await self._begin_cluster()
         return await self._ask_for(Change(JOIN, node, self._name, text == YES))
 
     async def _changes_type(self, node: str, text: bytes) -> bytes:
-        """A member asks to be of another type; whether a disc node is the text."""
+        """A member asks for another type; the text says whether a disc node."""
         return await self._ask_for(Change(CHANGE_TYPE, node, self._name, text == YES))
 
     async def _leaves(self, node: str, text: bytes) -> bytes:
-        """A member asks to be one no longer."""
+        """A member asks to leave the cluster."""
         return await self._ask_for(Change(LEAVE, node, self._name))
 
     async def _is_renamed(self, node: str, text: bytes) -> bytes:
         """A member asks to be known under its new name; the text is its old one.
 
-        The answer is no if this node does not run yet: it was told of the new name, or will not
-        find its old one.
+        The answer is no if this node does not run yet: it was told of the new name, or the asking
+        node will not find its old one.
         """
         if not self._is_in_view():
             return NO
@@ -134,7 +134,7 @@ class MembershipChanges:
         return YES
 
     async def _tell_members(self, node: str, text: bytes) -> bytes:
-        """A node asks who belongs to the cluster."""
+        """A node asks for the members of the cluster."""
         parameters = self._services.parameters
         return msgspec.msgpack.encode(Membership(cluster_id_of(parameters), self._members))
 
@@ -163,7 +163,7 @@ class MembershipChanges:
         return await self._make(msgspec.msgpack.decode(text, type=Change))
 
     async def _make(self, change: Change) -> bytes:
-        """Make a change, as the coordinator, and tell who the members are then."""
+        """Make a change, as the coordinator, and answer with the members after it."""
         async with self._one_at_a_time:
             running = self._running()
             if running[0] != self._name:
@@ -203,7 +203,7 @@ class MembershipChanges:
         )
 
     async def _remove(self, node: str, running: frozenset[str]) -> None:
-        """Remove a member: queues that it alone has go with it (mirrors/mirror_record.py)."""
+        """Remove a member and the queues that it alone has (mirrors/mirror_record.py)."""
         forget = encode(Forget(node, tuple(sorted(running - {node}))))
         await self._declare_all(
             ChangeQueueMirrors(vhost.name, queue.name, queue.home.identity, forget)
@@ -214,7 +214,7 @@ class MembershipChanges:
         await self._declare(delete_member(node))
 
     def _queues_of(self, node: str) -> Iterator[tuple[VirtualHost, QueueClient]]:
-        """The queues that live on a node, and all that are mirrored: it may have copies of them."""
+        """The queues that live on a node, and all mirrored ones: the node may have copies."""
         for vhost in self._services.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.home.node == node or queue.name in vhost.mirrors:
@@ -248,9 +248,9 @@ async def ask_to_change_type(questions: Questions, member: str, is_disc: bool) -
 
 
 async def ask_for_members(questions: Questions, member: str, name: str) -> Membership:
-    """Ask a linked node who belongs to its cluster. Raises ClusterError if this node does not.
+    """Ask a linked node for its cluster's members. Raises ClusterError if this node is none.
 
-    name: of this node.
+    name: this node's name.
     """
     membership = msgspec.msgpack.decode(
         await _ask(questions, member, MEMBERS, b""), type=Membership
@@ -277,9 +277,9 @@ async def ask_to_leave(questions: Questions, member: str) -> None:
 
 
 async def check_membership(questions: Questions, member: str, name: str, own: Members) -> None:
-    """Raise ClusterError if a linked node does not take this one for a member.
+    """Raise ClusterError if a linked node does not count this one as a member.
 
-    name: of this node. own: the members that it knows.
+    name: this node's name. own: the members that it knows.
     """
     if await _ask(questions, member, IS_MEMBER, YES) == YES:
         return

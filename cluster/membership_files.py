@@ -1,7 +1,7 @@
-"""What the files of a stopped node say of its cluster, and changes of that.
+"""The cluster's members in the files of a stopped node, and changes of them.
 
-The members are rows of the metadata store, as everything that is declared. They are read and
-written here while no broker uses the store.
+The members are rows of the metadata store, like all declarations. They are read and written here
+while no broker uses the store.
 """
 
 import json
@@ -49,7 +49,7 @@ class MembershipFiles:
         }
 
     def write(self, membership: Membership) -> None:
-        """These are the members from now on. Raises MetadataError."""
+        """Replace the members. Raises MetadataError."""
         gone = self.members().keys() - membership.members.keys()
         with closing(SqliteMetadata(self._metadata_file)) as metadata:
             with metadata.batch():
@@ -61,8 +61,8 @@ class MembershipFiles:
             metadata.sync()
 
     def follow(self, member: str) -> None:
-        """If this node has to take everything from others, of whom none is a member any more, take
-        it from this one. Raises MetadataError and ValueError.
+        """If this node has to take everything from nodes none of which is a member now, have it
+        take everything from this member instead. Raises MetadataError and ValueError.
         """
         present = self.members()
         with closing(SqliteMetadata(self._metadata_file)) as metadata:
@@ -76,7 +76,7 @@ class MembershipFiles:
             metadata.sync()
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Give members new names. The node's own is the one that it has from now on.
+        """Give members new names. The node's own name is already the new one.
 
         Raises ClusterError, MetadataError, OSError and ValueError.
         """

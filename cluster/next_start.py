@@ -1,9 +1,9 @@
-"""What an operator has said about the next start of a node, kept in a file until it has started.
+"""An operator's instructions for the next start of a node, kept in a file until it has started.
 
-`force_boot` has it wait for no other node. `forget_cluster_node --offline` has it remove members
-that are lost, before it accepts clients: only a node that runs can change what is declared.
-`rename_cluster_node` has it tell the others its new name. The file is removed when the node has
-done all that.
+With `force_boot` the node waits for no other node. With `forget_cluster_node --offline` it removes
+lost members before it accepts clients: only a running node can change declarations. With
+`rename_cluster_node` it tells the other nodes its new name. The file is removed when the node has
+done all of this.
 """
 
 from pathlib import Path
@@ -16,9 +16,10 @@ NEXT_START_FILE = "cluster.next_start.json"
 
 
 class NextStart(msgspec.Struct, frozen=True):
-    """is_forced: it waits for no other node. forgets: the members that it removes.
+    """is_forced: the node waits for no other node. forgets: the members that it removes.
 
-    was: the name of this node before it was renamed; it tells those that run. Empty if it was not.
+    was: the node's name before it was renamed, which it tells the running nodes; empty if it was
+    not renamed.
     """
 
     is_forced: bool = False
@@ -30,7 +31,7 @@ NOTHING_SAID = NextStart()
 
 
 def read(data_dir: Path) -> NextStart:
-    """What was said. Raises OSError, and ValueError if the file is damaged."""
+    """The instructions. Raises OSError, and ValueError if the file is damaged."""
     path = data_dir / NEXT_START_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=NextStart)
@@ -43,10 +44,10 @@ def read(data_dir: Path) -> NextStart:
 
 
 def write(data_dir: Path, next_start: NextStart) -> None:
-    """Keep it. Raises OSError."""
+    """Write the instructions. Raises OSError."""
     write_whole(data_dir / NEXT_START_FILE, msgspec.json.encode(next_start))
 
 
 def forget(data_dir: Path) -> None:
-    """The node has started. Raises OSError."""
+    """Remove the file: the node has started. Raises OSError."""
     (data_dir / NEXT_START_FILE).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Looks now and then for members that are down and not listed any more, and removes them.
+"""Looks at intervals for members that are down and no longer listed, and removes them.
 
-discovery/cleanup.py decides which these are, and whether they are only logged. They are removed as
-by `forget_cluster_node`. Every node looks: of several that find the same one, the others are told
-that it is no member.
+discovery/cleanup.py decides which members these are, and whether they are only logged. They are
+removed as by `forget_cluster_node`. Every node looks: if several find the same member, one removes
+it, and the rest are told that it is no member.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class NodeCleanUp:
             self._timer = self._clock.call_later_ms(self._clean_up.interval_s * 1000, self._begin)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
         if self._step is not None:

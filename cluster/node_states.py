@@ -1,10 +1,10 @@
-"""What each node tells the others of itself: alarms, maintenance, and static shovels.
+"""The state that each node sends the others: alarms, maintenance, and static shovels.
 
 An alarm of one node holds back publishers on all nodes of its cluster. A node under maintenance
 gets no new queues from others. A static shovel runs on one of the nodes whose configurations have
-it. Each node tells each other one when their link comes up, and after every change. So a node that
-joins later learns of it, too. What is told is the whole state, so that nothing depends on what was
-told before. A node that is down takes its alarms with it.
+it. Each node sends its state to each other node when their link comes up, and after every change,
+so a node that joins later learns of it, too. A frame has the whole state, so nothing depends on
+earlier frames. The alarms of a node end when it goes down.
 
 A frame is a MessagePack map: later releases may add fields. Alarms that this release does not know
 are left out.
@@ -25,8 +25,8 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """alarms: those of the node itself. is_under_maintenance: it serves no clients (`drain`).
-    static_shovels: their names.
+    """alarms: the node's own alarms. is_under_maintenance: it serves no clients (`drain`).
+    static_shovels: the names of its static shovels.
     """
 
     alarms: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class NodeStates:
         self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. What is told is little."""
+        """See `Service`. The frames are small."""
 
     def _set_alarms(self, node: str, sources: tuple[str, ...]) -> None:
         before = self._alarms.of_others.get(node, ())

@@ -1,10 +1,10 @@
 """The start of a member of a cluster: it waits, in the order in which nodes stopped, and joins.
 
-    meet:  the first word of the other members, or that they cannot be reached
-    wait:  for a node that ran after this one, unless there is none; then for all that is declared
+    meet:  the first status of the other members, or that they cannot be reached
+    wait:  for a node that ran after this one, unless there is none; then for all declarations
 
-What is decided is in membership/start_order.py. The wait ends when the replication has joined a
-view (`joined`), or cannot go on (`failed`).
+membership/start_order.py makes the decisions. The wait ends when the replication has joined a view
+(`joined`), or cannot go on (`failed`).
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from leveret.cluster.partitions.configured_rules import majority
 from leveret.cluster.questions import Questions
 
 CHECK_MEMBERSHIP_MS = 5_000
-"""How long a running node takes a starting one in, before that asks whether it is a member."""
+"""Time for a running node to take this one in, before this one asks whether it is a member."""
 POLL_SECONDS = 0.25
-"""How often a node that waits looks who has come."""
+"""How often a waiting node looks which nodes have come."""
 
 MEET_MS_MAX, MEET_POLL_SECONDS = 3_000, 0.02
 """How long a node that starts waits for others that neither answer nor refuse, and how often it
@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class OrderedStart:
-    """One start of one node. log, replication: of the node, which replicates already."""
+    """One start of one node, which replicates already. log, replication: the node's."""
 
     def __init__(
         self,
@@ -53,19 +53,19 @@ class OrderedStart:
         self._failure: Exception | None = None
 
     def joined(self) -> None:
-        """The node has all that is declared."""
+        """The node has all declarations."""
         self._has_joined.set()
 
     def failed(self, error: Exception) -> None:
-        """The node cannot go on: whoever waits for it to join learns of it."""
+        """The node cannot go on: the wait for it to join ends with the error."""
         self._failure = error
         self._has_joined.set()
 
     async def meet(self, replication: Replication, members: Collection[str]) -> None:
-        """Wait for the first word of the other members, or until they cannot be reached.
+        """Wait for the first status of the other members, or until they cannot be reached.
 
-        Otherwise a node that may start alone would do so before it learns that the others run, and
-        that they have removed it.
+        Otherwise a node that may start alone would do so before it learns that the others run and
+        have removed it.
         """
         deadline_ms = self._clock.now_ms() + MEET_MS_MAX
         while self._clock.now_ms() < deadline_ms:
@@ -86,7 +86,7 @@ class OrderedStart:
     ) -> None:
         """Wait for a node that ran after this one, unless there is none. Raises ClusterError.
 
-        companions: as they were written last. is_forced, is_patient: see `NextStart` and `StartAs`.
+        companions: as written last. is_forced, is_patient: see `NextStart` and `StartAs`.
         """
         name, own = self._links.node, replication.views.status()
         has_run = bool(own.members)

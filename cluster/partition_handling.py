@@ -1,10 +1,10 @@
-"""What one node does about partitions: `cluster_partition_handling` on a running node.
+"""The handling of partitions by one node: `cluster_partition_handling` on a running node.
 
 The replication finds a partition, and asks whether the node may go on without others; the decisions
-are in partitions/. This reports them, takes part in an autoheal (healing.py), and has the node
-restart or pause, after what it alone has was written (discarded/keeping.py). That it gives way is
-on disk before it restarts (HY2 of metadata/history.py): a start after a crash, or by an operator,
-is bound by it as well.
+are in partitions/. This module reports partitions, takes part in an autoheal (healing.py), and has
+the node restart or pause, after everything that only it has was written (discarded/keeping.py). The
+decision to give way is on disk before the restart (HY2 of metadata/history.py): it also binds a
+start after a crash, or by an operator.
 """
 
 import logging
@@ -73,7 +73,7 @@ class PartitionHandling:
             self._healing.tick()
 
     async def stop(self) -> None:
-        """End what is under way, and ask for no restart any more."""
+        """End the work under way, and request no restart from now on."""
         self._restart_wanted = lambda start_as: None
         if self._healing is not None:
             await self._healing.stop()
@@ -83,7 +83,7 @@ class PartitionHandling:
         return may_go_on(self._settings, self._members.all)(names)
 
     def partitioned(self, names: tuple[str, ...]) -> None:
-        """The node is partitioned from these, or from none any more."""
+        """The node is partitioned from these nodes; from none if there are none."""
         self.partitioned_from = names
         if names:
             logger.error(
@@ -92,7 +92,7 @@ class PartitionHandling:
             )  # fmt: skip
 
     def give_way(self, takes_from: tuple[str, ...]) -> None:
-        """Restart, and take everything from one of these."""
+        """Restart, and take everything from one of these nodes."""
         names = ", ".join(takes_from)
         logger.warning("node %s starts again, with the metadata of %s", self._name, names)
         self._keeping.gives_way_to = takes_from
@@ -119,7 +119,7 @@ class PartitionHandling:
         self._restart_wanted(StartAs(is_patient=True))
 
     def _report(self) -> Report | None:
-        """How this node stands in a partition; None while it is in no view."""
+        """The node's report for an autoheal; None while it is in no view."""
         replication = self._replication
         if replication is None or not replication.views.is_in_service:
             return None

@@ -1,15 +1,15 @@
 """Questions that one node asks another one, each with one answer, over their link.
 
-Management asks every running node for its part of a list, and has the node that a connection or a
-channel is on show it. A question has a topic, for which the other node has registered what answers;
-both texts are bytes that only the two ends of the topic understand.
+Management asks every running node for its part of a list, and the node of a connection or a channel
+for its details. A question has a topic, for which the other node has registered a function that
+answers; both texts are bytes that only the two ends of the topic understand.
 
 Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A question is
 answered at most once. Not promised: that a question that was not answered had no effect.
 
 A frame is an octet (ASK, ANSWER, FAIL or WORKING), the question's number (8 octets), and its text;
-that of a question begins with the length of the topic (1 octet) and the topic. WORKING tells that
-the answer is being made, so that who asks can tell long work from a node that is suspended.
+the text of a question begins with the length of the topic (1 octet) and the topic. WORKING says
+that the answer is being made, so the asking node can tell long work from a suspended node.
 """
 
 import asyncio
@@ -28,23 +28,23 @@ POLL_SECONDS = 0.05
 WORKING_SECONDS = 0.3
 """How often WORKING is sent."""
 ANSWERING_MAX = 1000
-"""Questions of one node that are answered at a time; others fail at once."""
+"""Limit of questions of one node that are answered at a time; above it they fail at once."""
 
 logger = logging.getLogger("leveret.cluster")
 
 AnswerTo = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a question, given the name of the node that asks. An error's text is told to it.
+"""Answers a question, given the name of the asking node, which gets the text of an error.
 
-It raises Refused if it does not do what is asked; other errors are faults of this node.
+It raises Refused if it refuses the request; other errors are faults of this node.
 """
 
 
 class NotAnswered(Exception):
-    """A node did not answer: it is not linked, took too long, or could not."""
+    """A node did not answer: it is not linked, took too long, or failed."""
 
 
 class Asked:
-    """A question that was asked. is_working: the node has said so since `awaited` looked last."""
+    """An open question. is_working: WORKING has come since `awaited` looked last."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -90,7 +90,7 @@ class Questions:
         links.register(QUESTIONS_SERVICE, self)
 
     def answer(self, topic: str, answer_to: AnswerTo) -> None:
-        """Have questions of a topic answered."""
+        """Register the function that answers questions of a topic."""
         self._topics[topic] = answer_to
 
     @property
@@ -99,7 +99,7 @@ class Questions:
         return tuple(self._peers)
 
     async def linked(self, nodes: Collection[str], seconds_max: float) -> bool:
-        """Wait until these nodes may be asked; whether all of them may."""
+        """Wait until these nodes may be asked. Returns whether all of them may."""
         deadline_s = asyncio.get_running_loop().time() + seconds_max
         while not self._peers.keys() >= set(nodes):
             if asyncio.get_running_loop().time() > deadline_s:
@@ -171,7 +171,7 @@ class Questions:
     def _received_answer(self, peer: Peer, number: int, kind: int, text: bytes) -> None:
         asked = self._asked.get(number)
         if asked is None or asked.peer is not peer or asked.answer.done():
-            # It came too late.
+            # The answer came too late.
             return
         if kind == ANSWER:
             asked.answer.set_result(text)
@@ -208,7 +208,7 @@ class Questions:
             logger.warning("a question of node %s is damaged: %s", peer.name, error)
             self._fail(peer, number, f"the question is damaged: {error}")
         except Exception as error:
-            # Whatever it is, the node that asks must not wait for the time limit.
+            # With any error the asking node must not have to wait for the time limit.
             logger.exception("a question of node %s was not answered", peer.name)
             self._fail(peer, number, str(error))
         else:

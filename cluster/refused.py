@@ -1,5 +1,5 @@
-"""What a node answers that does not do what another one asks for."""
+"""The error of a node that refuses another node's request."""
 
 
 class Refused(Exception):
-    """What was asked for is not done. The text says why and what to do; who asks is told it."""
+    """A request is refused. The text, which the asking node gets, says why and what to do."""

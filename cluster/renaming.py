@@ -1,9 +1,9 @@
 """The names of nodes in the files of a stopped node, and how they are replaced by others.
 
 A node's name is in the declarations of members, of queues' homes and mirrors, and in the end of the
-log and the last view, by which nodes tell each other how much they know. All are replaced alike, so
-nodes that are told of the same new names still agree. Only this node's files change: nodes that
-run, or were not told, learn of it from the node itself when it starts (membership_changes.py).
+log and the last view, by which nodes compare their logs. All are replaced alike, so nodes that are
+told of the same new names still agree. Only this node's files change: nodes that run, or were not
+told, learn the new name from the node itself when it starts (membership_changes.py).
 """
 
 import base64
@@ -36,9 +36,9 @@ Names = Mapping[str, str]
 
 
 def old_name(members: Members, names: Names, own: str) -> str:
-    """What this node was called, if these new names can be given to members.
+    """The old name of this node, if these new names can be given to members.
 
-    own: its name from now on. Raises MembershipRefused.
+    own: its new name. Raises MembershipRefused.
     """
     new = list(names.values())
     for name in new:
@@ -69,7 +69,7 @@ def _repeated(words: list[str]) -> str:
 def changed_rows(
     rows: Iterable[ParameterRow], names: Names
 ) -> Iterator[tuple[ParameterRow, ParameterRow]]:
-    """The rows in which nodes are named, each with the one that takes its place."""
+    """The rows that name nodes, each with the row that replaces it."""
     for row in rows:
         if row.component == CLUSTER_NODE:
             changed = row._replace(name=names.get(row.name, row.name))

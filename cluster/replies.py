@@ -8,11 +8,11 @@ Frames begin with an octet:
     TAKEN     bytes u64                           of replies, since the link is up
 
 As in RabbitMQ a reply is sent at most once: it is lost with the link, or when the requester has
-gone. Not promised: that it arrives if the names of two nodes have the same number of 32 bits.
+gone. Not promised: that it arrives if the names of two nodes have the same 32-bit number.
 
 Invariants:
 RR1. Each question is answered once; with the end of the link the answer is no.
-RR2. Nothing is left of a link that is down: what was sent over it counts as untaken no more.
+RR2. Nothing is left of a link that is down: bytes sent over it no longer count as untaken.
 """
 
 import struct
@@ -37,11 +37,11 @@ QUESTION: Final = struct.Struct("<BQ")
 ANSWER_FRAME: Final = struct.Struct("<BQB")
 TAKEN_FRAME: Final = struct.Struct("<BQ")
 REPORTED_BYTES: Final = 512 * 1024
-"""When so much has come from a node, it is told. Little beside UNTAKEN_BYTES_MAX."""
+"""After this number of bytes from a node, TAKEN is sent. Little beside UNTAKEN_BYTES_MAX."""
 
 
 class LinkedNode:
-    """What is under way to and from one node, as long as a link to it lasts."""
+    """Replies and questions under way to and from one node, while a link to it lasts."""
 
     __slots__ = ("asked", "came_bytes", "peer", "reported_bytes", "sent_bytes", "taken_bytes")
 
@@ -134,7 +134,7 @@ class RemoteReplies:
             raise FrameError(f"a frame of the unknown kind {kind}")
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. What waits is limited by `UntakenBytes`."""
+        """See `Service`. `UntakenBytes` limits the bytes that wait."""
 
     def _replied(self, linked: LinkedNode, payload: bytes) -> None:
         (message,) = RunReader(payload, 1, self._addresses).messages(1)

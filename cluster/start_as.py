@@ -1,14 +1,13 @@
-"""How a node starts, as its last run has asked for."""
+"""The way in which a node starts, as its last run has requested."""
 
 from typing import NamedTuple
 
 
 class StartAs(NamedTuple):
-    """How a node starts.
+    """The way in which a node starts. An operator's instructions come from next_start.py.
 
-    is_patient: it waits for others without a time limit, since it paused. takes_from: it takes
-    everything from one of these, and what it has of its own is discarded. What an operator has said
-    about it comes from next_start.py.
+    is_patient: it waits for other nodes without a time limit, since it paused. takes_from: it takes
+    everything from one of these nodes, and discards its own metadata.
     """
 
     is_patient: bool = False

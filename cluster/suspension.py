@@ -1,11 +1,11 @@
 """Notices that this process did not run for a while, and holds its clients until it is up to date.
 
-A process that was suspended for longer than net_ticktime was given up by the other nodes, and does
-not know it. Its sockets may hold what clients sent meanwhile, and the ends of its links, and are
-read before any timer runs. So whatever comes first finds it out: a read of a client's socket
+When a process was suspended for longer than net_ticktime, the other nodes have given it up without
+its knowledge. Its sockets may hold clients' data from that time, and the ends of its links, and are
+read before any timer runs. So the first event detects the suspension: a read of a client's socket
 (`Turns.overdue_at`), a request of management (`place_known`), an input of the replication (`look`),
-or a tick. What clients send then waits, until the node knows its place: all members confirm its
-view, it was taken into another one, or it is about to start again. That takes five seconds at most
+or a tick. Clients' data then waits until the node knows its place: all members confirm its view,
+another view takes it in, or it is about to start again. That takes five seconds at most
 (metadata/fence.py).
 """
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("leveret.cluster")
 class Suspension:
     """The watch of one node.
 
-    ask: asks the others for this node's place. knows_its_place: whether that is answered.
+    ask: asks the other nodes for this node's place. knows_its_place: whether they have answered.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Suspension:
 
     @property
     def is_holding(self) -> bool:
-        """Whether the node does not know its place, or is about to find out that it does not."""
+        """Whether the node does not know its place, or is about to detect a suspension."""
         return not self._released.is_set() or perf_counter() > self._turns.overdue_at
 
     async def place_known(self) -> None:
@@ -61,12 +61,12 @@ class Suspension:
         self.start()
 
     def look(self) -> None:
-        """Something happens: find out whether the process did not run before."""
+        """At an event: find out whether the process was suspended before it."""
         if perf_counter() > self._turns.overdue_at:
             self._was_suspended()
 
     def stop(self) -> None:
-        """End, and hold nobody any more."""
+        """Stop watching, and release all clients."""
         self._turns.when_overdue(None, self._was_suspended)
         if self._turns.is_held:
             self._release()
