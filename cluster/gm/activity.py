@@ -6,21 +6,20 @@
     origin      u64     the sender's place (`Place.born`); 0 if it has none yet
     target      u64     the receiver's place
 
-What follows depends on the kind:
+The body depends on the kind:
 
-    ACTIVITY          how far senders are at the origin, for those of whom there is news
-    CATCH_UP          through which number each sender is acknowledged at the origin; ACTIVITY with
-                      all that it keeps, and CATCH_UP_END follow
+    ACTIVITY          the progress of each sender that has news at the origin
+    CATCH_UP          the number through which each sender is acknowledged at the origin; ACTIVITY
+                      with all kept broadcasts, and CATCH_UP_END follow
     CATCH_UP_END      nothing
-    CATCH_UP_WANTED   nothing: the target is asked for a catch-up
-    JOIN              incarnation u64, number u64 of the member, on the target's right, that is to
-                      be added
+    CATCH_UP_WANTED   nothing: asks the target for a catch-up
+    JOIN              incarnation u64, number u64 of the member to be added on the target's right
 
-    how far a sender is: place u64, acknowledged u64, delivered u64, count u32, and as often as that
+    progress of a sender: place u64, acknowledged u64, delivered u64, count u32, and count times
     bytes u32, payload: the last broadcasts through `delivered`
 
-A payload above `COPIED_BYTES_MAX` is not copied to be sent: it is a piece of its own. What is read
-was checked: all lengths are those of bytes that are there, and no number contradicts another one.
+A payload above `COPIED_BYTES_MAX` is not copied for sending: it is a piece of its own. Reading
+checks that all lengths are within the message and that no number contradicts another one.
 Anything else raises ValueError.
 """
 
@@ -62,9 +61,9 @@ class Head:
 
 
 class Progress:
-    """How far a sender's broadcasts are at the origin of a message.
+    """The progress of a sender's broadcasts at the origin of a message.
 
-    payloads: of the last broadcasts through `delivered`.
+    payloads: those of the last broadcasts through `delivered`.
     """
 
     __slots__ = ("acknowledged", "born", "delivered", "payloads")
@@ -77,7 +76,7 @@ class Progress:
 
 
 class MessageWriter:
-    """Writes one message. size: bytes so far."""
+    """Writes one message. size: the bytes written so far."""
 
     __slots__ = ("_pieces", "_writer", "size")
 
@@ -93,7 +92,7 @@ class MessageWriter:
         self.size: i64 = HEAD_BYTES
 
     def add(self, born: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
-        """Say how far a sender is. payloads: of the last broadcasts through `delivered`."""
+        """Add a sender's progress. payloads: those of the last broadcasts through `delivered`."""
         writer = self._writer
         write_i64_le(writer, born)
         write_i64_le(writer, acknowledged)
@@ -119,7 +118,7 @@ class MessageWriter:
 
 
 def write_join(head: Head, incarnation: int, number: int) -> tuple[bytes, ...]:
-    """A request to be added."""
+    """A request for a member to be added."""
     writer = BytesWriter()
     write_i64_le(writer, incarnation)
     write_i64_le(writer, number)
@@ -145,14 +144,14 @@ def read_head(message: bytes) -> Head:
 
 
 def read_join(message: bytes) -> tuple[int, int]:
-    """The incarnation and the number of who is to be added. Raises ValueError."""
+    """The incarnation and the number of the member to be added. Raises ValueError."""
     if len(message) != HEAD_BYTES + JOIN_BYTES:
         raise ValueError(f"{len(message)} bytes are no request to be added to a ring")
     return read_i64_le(message, HEAD_BYTES), read_i64_le(message, HEAD_BYTES + 8)
 
 
 def read_progress(message: bytes) -> list[Progress]:
-    """How far senders are, from an ACTIVITY or a CATCH_UP. Raises ValueError."""
+    """The progress of senders, from an ACTIVITY or a CATCH_UP. Raises ValueError."""
     end: i64 = len(message)
     position: i64 = HEAD_BYTES
     read: list[Progress] = []
@@ -184,7 +183,7 @@ def read_progress(message: bytes) -> list[Progress]:
 
 
 def check_body(head: Head, message: bytes) -> None:
-    """Check what follows the beginning of a message. Raises ValueError."""
+    """Check the body of a message. Raises ValueError."""
     if head.kind == JOIN:
         read_join(message)
     else:

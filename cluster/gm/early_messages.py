@@ -1,20 +1,21 @@
 """Messages from members that have applied a newer record of the group than this one.
 
-They wait for that record. If very much would wait, it is given up, and a catch-up is wanted in its
-place: the left neighbour keeps all that is not acknowledged. What a member sends after a message
-that was given up has the same version or a newer one, and is not taken either, up to that catch-up.
+They wait for that record. Above a limit they are given up, and a catch-up replaces them: the left
+neighbour keeps all broadcasts that are not acknowledged. Messages that a member sends after one
+that was given up have the same version or a newer one, and are not taken either before that
+catch-up.
 """
 
 from leveret.cluster.gm.activity import CATCH_UP_END, Head
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""Some seconds of a fast publisher, or its whole window of unconfirmed messages."""
+"""A few seconds of a fast publisher, or its whole window of unconfirmed messages."""
 
 
 class EarlyMessages:
-    """What waits, in the order in which it came.
+    """The waiting messages, in the order of their arrival.
 
-    lost_from, lost_through: the versions of what was given up; 0 if nothing was.
+    lost_from, lost_through: the versions of messages that were given up; 0 if none were.
     """
 
     __slots__ = ("_bytes_max", "_waiting", "_waiting_bytes", "lost_from", "lost_through")
@@ -30,11 +31,11 @@ class EarlyMessages:
 
     @property
     def messages(self) -> list[tuple[str, bytes]]:
-        """What waits, with the nodes that have sent it."""
+        """The waiting messages, with the nodes that sent them."""
         return [(node, message) for node, _, message in self._waiting]
 
     def add(self, node: str, head: Head, message: bytes) -> None:
-        """Keep a message of a node; or, if it is too much, nothing but requests."""
+        """Keep a message of a node; above the limit keep nothing but requests."""
         self._waiting.append((node, head, message))
         self._waiting_bytes += len(message)
         if self.lost_from or self._waiting_bytes > self._bytes_max:
@@ -52,12 +53,12 @@ class EarlyMessages:
         self._waiting_bytes = sum([len(message) for _, _, message in waiting])
 
     def caught_up(self, version: int) -> None:
-        """A catch-up has come: it replaces what was given up, unless that was newer."""
+        """A catch-up has come: it replaces messages that were given up, unless they are newer."""
         if version >= self.lost_through:
             self.lost_from = self.lost_through = 0
 
     def take(self, version: int) -> list[tuple[str, Head, bytes]]:
-        """Take out those that wait for no record newer than this version."""
+        """Take out the messages that wait for no record newer than this version."""
         taken = [one for one in self._waiting if one[1].version <= version]
         self._keep([one for one in self._waiting if one[1].version > version])
         return taken

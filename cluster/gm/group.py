@@ -1,25 +1,25 @@
-"""The record of a group: its members in the order of the ring, and the changes of it.
+"""The record of a group: its members in the order of the ring, and the changes to it.
 
-A group is a value. `changed` makes the next one of it, or refuses the change and says why. The
+A group is a value. `changed` returns the next value, or refuses the change with a reason. The
 record and its changes go through the replicated metadata, so all nodes see the same groups in the
 same order, each at its own time.
 
 The ring goes through the places from left to right, and from the last one to the first. A dead
-member keeps its place until nothing of it is under way any more. Until then the next living member
+member keeps its place while any of its broadcasts are under way. Until then the next living member
 to its right, its heir, does for its broadcasts what a living sender does for its own: it turns them
 into acknowledgements.
 
-An heir has to have all of the dead member's broadcasts that anybody has. So a new member comes
-right after a living one, never between a dead one and its heir, and gets its starting state from
-that one. Until it has that (`has_joined`), it dies with the member directly to its left: members
-further right may have got more. If nobody lives any more who has joined, one of the others begins
-again, alone and with nothing.
+An heir must have all of the dead member's broadcasts that any living member has. So a new member is
+placed right after a living one, never between a dead one and its heir, and gets its starting state
+from that living one. Until it has this state (`has_joined`), it dies with the member directly to
+its left: members further right may have got more. If no joined member lives, one of the members
+that have not joined begins again, alone and with nothing.
 
 A place is known by the version that brought it in (`born`), a small number that no other place of
 the group ever has. The messages of the ring name members by it.
 
-Invariant GM5: the version grows by one with each change; at least one member lives; no member comes
-a second time (`newest`).
+Invariant GM5: the version grows by one with each change; at least one member lives; no member is
+added a second time (`newest`).
 """
 
 from collections.abc import Iterable
@@ -34,8 +34,8 @@ from leveret.cluster.refused import Refused
 class Member(msgspec.Struct, frozen=True, array_like=True, order=True):
     """One replica in one life.
 
-    incarnation: the number of the node's start (`Peer.incarnation`). number: grows with each member
-    of the node in that life.
+    incarnation: the number of the node's start (`Peer.incarnation`). number: it grows with each
+    member of the node in that life.
     """
 
     node: str
@@ -59,7 +59,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Added(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A new member comes to the right of a living one that has joined."""
+    """A new member is placed to the right of a living one that has joined."""
 
     new: Member
     after: Member
@@ -72,10 +72,10 @@ class HasJoined(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Died(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Members are dead. by: the member that says so.
+    """Members are dead. by: the member that reports it.
 
-    The word of a dead member does not count: two that have lost the link between them are not both
-    declared dead by each other.
+    A report by a dead member does not count: two members that have lost the link between them do
+    not both declare each other dead.
     """
 
     members: tuple[Member, ...]
@@ -83,7 +83,7 @@ class Died(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Erased(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Nothing of these dead members is under way any more."""
+    """No broadcasts of these dead members are under way."""
 
     members: tuple[Member, ...]
 
@@ -100,8 +100,8 @@ Change: TypeAlias = Added | HasJoined | Died | Erased | Renewed
 class Group(msgspec.Struct, frozen=True, array_like=True):
     """The record of one group.
 
-    identity: the number, below 2^63, under which messages name the group; no other group has it.
-    newest: of each node that has had a member, the last one.
+    identity: the number, below 2^63, by which messages name the group; no other group has it.
+    newest: the last member of each node that has had one.
     """
 
     name: str
@@ -123,11 +123,11 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         return None
 
     def has_had(self, member: Member) -> bool:
-        """Whether the member is in the group, or cannot come any more."""
+        """Whether the member is in the group, or can no longer be added."""
         return any(known.node == member.node and known >= member for known in self.newest)
 
     def circle(self, place: Place) -> tuple[Place, ...]:
-        """All places, from the right of this one round to itself."""
+        """All places, from the right neighbour of this one round to itself."""
         after = self.places.index(place) + 1
         return self.places[after:] + self.places[:after]
 
@@ -141,7 +141,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         return next(one for one in (*circle[-2::-1], place) if one.is_alive)
 
     def turner_of(self, place: Place) -> Place:
-        """Who turns a member's broadcasts: itself, or the heir of a dead one."""
+        """The place that turns a member's broadcasts: its own, or that of a dead one's heir."""
         return place if place.is_alive else self.right_of(place)
 
 
@@ -153,13 +153,13 @@ def founded(name: str, identity: int, first: Member) -> Group:
 def advanced(group: Group) -> Group:
     """The same members in the next version of the group.
 
-    What a member broadcasts in this version reaches another one only after that one has applied it.
+    A broadcast of this version reaches a member only after that member has applied the version.
     """
     return _next(group, group.places)
 
 
 def changed(group: Group, change: Change) -> Group:
-    """The group after a change. Raises Refused if it makes no sense, or is done already."""
+    """The group after a change. Raises Refused if the change makes no sense, or is done already."""
     if isinstance(change, Added):
         return _added(group, change)
     if isinstance(change, HasJoined):
@@ -214,7 +214,7 @@ def _died(group: Group, change: Died) -> Group:
         raise Refused(f"{_listed(change.members)} are all that live in {group.name}")
     places = list(group.places)
     for at, place in enumerate(places):
-        # A member that has not joined is not the first place: that one has, or is dead.
+        # The first place has joined, or is dead.
         is_left_dead = at > 0 and not places[at - 1].is_alive
         if place.member in dead or (is_left_dead and not place.has_joined):
             places[at] = replace(place, is_alive=False)

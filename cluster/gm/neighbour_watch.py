@@ -1,9 +1,9 @@
-"""Who of a group is gone, as far as one member has to say so.
+"""Finds the dead members of a group that one member has to report.
 
-A member watches its neighbours: when the link to one's node is down, and is still down after a
-pause, the neighbour is dead. If the next one behind it is unreachable too, both are declared dead
-at once, and so on. A member of an earlier life of a node is dead without a pause: the node's
-incarnation shows that its life has ended.
+A member watches its neighbours: when the link to a neighbour's node is down, and is still down
+after a pause, the neighbour is dead. If the next one behind it is unreachable too, both are
+declared dead at once, and so on. A member of an earlier life of a node is dead without a pause: the
+node's incarnation shows that its life has ended.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from leveret.cluster.gm.group import Member
 
 
 class NeighbourWatch:
-    """The links of one member's node, and the pauses that are under way."""
+    """The links of one member's node, and the pauses that are running."""
 
     __slots__ = ("_declared", "_linked", "_me", "_over", "_pauses", "_waited_for")
 
@@ -29,7 +29,7 @@ class NeighbourWatch:
         return self._linked.get(member.node, -1) == member.incarnation
 
     def link_up(self, node: str, incarnation: int) -> None:
-        """A node is linked: its members of that life are not gone."""
+        """A node is linked: its members of that life are alive."""
         self._linked[node] = incarnation
         for members in (self._waited_for, self._over, self._declared):
             for one in [one for one in members if one.node == node]:
@@ -37,11 +37,11 @@ class NeighbourWatch:
                     members.discard(one)
 
     def link_down(self, node: str) -> None:
-        """A node is not linked any more."""
+        """The link to a node is down."""
         self._linked.pop(node, None)
 
     def pause_over(self, member: Member) -> None:
-        """A pause is over. It counts if the link was down all the time, and no other has begun."""
+        """A pause is over. It counts if the link stayed down, and no other pause has begun."""
         self._pauses[member] -= 1
         if self._pauses[member]:
             return
@@ -51,7 +51,7 @@ class NeighbourWatch:
             self._over.add(member)
 
     def look(self, others: Sequence[Member]) -> tuple[list[Member], list[Member]]:
-        """Who is to be waited for, and who is to be declared dead; each is told once.
+        """The members to be waited for, and those to be declared dead; each is returned once.
 
         others: all other living members, from the right neighbour round to the left one.
         """

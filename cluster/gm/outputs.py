@@ -1,4 +1,4 @@
-"""What a member of a group asks its service to do, as values, in the order of carrying them out."""
+"""Requests of a group member to its service, as values; the service carries them out in order."""
 
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Broadcasts of another member, in its order."""
+    """Broadcasts of another member, in their order."""
 
     sender: Member
     payloads: list[bytes]
@@ -30,7 +30,7 @@ class Confirmed(msgspec.Struct, frozen=True):
 class Submit(msgspec.Struct, frozen=True):
     """Submit a change of the group's record.
 
-    The service repeats it until the record has it, or has refused it: the machine asks once.
+    The service repeats it until it is applied or refused: the state machine asks once.
     """
 
     change: Change
@@ -45,16 +45,16 @@ class StartPause(msgspec.Struct, frozen=True):
 class Joined(msgspec.Struct, frozen=True):
     """The member has its starting state: it delivers, and may broadcast.
 
-    begins_after: of each other member, the last broadcast that this one does not deliver.
+    begins_after: for each other member, its last broadcast that this one does not deliver.
     """
 
     begins_after: tuple[tuple[Member, int], ...]
 
 
 class MembersChanged(msgspec.Struct, frozen=True):
-    """Members are in the record that were not, or live no more.
+    """Members were added to the record, or have died.
 
-    What this member broadcasts after it, those who were born deliver (G5).
+    The born members deliver all that this member broadcasts after this output (G5).
     """
 
     born: tuple[Member, ...]
@@ -62,15 +62,15 @@ class MembersChanged(msgspec.Struct, frozen=True):
 
 
 class Expelled(msgspec.Struct, frozen=True):
-    """The record does not have this member as living any more: stop it. It does nothing again."""
+    """The record no longer has this member as living: stop it. It does nothing from here on."""
 
 
 Output: TypeAlias = (
     Send | Deliver | Confirmed | Submit | StartPause | Joined | MembersChanged | Expelled
 )
 PAUSE_MS = 100
-"""How long a link is waited for before its node's member is declared dead.
+"""Milliseconds that a link may be down before its node's member is declared dead.
 
-A partition shows itself link by link; whoever acts on the first one may declare dead who is on its
-own side. RabbitMQ waits as long.
+A partition shows itself link by link; a member that acts on the first one may declare members on
+its own side dead. RabbitMQ waits as long.
 """

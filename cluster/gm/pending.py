@@ -1,16 +1,16 @@
-"""What a member keeps of one sender: the broadcasts that are not acknowledged yet.
+"""The broadcasts of one sender that a member keeps: those that are not acknowledged yet.
 
-Broadcasts are numbered from 1. Three numbers say how far the sender's broadcasts are here:
+Broadcasts are numbered from 1. Three numbers are the progress of the sender's broadcasts here:
 
     ... acknowledged | kept ........ delivered |
                           sent to the right |
 
-All that is kept is a run of consecutive numbers (GM1), so a message of the ring says how far its
-sender is, and has the payloads at the end of that; what overlaps is found by subtraction.
+The kept broadcasts have consecutive numbers (GM1), so a message of the ring has the sender's
+progress and the payloads at its end; the overlap is found by subtraction.
 
 Invariants:
 
-GM1  After the beginning `acknowledged` and `delivered` only grow; what is between them is kept.
+GM1  After the beginning `acknowledged` and `delivered` only grow; broadcasts between them are kept.
 GM2  A broadcast is taken right after the one before it.
 """
 
@@ -20,9 +20,9 @@ from leveret.cluster.gm.group import Member
 class Pending:
     """One sender's broadcasts at one member.
 
-    born: the sender's place. sent: the last number that the right neighbour was sent. turns_here,
-    turns_right: this member, or the right neighbour, turns the broadcasts into acknowledgements.
-    has_news: the right neighbour is to be told.
+    born: the sender's place. sent: the last number that was sent to the right neighbour.
+    turns_here, turns_right: this member, or the right neighbour, turns the broadcasts into
+    acknowledgements. has_news: the right neighbour is to be told.
     """
 
     __slots__ = (
@@ -43,20 +43,20 @@ class Pending:
         return f"<Pending of {self.member}: {self.acknowledged} to {self.delivered}>"
 
     def begin(self, acknowledged: int) -> None:
-        """Begin, or begin again, after a number: who joins gets what is not acknowledged."""
+        """Begin, or begin again, after a number: a new member gets unacknowledged broadcasts."""
         self._payloads.clear()
         self.acknowledged = self.delivered = acknowledged
 
     def add(self, payload: bytes) -> int:
-        """One more broadcast of this member's own; its number."""
+        """Add a broadcast of this member's own; returns its number."""
         self._payloads.append(payload)
         self.delivered += 1
         return self.delivered
 
     def extend(self, delivered: int, payloads: list[bytes]) -> list[bytes]:
-        """Add what is new of the broadcasts up to a number; returns it.
+        """Add the new ones of the broadcasts up to a number; returns their payloads.
 
-        payloads: of the broadcasts up to `delivered`; some or all may be here already.
+        payloads: those of the broadcasts up to `delivered`; some or all may be here already.
         """
         count = delivered - self.delivered
         if count <= 0:
@@ -68,7 +68,7 @@ class Pending:
         return new
 
     def acknowledge(self, through: int) -> bool:
-        """Drop what is acknowledged; whether that is more than before."""
+        """Drop acknowledged broadcasts; returns whether `acknowledged` has grown."""
         assert through <= self.delivered, "GM6: acknowledged before it was delivered here"
         count = through - self.acknowledged
         if count <= 0:

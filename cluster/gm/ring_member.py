@@ -1,41 +1,42 @@
-"""The machine of one member of a group: what comes in, and what its service has to do for it.
+"""The state machine of one member of a group: inputs of its service, and outputs for it.
 
 **Promises.** G1 to G7 of docs/design/replication.md. **Not promised.** An order between senders;
 anything for a member that the record does not have as living: it is expelled.
 
-**Mechanism.** Each member knows how far every sender's broadcasts are with it (pending.py), and
-tells its right neighbour, once a round, what has changed, with the payloads that the neighbour
-lacks. A catch-up tells everything. Both are read in the same way: what is beyond the own state is
-taken over. So a catch-up that says too much does no harm, and one is sent whenever the right
+**Mechanism.** Each member knows the progress of every sender's broadcasts (pending.py), and once a
+round sends the changes to its right neighbour, with the payloads that the neighbour lacks. A
+catch-up has everything. Both are read in the same way: the receiver takes over whatever is beyond
+its own state. So a catch-up that says too much does no harm, and one is sent whenever the right
 neighbour may have missed something: when it is another one, after its link was down, and when
 records were skipped.
 
     sender ──► member ──► member ──► sender       broadcast n: kept by each
     sender ──► member ──► member                  n is acknowledged: dropped by each
 
-How far a member is falls from the sender's place round to its left neighbour, since each has all
-from the one before. So when the sender, or its heir, is told by its left neighbour that it has n,
-everybody has. It then says so, and that goes round the same way (GM4).
+Progress never grows from the sender's place round to its left neighbour, since each member gets all
+broadcasts from the one before. So when the left neighbour of the sender, or of its heir, reports n,
+all members have n. The sender then acknowledges n, and that goes round the same way (GM4).
 
 Members learn of changes at different times. Each message has the version of the record that its
-sender knew. Who has an older one waits for that (early_messages.py), so versions only grow along
-the way. Who has a newer one takes the message only if it came from its left neighbour, and
-was sent after that had become its left neighbour (`_left_since`, GM3).
+sender knew. A member with an older record queues the message until it has applied that version
+(early_messages.py), so versions only grow along the way. A member with a newer record takes the
+message only if it came from its left neighbour, and was sent after that member had become its left
+neighbour (`_left_since`, GM3).
 
-A new member gets its starting state, a whole catch-up, from its left neighbour, and has the record
-say so. If the one directly to its left dies before, the record has it die as well (group.py), and
-its node comes again as another member.
+A new member gets its starting state, a whole catch-up, from its left neighbour, and submits this to
+the record. If the member directly to its left dies before that, the record has the new one die as
+well (group.py), and its node joins again as another member.
 
 The service calls `flush` at the end of each round in which it called anything else, and carries out
-what is returned, in order.
+the returned outputs, in order.
 
 Invariants:
 
 GM1 and GM2 are in pending.py.
-GM3  What is sent goes to the right neighbour in the newest record that was applied; what is taken
-     comes from the left one.
+GM3  Messages are sent to the right neighbour in the newest record that was applied, and taken from
+     the left one.
 GM4  Acknowledgements and broadcasts of one sender go the same way, in one message or in order.
-GM6  Only the sender, or its heir, acknowledges what its left neighbour has.
+GM6  Only the sender, or its heir, acknowledges broadcasts that its left neighbour has.
 """
 
 from leveret.cluster.gm.activity import (
@@ -71,7 +72,7 @@ from leveret.cluster.gm.outputs import (
 from leveret.cluster.gm.pending import Pending
 
 MESSAGE_BYTES = 4 * 1024 * 1024
-"""A message that is larger than this is ended: a catch-up may be several messages."""
+"""A message that reaches this size is ended: a catch-up may be several messages."""
 NOBODY = -1
 """No place was born with this version."""
 
@@ -80,7 +81,7 @@ class RingMember:
     """One member of one group.
 
     is_joined: it has its starting state. is_expelled: it has returned `Expelled`, and does nothing
-    any more. early_bytes_max: how much waits for a newer record.
+    from then on. early_bytes_max: the most bytes that wait for a newer record.
     """
 
     def __init__(self, member: Member, early_bytes_max: int = WAITING_BYTES_MAX) -> None:
@@ -102,7 +103,7 @@ class RingMember:
         self._early = EarlyMessages(early_bytes_max)
         self._watch = NeighbourWatch(member)
 
-    # What the service asks
+    # Questions of the service
 
     @property
     def group(self) -> Group | None:
@@ -121,29 +122,29 @@ class RingMember:
 
     @property
     def pending_count(self) -> int:
-        """How many broadcasts are kept, of all senders."""
+        """The number of kept broadcasts, of all senders."""
         return sum([one.delivered - one.acknowledged for one in self._senders.values()])
 
     @property
     def early(self) -> list[tuple[str, bytes]]:
-        """The messages of nodes that wait for a newer record, in their order."""
+        """The messages that wait for a newer record, in their order, with their nodes."""
         return self._early.messages
 
     def senders(self) -> list[Pending]:
-        """How far each sender's broadcasts are here. They must not be changed."""
+        """The progress of each sender's broadcasts here. They must not be changed."""
         return list(self._senders.values())
 
     # Broadcasts
 
     def broadcast(self, payload: bytes) -> int:
-        """Broadcast at the end of the round; the number that `Confirmed` will speak of."""
+        """Broadcast at the end of the round; returns the number for `Confirmed`."""
         assert self.is_joined, "only who has joined broadcasts"
         number = self._own.add(payload)
         self._note(self._own)
         return number
 
     def flush(self) -> list[Output]:
-        """The end of a round: tell the right neighbour what it does not know."""
+        """End a round: send the right neighbour the news that it lacks."""
         if not self.is_joined or self.is_expelled:
             return []
         right = self._right
@@ -168,7 +169,7 @@ class RingMember:
         ]
 
     def _note(self, sender: Pending) -> None:
-        """Tell the right neighbour of a sender at the end of the round."""
+        """Send a sender's progress to the right neighbour at the end of the round."""
         if not sender.has_news:
             sender.has_news = True
             self._news.append(sender)
@@ -179,9 +180,9 @@ class RingMember:
         return MessageWriter(Head(kind, group.identity, self._version, self._born, target.born))
 
     def _send_news(self, right: Place) -> list[Output]:
-        """Tell the right neighbour of those of whom there is news, in as many messages as needed.
+        """Send the right neighbour the progress of senders with news, in one or more messages.
 
-        A payload goes to everybody but back to who turns it: that one has it.
+        A payload goes to all members but the one that turns it, which has it.
         """
         outputs: list[Output] = []
         writer = self._message(ACTIVITY, right)
@@ -202,7 +203,7 @@ class RingMember:
         return outputs
 
     def _settle_alone(self) -> list[Output]:
-        """There is no other member: what this one has, everybody has."""
+        """There is no other member: acknowledge all that this one has."""
         for sender in self._news:
             sender.has_news = False
         self._news.clear()
@@ -214,9 +215,9 @@ class RingMember:
         return outputs + self._erase()
 
     def _erase(self) -> list[Output]:
-        """Erase the dead members all of whose broadcasts everybody has.
+        """Erase dead members whose broadcasts all members have.
 
-        An heir has the most of them, and acknowledges what has come round to it.
+        An heir has the most of them, and acknowledges those that have come round to it.
         """
         if not self.is_joined:
             return []
@@ -232,7 +233,7 @@ class RingMember:
     # Messages
 
     def received(self, node: str, message: bytes) -> list[Output]:
-        """A message of a linked node. Raises ValueError, and changes nothing, if it is damaged."""
+        """Take a message of a linked node. A damaged one raises ValueError and changes nothing."""
         head = read_head(message)
         if self.is_expelled:
             return []
@@ -269,13 +270,13 @@ class RingMember:
         return []
 
     def _advance(self, progress: list[Progress]) -> list[Output]:
-        """Take over what the left neighbour has."""
+        """Take over the progress of the left neighbour."""
         outputs: list[Output] = []
         confirmed = has_settled = False
         for one in progress:
             sender = self._senders.get(one.born)
             if sender is None:
-                continue  # It is erased: everybody has all of it.
+                continue  # It is erased: all members have all of it.
             if not sender.turns_here:
                 new = self._take_over(sender, one)
                 if new:
@@ -292,10 +293,10 @@ class RingMember:
         return outputs + self._erase() if has_settled else outputs
 
     def _take_over(self, sender: Pending, one: Progress) -> list[bytes]:
-        """Take over how far a sender is that somebody else turns; returns the new broadcasts."""
+        """Take over the progress of a sender that another member turns; returns new broadcasts."""
         new = sender.extend(one.delivered, one.payloads)
         is_acknowledged = sender.acknowledge(one.acknowledged)
-        # Who turns broadcasts has made the acknowledgement.
+        # The acknowledgement came from the member that turns the broadcasts.
         if new or (is_acknowledged and not sender.turns_right):
             self._note(sender)
         return new
@@ -303,7 +304,7 @@ class RingMember:
     # Joining
 
     def _start(self, one: Progress, is_first: bool) -> None:
-        """Take over a part of the starting state, the first one of a sender or another."""
+        """Take over a part of the starting state, the first part of a sender or a later one."""
         sender = self._senders.get(one.born)
         if sender is None:
             return
@@ -325,7 +326,7 @@ class RingMember:
         return outputs
 
     def _ask(self) -> list[Output]:
-        """Ask a member of the record to be added on its right, unless one is asked already."""
+        """Ask a member of the record to add this one on its right, unless one is asked already."""
         group = self._group
         if group is None or self._place is not None:
             return []
@@ -346,7 +347,7 @@ class RingMember:
     # Links
 
     def link_up(self, node: str, incarnation: int) -> list[Output]:
-        """A node is linked: the start of it that has this number (`Peer.incarnation`)."""
+        """A node is linked. incarnation: the number of its start (`Peer.incarnation`)."""
         if self.is_expelled:
             return []
         self._watch.link_up(node, incarnation)
@@ -369,7 +370,7 @@ class RingMember:
         return self._look()
 
     def _look(self) -> list[Output]:
-        """See which neighbours are gone."""
+        """Look for neighbours that are gone."""
         group, place = self._group, self._place
         if group is None or place is None:
             return []
@@ -399,12 +400,12 @@ class RingMember:
         self._set_neighbours(group, place, before)
         self._set_senders(group)
         if place.has_joined and not self.is_joined:
-            # There is nobody from whom it could get a starting state.
+            # No other member could give it a starting state.
             self.is_joined = self._is_catch_up_due = True
             outputs.append(Joined(()))
         for node, head, message in self._early.take(group.version):
             outputs += self._take(node, head, message)
-        # Its node may have had no use for what was sent before it began here.
+        # Its node may have dropped messages that came before this member began here.
         is_wanted = (is_new and not self.is_joined) or 0 < self._early.lost_from <= group.version
         if is_wanted and self._left is not None:
             wanted = self._message(CATCH_UP_WANTED, self._left)
@@ -428,7 +429,7 @@ class RingMember:
         return [MembersChanged(born, died)] if born or died else []
 
     def _set_senders(self, group: Group) -> None:
-        """Know the senders of the record, and who turns their broadcasts."""
+        """Take the senders of the record, and note which member turns their broadcasts."""
         right = self._right.born if self._right is not None else NOBODY
         senders: dict[int, Pending] = {}
         for place in group.places:
@@ -451,14 +452,14 @@ class RingMember:
             self._left_born = left.born
             self._left_since = before.version + 1 if before is not None else 1
         is_another = self._right is None or self._right.born != right.born
-        # The right neighbour may have had another left one in a record that was skipped.
+        # In a skipped record the right neighbour may have had another left neighbour.
         if is_another or before is None or group.version > before.version + 1:
             self._is_catch_up_due = True
         self._left, self._right = left, right
 
 
 def _count_within(payloads: list[bytes], room: int) -> int:
-    """How many payloads fit into the rest of a message; into an empty one, one at least."""
+    """The number of payloads that fit into the rest of a message; at least one if it is empty."""
     is_empty = room == MESSAGE_BYTES - HEAD_BYTES
     for index, payload in enumerate(payloads):
         room -= len(payload)
