@@ -1,7 +1,7 @@
 """Publishes single messages at their positions, in runs as long as possible.
 
-A backing queue takes a run of messages that have one address, one delivery mode, priority and time
-of expiry, and consecutive numbers if they have numbers. They get consecutive positions.
+A backing queue takes a run of messages with the same address, delivery mode, priority and time of
+expiry, and with consecutive numbers if they have numbers. They get consecutive positions.
 """
 
 from leveret.storage.backing_queue import BackingQueue
@@ -10,7 +10,7 @@ from leveret.storage.message_run import run_of
 
 
 def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
-    """Publish the messages of entries at positions, which grow. Returns whether some of them are
+    """Publish the messages of entries at increasing positions. Returns whether some of them are
     safe only later (see `BackingQueue.publish`).
     """
     is_later = False
@@ -27,7 +27,7 @@ def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
 
 
 def _follows(before: tuple[int, Entry], after: tuple[int, Entry]) -> bool:
-    """Two messages may be in one run."""
+    """Whether two messages may be in one run."""
     one, two = before[1].message, after[1].message
     number = one.number and one.number + 1
     return (

@@ -1,15 +1,15 @@
-"""Messages that the leader sends to one mirror: a part of the head, or what the mirror asks for.
+"""Messages that the leader sends to one mirror: a part of the head, or an answer to the mirror.
 
-A batch is about all positions from `start` up to `end`, as they were after the decisions of a
-turn: it has the messages that were there, ready or awaiting settlement. The others were gone. As
-bytes, with little-endian numbers:
+A batch covers all positions from `start` up to `end`, as they were after the decisions of a turn:
+it has the messages that were there, ready or awaiting settlement. All others were gone. As bytes,
+with little-endian numbers:
 
     number, turn, term, start, end, count    i64 each
     positions, unacked                       ranges: their number, and the bounds of each, i64
-    expires                                  their number, then a count of messages and a time each
+    expires                                  their number, then pairs: a count of messages, a time
     run                                      as message_runs.py has it
 
-term: the leader's (decisions.py), so that a batch of an earlier one is known as such.
+term: the leader's (decisions.py), by which a mirror recognises a batch of an earlier leader.
 expires: in milliseconds of the wall clock, 0 for never. Other bytes raise ValueError. Pure.
 """
 
@@ -30,10 +30,10 @@ NUMBER: Final = Struct("<q")
 
 
 class Batch:
-    """See above.
+    """A batch, with the fields above.
 
     positions: those of the entries, in the sense of `position_of`; an `Entry.position` has no
-    meaning here. unacked: which of them await settlement.
+    meaning here. unacked: those of them that await settlement.
     """
 
     __slots__ = ("end", "entries", "number", "positions", "start", "term", "turn", "unacked")
@@ -49,7 +49,7 @@ class Batch:
         self.unacked = Intervals()
 
     def add(self, position: int, entry: Entry, is_unacked: bool) -> None:
-        """The next message."""
+        """Add the next message."""
         self.positions.append(position)
         self.entries.append(entry)
         if is_unacked:
@@ -64,7 +64,7 @@ class Batch:
         return positions
 
     def encode(self, wall_offset_ms: int) -> list[bytes]:
-        """Its bytes, in pieces. wall_offset_ms: from the broker's clock to the wall clock."""
+        """Its bytes, in pieces. wall_offset_ms: the wall clock minus the broker's clock."""
         expires = [
             (sum(1 for _ in found), time and time + wall_offset_ms)
             for time, found in groupby(self.entries, attrgetter("expires_at_ms"))
@@ -77,7 +77,7 @@ class Batch:
 
 
 def decode(data: bytes, addresses: Addresses, wall_offset_ms: int) -> Batch:
-    """The batch that bytes are of. Raises ValueError."""
+    """The batch that the bytes encode. Raises ValueError."""
     if len(data) < START.size:
         raise ValueError(f"a batch of {len(data)} bytes")
     number, turn, term, start, end, count = START.unpack_from(data)
@@ -106,7 +106,7 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def _read_pairs(data: bytes, at: int) -> tuple[list[Range], int]:
-    """Pairs of numbers, and where they end."""
+    """Pairs of numbers, and the offset at which they end."""
     if at + NUMBER.size > len(data):
         raise ValueError("a batch is cut off")
     (count,) = NUMBER.unpack_from(data, at)
@@ -118,7 +118,7 @@ def _read_pairs(data: bytes, at: int) -> tuple[list[Range], int]:
 
 
 def _intervals(ranges: list[Range], start: int, end: int) -> Intervals:
-    """Ranges that are sorted and from `start` up to `end`."""
+    """The ranges, which must be sorted and within `start` and `end`."""
     last = start
     for first, after in ranges:
         if not last <= first < after <= end:

@@ -1,35 +1,34 @@
-"""The leader's decisions as bytes: what was done to its backing queue, for mirrors to do the same.
+"""The leader's decisions as bytes: the operations on its backing queue, for mirrors to repeat.
 
-Decisions gather for a turn, and the bytes of a turn are one broadcast. Numbers are little-endian.
+The decisions of a turn are collected, and their bytes are one broadcast. Numbers are little-endian.
 The bytes begin with the number of the turn, i64, which counts up by one; each decision follows with
 its kind, u8, and
 
     PUBLISHED        sender, first, count, position, expires     contents that a node sent to all
-    PUBLISHED_HERE   count, position, expires, size, run         contents that come with it
+    PUBLISHED_HERE   count, position, expires, size, run         contents in the decision itself
     REFUSED          sender, first, count                        contents that are never published
     FETCHED          ranges      the first entries that were ready: they await settlement
     TAKEN            ranges      entries from anywhere that were ready: they await settlement
     DROPPED          ranges      the first entries that were ready: they are gone
     SETTLED          ranges      entries that awaited settlement: they are gone
     REQUEUED         ranges      entries that awaited settlement: ready, and marked as redelivered
-    RETURNED         ranges      the same, not marked: no client has seen them
+    RETURNED         ranges      as REQUEUED, but not marked: no client has seen them
     PURGED                       everything that was ready is gone
     SENDER_ENDED     sender, first       contents from this number on are void
     JOINED           member, term, senders, ranges      a mirror begins here, and lacks these
-    LEADS            term, ranges       of a new leader: it lacks these positions; they are void
+    LEADS            term, ranges       a new leader begins and lacks these positions: they are void
 
 All of them are i64, and a range is its first position and the one after its last. `ranges` is their
 number and the ranges, sorted, none of which touches another. `senders` is the number of senders,
-and for each the number below which its contents are decided. term: grows from each leader to the
-next. Positions are those of
-`BackingQueue.position_of`. expires: in milliseconds of the wall clock, 0 for never. run: as
-message_runs.py has it.
+and for each the number below which its contents are decided. term: it grows from each leader to the
+next. Positions are those of `BackingQueue.position_of`. expires: in milliseconds of the wall clock,
+0 for never. run: as message_runs.py has it.
 
-What follows each other and is alike is one decision: publishes with consecutive numbers and
-positions, and ranges of one kind. So a thousand acknowledgements in order are one range.
+Successive decisions that are alike become one: publishes with consecutive numbers and positions,
+and ranges of one kind. So a thousand acknowledgements in order are one range.
 
-What is read was checked: each number is in its bounds, and each length is that of bytes which are
-there. Anything else raises `DecisionError`. Pure.
+Reading checks that each number is in its bounds, and each length is within the bytes. Anything else
+raises `DecisionError`. Pure.
 """
 
 from typing import Final
@@ -52,7 +51,7 @@ JOINED: Final = 12
 LEADS: Final = 13
 
 NUMBER_MAX: Final = 1 << 62
-"""All numbers are below: positions, numbers of messages, times."""
+"""All numbers are below this: positions, numbers of messages, times."""
 RANGE_BYTES: Final = 16
 
 Range = tuple[int, int]
@@ -64,10 +63,10 @@ class DecisionError(ValueError):
 
 
 class Decision:
-    """One decision as it was read. Which attributes count depends on the kind: see above.
+    """One decision as it was read. The attributes in use depend on the kind: see above.
 
-    member, decided: of JOINED; decided is by sender. term: the leader's, of JOINED and LEADS. run:
-    of PUBLISHED_HERE.
+    member, decided: for JOINED; decided is by sender. term: the leader's, for JOINED and LEADS.
+    run: for PUBLISHED_HERE.
     """
 
     __slots__ = (
@@ -85,9 +84,9 @@ class Decision:
 
 
 class DecisionWriter:
-    """Gathers the decisions of a turn. turn: its number.
+    """Collects the decisions of a turn. turn: its number.
 
-    The last decision is open: what is alike is added to it.
+    The last decision is open: one that is alike is added to it.
     """
 
     __slots__ = (
@@ -114,7 +113,7 @@ class DecisionWriter:
     def published(
         self, sender: int, first: int, count: int, position: int, expires_wall_ms: int
     ) -> None:
-        """Contents of a sender, from number `first` on, were published from a position on."""
+        """Contents of a sender, from number `first`, were published from a position on."""
         if (
             self._kind == PUBLISHED
             and sender == self._sender
@@ -131,7 +130,7 @@ class DecisionWriter:
     def published_here(
         self, count: int, position: int, expires_wall_ms: int, run: list[bytes]
     ) -> None:
-        """Messages that no node sent to all were published. run: the pieces of their bytes."""
+        """Messages that no node sent to all members were published. run: their bytes, in pieces."""
         self._begin(0)
         size = sum([len(piece) for piece in run])
         self._write(PUBLISHED_HERE)
@@ -173,7 +172,7 @@ class DecisionWriter:
         write_i64_le(self._writer, first)
 
     def joined(self, member: int, term: int, decided: dict[int, int], lacked: list[Range]) -> None:
-        """A mirror begins here, and lacks these positions. decided: see above, by sender."""
+        """A mirror begins here, and lacks these positions. decided: as above, by sender."""
         self._begin(0)
         self._write(JOINED)
         write_i64_le(self._writer, member)
@@ -192,7 +191,7 @@ class DecisionWriter:
         self._write_ranges(void)
 
     def take(self) -> bytes:
-        """The bytes of this turn; the next one begins. There are none if nothing was decided."""
+        """The bytes of this turn, none if nothing was decided; the next turn begins."""
         self._begin(0)
         if not len(self._writer):
             return b""
@@ -207,7 +206,7 @@ class DecisionWriter:
         self._writer.append(kind)
 
     def _begin(self, kind: i64) -> None:
-        """Write the open decision, and open one of this kind; none if it is 0."""
+        """Write the open decision, and open one of this kind, or none if the kind is 0."""
         before = self._kind
         self._kind = kind
         if not before:
@@ -234,7 +233,7 @@ class DecisionWriter:
 
 
 def joined_ranges(ranges: list[Range]) -> list[Range]:
-    """The same positions as ranges that are sorted, and of which none touches another."""
+    """The same positions as sorted ranges, none of which touches another."""
     if len(ranges) < 2:
         return ranges
     found: list[Range] = []

@@ -1,15 +1,15 @@
 """How a leader ends while its node lives: it hands over, or was declared dead.
 
-The record names another leader, in the next version of the ring. A member that leads and applies it
-broadcasts its last decisions, and only then has its ring know the version. The next leader's mark
-has that version, so it comes here after this was done, and to everybody after the last decisions
-(MQ8). Everything that awaits settlement is ready again, as the other mirrors have it when they hear
-of the next leader. If the record names this member still, it mirrors what it has led
+The record names another leader, in the next version of the ring. The leading member that applies it
+broadcasts its last decisions, and only then passes the version to its ring. The next leader's mark
+has that version, so it reaches this member after that, and all members after the last decisions
+(MQ8). All entries that await settlement become ready again, as on the other mirrors when they hear
+of the next leader. If the record still names this member, it mirrors the queue that it has led
 (`MirrorMember.has_led`).
 
-What was published and is not confirmed is the next leader's to confirm, as after a death. Other
-nodes ask it, and are not told by this one any more. For this node's own publishers the queue has
-held the runs; these are owed by the next leader from here on.
+The next leader confirms messages that are published and not confirmed, as after a death. Other
+nodes ask it, and this one no longer reports to them. For this node's own publishers the queue has
+held the runs; the next leader owes these from here on.
 """
 
 from typing import cast
@@ -26,9 +26,9 @@ from leveret.cluster.queues.hosted_publisher import HostedPublisher
 
 
 def end_leading(leading: Leading, queue: MirroredQueue, publishing: MirroredPublishing) -> None:
-    """Lead no more: those who wait for the leader wait for the next one."""
+    """Stop leading: consumers and publishers of the leader wait for the next one."""
     is_open = queue.leader is leading.queue
-    # Those of other nodes are subscribed there by their nodes.
+    # Their own nodes subscribe the consumers of other nodes at the next leader.
     consumers = [one for one in leading.end() if not isinstance(one, HostedConsumer)]
     for run in leading.kept.release():
         if _is_own(run):
@@ -38,12 +38,12 @@ def end_leading(leading: Leading, queue: MirroredQueue, publishing: MirroredPubl
 
 
 def _is_own(run: WaitingRun) -> bool:
-    """Whether a publisher of this node waits for a run, for which no other leader was asked."""
+    """Whether a publisher of this node waits for a run that no other leader was asked about."""
     return not isinstance(run.waiter, SendingNode | HostedPublisher | Refusals)
 
 
 class OfEndedQueue:
-    """The publisher of a run, which is held by the queue that led here. See `Publisher`."""
+    """A `Publisher` for a run that the queue which led here holds."""
 
     __slots__ = ("_holder", "_publisher")
 
@@ -52,7 +52,7 @@ class OfEndedQueue:
         self._holder = run.holder
 
     def hold(self, first: int, count: int, holder: object) -> None:
-        """Do nothing: the ended queue goes on holding it."""
+        """Do nothing: the ended queue still holds the run."""
 
     def confirm(self, first: int, holder: object) -> None:
         """All members have kept the run."""
@@ -63,5 +63,5 @@ class OfEndedQueue:
         self._publisher.refuse(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """Nobody will confirm the run."""
+        """The run will not be confirmed."""
         self._publisher.holder_died(self._holder, is_settled)

@@ -1,18 +1,18 @@
-"""Which decisions each mirror has kept, and the publishers' runs that wait for that.
+"""The decisions that each mirror has kept, and the publishers' runs that wait for the mirrors.
 
-The decisions of a turn are kept by a mirror when they are applied there and what they published is
-on its disk. Mirrors report that turn by turn; the node's own log reports what was published here. A
-run is confirmed when both have come for it. Runs are confirmed in the order in which they were
-published.
+A mirror has kept the decisions of a turn when it has applied them and the messages that they
+published are on its disk. Mirrors report this turn by turn; the node's own log reports the messages
+published here. A run is confirmed after both reports. Runs are confirmed in the order in which they
+were published.
 
 Invariants:
 MQ6. A run is confirmed after every member that was in the record when its turn ended has kept that
      turn, and after this node's log has it.
-MQ7. A member that is removed from the record is waited for until its removal is stable: applied
+MQ7. Runs wait for a member that is removed from the record until its removal is stable: applied
      on all nodes of the view, on disk. Before that the removal may be lost with its coordinator,
-     and the member be promoted without the run.
-MQ10. A new leader confirms nothing before the entry by which it leads is stable. With that entry
-     the removal of the leader before, and all that one has waited for, would be lost, too.
+     and the member may be promoted without the run.
+MQ10. A new leader confirms nothing before the entry by which it leads is stable. If that entry were
+     lost, so would be the removal of the former leader, and all that the former leader waited for.
 """
 
 from collections import deque
@@ -27,12 +27,12 @@ class Logged(Protocol):
     """The backing queue of this node."""
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
-        """See `BackingQueue.when_safe`."""
+        """Confirm a run to the waiter, in the holder's name, when all published so far is safe."""
 
 
 class WaitingRun:
-    """A run that is not confirmed. turn: whose decisions name it. is_logged: this node's log has
-    it, or need not have it. number, count: of its messages, among those of their node.
+    """A run that is not confirmed. turn: the turn whose decisions name it. is_logged: this node's
+    log has it, or need not have it. number, count: those of its messages, as their node counts.
     """
 
     __slots__ = ("count", "first", "holder", "is_logged", "number", "turn", "waiter")
@@ -57,7 +57,7 @@ class WaitingRun:
 
 
 class Kept:
-    """The mirrors of a leader. See the module, and `Replication` in leading_queue.py."""
+    """The mirrors of a leader, as the `Replication` of leading_queue.py."""
 
     __slots__ = ("_due", "_is_in_doubt", "_logged", "_logging", "_mirrors", "_runs")
 
@@ -71,7 +71,7 @@ class Kept:
         self._logging: dict[int, WaitingRun] = {}
 
     def __len__(self) -> int:
-        """How many runs wait."""
+        """The number of runs that wait."""
         return len(self._runs)
 
     @property
@@ -93,12 +93,12 @@ class Kept:
 
     @property
     def is_only_logged(self) -> bool:
-        """Nothing is waited for but this node's log."""
+        """Whether runs wait for nothing but this node's log."""
         return not self._mirrors and not self._is_in_doubt
 
     @property
     def turn(self) -> int | None:
-        """All mirrors have kept the decisions through this turn; None without mirrors."""
+        """The last turn that all mirrors have kept; None without mirrors."""
         return min(self._mirrors.values(), default=None)
 
     def joined(self, mirror: Member, turn: int) -> None:
@@ -106,7 +106,7 @@ class Kept:
         self._mirrors[mirror] = turn - 1
 
     def kept(self, mirror: Member, turn: int) -> None:
-        """A mirror reports a turn. Those of one that is removed do not count any more."""
+        """A mirror reports a turn. Reports of a removed mirror no longer count."""
         if turn > self._mirrors.get(mirror, turn):
             self._mirrors[mirror] = turn
             self._confirm()
@@ -117,7 +117,7 @@ class Kept:
             self._confirm()
 
     def remove_all(self) -> None:
-        """The queue has no mirrors any more, which is stable."""
+        """The queue no longer has mirrors, and this is stable."""
         self._mirrors.clear()
         self.is_stable()
 
@@ -152,7 +152,7 @@ class Kept:
     ) -> None:
         """Confirm a run to the waiter, in the holder's name, when it is kept.
 
-        is_logged: this node's log gets it, too. number, count: see `WaitingRun`.
+        is_logged: this node's log gets the run, too. number, count: see `WaitingRun`.
         """
         run = WaitingRun(turn, not is_logged, waiter, first, holder, number, count)
         self._runs.append(run)
@@ -164,7 +164,7 @@ class Kept:
             self._confirm()
 
     def confirm(self, first: int, holder: object) -> None:
-        """The log of this node has a run. See `Waiter`."""
+        """The log of this node has stored a run."""
         self._logging.pop(first).is_logged = True
         self._confirm()
 

@@ -1,14 +1,14 @@
-"""The positions of which a mirror lacks the messages, and what decisions have said of them.
+"""The positions whose messages a mirror lacks, and the decisions about them.
 
-A mirror lacks what the leader had when the mirror joined, until a batch comes for it. Decisions go
-on meanwhile. What one says of a position that is lacked is kept here, and applied to the message
-when its batch comes. Only the last word counts: a message is gone, or awaits settlement, or is
-ready. So a batch may be older than the decisions that were applied here, and must not be newer.
+A mirror lacks the messages that the leader had when the mirror joined, until batches bring them.
+Decisions go on before that. A decision about a lacked position is kept here, and applied to the
+message when its batch comes. Only the last one counts: a message is gone, or awaits settlement, or
+is ready. So a batch may be older than the decisions that were applied here, and must not be newer.
 Pure.
 
 Invariants:
 
-LA1  A position is in one of `gone`, `fetched` and `ready` at most; all of them are lacked.
+LA1  A position is in at most one of `gone`, `fetched` and `ready`; all of these are lacked.
 """
 
 from typing import Final, NamedTuple
@@ -41,9 +41,9 @@ class Arrived(NamedTuple):
 
 
 class Lacked:
-    """positions: that are lacked. The others are what decisions have said of some of them.
+    """positions: all that are lacked. gone, fetched, ready: decisions about some of them.
 
-    redelivered: what was requeued. purged_turn: of the last purge. term: the leader's.
+    redelivered: those that were requeued. purged_turn: that of the last purge. term: the leader's.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Lacked:
         self._purged_turn = 0
 
     def split(self, kind: int, ranges: list[Range]) -> list[Range]:
-        """Keep what a decision says of lacked positions; the parts that are not lacked."""
+        """Keep a decision about lacked positions; returns the parts that are not lacked."""
         if not self.positions:
             return ranges
         others: list[Range] = []
@@ -90,7 +90,7 @@ class Lacked:
         self._purged_turn = turn
 
     def led(self, void: list[Range], term: int) -> list[Range]:
-        """A new leader begins, who lacks some positions. What was fetched is ready again.
+        """A new leader begins, and lacks some positions. Fetched messages are ready again.
 
         Returns the void positions that are not lacked here.
         """
@@ -109,13 +109,13 @@ class Lacked:
             positions.remove_range(start, end)
 
     def lacks_before(self, position: int) -> bool:
-        """Whether something is lacked before a position: batches come in order."""
+        """Whether any position before this one is lacked: batches come in order."""
         first = next(iter(self.positions), None)
         return first is not None and first[0] < position
 
     def arrived(self, batch: Batch) -> list[Arrived]:
-        """The messages of a batch that are there after all decisions so far. Its positions are not
-        lacked any more.
+        """The messages of a batch that are there after all decisions so far. Its positions are no
+        longer lacked.
         """
         assert batch.term == self.term, "a batch is of the present leader"
         found: list[Arrived] = []
@@ -136,7 +136,7 @@ class Lacked:
         return found
 
     def _state(self, position: int, state: int, was_purged: bool) -> int:
-        """What became of a message that had a state when its batch was read."""
+        """The present state of a message, given its state when its batch was read."""
         if self._gone and position in self._gone:
             return ABSENT
         if self._fetched and position in self._fetched:

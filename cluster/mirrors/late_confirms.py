@@ -1,23 +1,23 @@
-"""Confirms of one queue that wait longer than net_ticktime: what for, and what ends that.
+"""Confirms of one queue that wait longer than net_ticktime: the causes, and the remedies.
 
-A queue is looked at four times in a net_ticktime. What is as it was at four looks in succession has
-waited for a net_ticktime; nothing is noted when something is published. Each node looks at its own
+A queue is checked four times in a net_ticktime. A state that four checks in succession found
+unchanged has lasted for a net_ticktime; nothing is noted on publishing. Each node checks its own
 part:
 
     the leader      the publish that has waited longest. The log names the mirrors that have not
                     kept it, and a mirror that has kept nothing more for twice as long is declared
-                    dead, as one that does not answer is
-    a mirror        decisions that cannot be applied. After three quarters of that time the log
-                    says what they wait for, and the leader is asked for the messages, also if their
-                    sender could still send them
-    the next leader what it waits for before it leads. After a net_ticktime it leads without
-                    contents that have not come, and whoever has published them is refused
-    other nodes     what this node has published and the leader owes a confirm for. The leader is
-                    told of it again, and confirms what it has forgotten
+                    dead, as is one that does not answer
+    a mirror        decisions that cannot be applied. After three quarters of a net_ticktime the
+                    log says what they wait for, and the leader is asked for the messages, even if
+                    their sender could still send them
+    the next leader the contents that it waits for before it leads. After a net_ticktime it leads
+                    without those that have not come, and their publishers are refused
+    other nodes     the publishes of this node for which the leader owes a confirm. The leader is
+                    told of them again, and confirms those that it has forgotten
 
-Looks are counted, not time: a node that was suspended has not waited.
+Checks are counted, not time: a node that was suspended has not waited.
 
-Pure: a look is told the facts, and returns its findings, which the replica carries out in order.
+Pure: a check gets the facts, and returns its findings, which the replica carries out in order.
 """
 
 from collections.abc import Mapping
@@ -29,22 +29,22 @@ from leveret.cluster.mirrors.mirror import Contents
 from leveret.cluster.mirrors.mirror_member import Waiting
 
 LOOKS_IN_TICK_TIME: Final = 4
-"""As often as links are checked (links/ticks.py)."""
+"""The same as for links (links/ticks.py)."""
 LOOKS_MAX: Final = 2 * LOOKS_IN_TICK_TIME
-"""A mirror that has kept nothing more for so long is given up. Its link carries something, or it
-would be down, so it has twice the time of one that is silent."""
+"""Checks after which a mirror that has kept nothing more is given up. Its link carries data, or it
+would be down, so it has twice the time of a silent one."""
 
 LOOKS_UNTIL_ASKED: Final = 3
-"""So a mirror has asked twice before it is given up."""
+"""Checks after which a mirror asks. It has asked twice before it is given up."""
 
 
 class Facts(NamedTuple):
-    """What is known on this node of one queue.
+    """The facts that this node knows about one queue.
 
-    member: of this node. living: all members. kept: what the mirrors have, if this node leads.
-    waiting: why the mirror on this node does not go on. has_come_round: whether the first broadcast
-    of the next leader has, if this node is to lead. owed: the number of the first publish of this
-    node that the leader owes a confirm for. senders: the linked nodes by their numbers as senders.
+    member: the one of this node. living: all members. kept: the state of the mirrors, if this node
+    leads. waiting: why the mirror on this node does not go on. has_come_round: if this node is to
+    lead, whether its first broadcast has come round. owed: the number of the first publish of this
+    node for which the leader owes a confirm. senders: the linked nodes by their sender numbers.
     """
 
     member: Member | None
@@ -61,13 +61,13 @@ class AskForMissing(NamedTuple):
 
 
 class GiveUpContents(NamedTuple):
-    """Have the mirror go on without the contents that this sender has not sent."""
+    """Have the mirror go on without the contents that have not come from this sender."""
 
     sender: int
 
 
 class TellOwed(NamedTuple):
-    """Tell the leader which confirms it owes to this node."""
+    """Tell the leader the confirms that it owes to this node."""
 
 
 Finding: TypeAlias = str | Died | AskForMissing | GiveUpContents | TellOwed
@@ -75,7 +75,7 @@ Finding: TypeAlias = str | Died | AskForMissing | GiveUpContents | TellOwed
 
 
 class Unchanged:
-    """How many looks in succession have found what the one before had found."""
+    """Counts the checks in succession that found the same as the one before."""
 
     __slots__ = ("_found", "looks")
 
@@ -84,7 +84,7 @@ class Unchanged:
         self.looks = 0
 
     def look(self, found: object) -> int:
-        """found: compared with what the last look has found; None if nothing waits."""
+        """found: is compared with the finding of the last check; None if nothing waits."""
         is_same = found is not None and found == self._found
         self.looks = self.looks + 1 if is_same else 0
         self._found = found
@@ -92,14 +92,14 @@ class Unchanged:
 
 
 def _duration(looks: int) -> str:
-    """How long nothing has changed for so many looks."""
+    """The time of this number of checks, as text."""
     times = looks // LOOKS_IN_TICK_TIME
     return "net_ticktime" if times == 1 else f"{times} times net_ticktime"
 
 
 class LateConfirms:
-    """See the module. is_late: publishes to a queue that is led here have waited for so long, or
-    this node has not led for so long though it is to lead.
+    """The checks of one queue. is_late: for more than a net_ticktime, publishes to a queue that is
+    led here have waited, or this node has not led though it is to lead.
     """
 
     __slots__ = ("_applying", "_kept", "_leading", "_owed", "is_late")
@@ -197,7 +197,7 @@ class LateConfirms:
         text = f"the next leader, on this node, has waited for {_duration(looks)} for {what}"
         return [text, *after]
 
-    # What this node has published
+    # Publishes of this node
 
     def _look_at_owed(self, owed: int | None) -> list[Finding]:
         looks = self._owed.look(owed)
@@ -210,7 +210,7 @@ def _waits_for_mirrors_only(kept: Kept) -> bool:
 
 
 def _reasons(kept: Kept, behind: dict[Member, int], living: frozenset[Member]) -> str:
-    """What the publish that has waited longest waits for."""
+    """The reasons for which the publish that has waited longest waits."""
     first = kept.first
     assert first is not None, "something waits"
     reasons = [] if first.is_logged else ["this node has not written it"]
@@ -225,7 +225,7 @@ def _reasons(kept: Kept, behind: dict[Member, int], living: frozenset[Member]) -
 
 
 def _shown(contents: Contents, facts: Facts) -> str:
-    """Contents that have not come."""
+    """A text about contents that have not come."""
     sender, first, size = contents
     node = f"node {facts.senders[sender]}" if sender in facts.senders else "a node that is gone"
     return f"messages {first} to {first + size - 1} of {node}"

@@ -1,8 +1,8 @@
 """A queue that is led on this node: contents of all nodes are published, and confirmed when kept.
 
 A sender is a node in one life; `sender_number` names it in decisions. Its contents are numbered
-from 1. What is missing in between was lost with a link: those who wait for it are refused, and
-mirrors are told that it is void.
+from 1. Contents missing in between were lost with a link: their publishers are refused, and mirrors
+are told that the contents are void.
 
 Invariants:
 LD1. Contents of a sender are published in the order of their numbers, each once (MQ5). Those that
@@ -37,8 +37,8 @@ def sender_number(node: str, incarnation: int) -> int:
 
 
 class EndedQueue(TransientQueue):
-    """The backing queue of a queue that leads no more: it is empty, and what clients still settle
-    has no effect.
+    """The backing queue of a queue that has stopped leading: it is empty, and settling entries has
+    no effect.
     """
 
     __slots__ = ()
@@ -48,10 +48,10 @@ class EndedQueue(TransientQueue):
 
 
 class Leading:
-    """See the module. queue: the leader; its backing queue is `backing`.
+    """A queue led here. queue: the leader; its backing queue is `backing`.
 
-    kept: what the mirrors have. synchronising: what they lack. refused: of each sender, what was
-    refused before it is known who waits for it.
+    kept: the decisions that mirrors have. synchronising: the messages that they lack. refused: for
+    each sender, the messages that were refused before their publishers are known.
     """
 
     __slots__ = ("_first_turn", "backing", "kept", "queue", "refused", "synchronising")
@@ -67,8 +67,9 @@ class Leading:
         read_again: ReadAgain,
         refused: dict[int, Intervals] | None = None,
     ) -> None:
-        """mirroring: what the policies ask for now. synchronised: called with a mirror that has all
-        messages. flush_later: has `batches` called at the end of the round. read_again: see there.
+        """mirroring: returns the present policy. synchronised: called with a mirror that has all
+        messages. flush_later: has `batches` called at the end of the round. read_again: see
+        `ReadAgain`.
         """
         self.queue = queue
         self.backing = backing
@@ -82,7 +83,7 @@ class Leading:
     # Publishing
 
     def publish(self, sender: int, number: int, publication: Publication) -> None:
-        """Publish contents of a sender, from its number on."""
+        """Publish contents of a sender. number: that of their first message."""
         backing, messages = self.backing, publication.messages
         expected = backing.decided.get(sender, 1)
         if number < expected:
@@ -103,11 +104,11 @@ class Leading:
             self.settle(sender, number, count, publisher)
 
     def refuse(self, sender: int, number: int) -> None:
-        """A message of a sender is refused, which it may not hear of."""
+        """A message of a sender is refused; the sender may not learn of it."""
         self.refused.setdefault(sender, Intervals()).add(number)
 
     def told(self, sender: int, settled: int) -> None:
-        """A sender knows what became of its contents below a number."""
+        """A sender knows the outcome of its contents below a number."""
         refused = self.refused.get(sender)
         if refused is not None:
             refused.remove_range(0, settled)
@@ -115,17 +116,17 @@ class Leading:
                 del self.refused[sender]
 
     def publish_undecided(self, undecided: list[Undecided]) -> None:
-        """Publish what no decision of the leader before has named."""
+        """Publish contents that no decision of the former leader has named."""
         for sender, run in undecided:
             refusals = Refusals(self.refused.setdefault(sender, Intervals()))
             publication = Publication(run.messages, run.body_bytes, run.ttl_ms, refusals, run.first)
             self.publish(sender, run.first, publication)
 
     def settle(self, sender: int, number: int, count: int, publisher: Publisher) -> None:
-        """Tell a publisher what becomes of a run of which its node has not heard.
+        """Tell a publisher the outcome of a run about which its node has not heard.
 
-        Decided, it is safe when everything is that is decided so far. What has not come by now, in
-        the order of the link, never comes.
+        A decided run is safe when all decisions so far are. Contents that have not come by now, in
+        the order of the link, never come.
         """
         expected = self.backing.decided.get(sender, 1)
         end = number + count
@@ -141,7 +142,7 @@ class Leading:
         self.kept.when_kept(turn, True, publisher, number, self)
 
     def _lose(self, sender: int, start: int, end: int) -> None:
-        """Contents of a sender never come: whoever waits for them is refused."""
+        """Contents of a sender never come: their publishers are refused."""
         self.backing.skip(sender, start, end - start)
         self.refused.setdefault(sender, Intervals()).add_range(start, end)
 
@@ -167,22 +168,22 @@ class Leading:
         """A mirror is in the ring: it begins with the decisions of this turn. born: its place."""
         self.kept.joined(mirror, self.backing.turn)
         self.synchronising.joined(mirror, self.backing.joined(born))
-        # It is told what is decided, but not how; it may lead before the senders know.
+        # It learns which contents are decided, but not how; it may lead before the senders know.
         self.repeat_refusals()
 
     def repeat_refusals(self) -> None:
-        """Tell the mirrors what was refused before, as far as its sender may not know it."""
+        """Tell the mirrors of earlier refusals that the senders may not know."""
         for sender, refused in self.refused.items():
             self.backing.repeat_refusals(sender, refused)
 
     def mirror_follows(self, mirror: Member) -> None:
-        """A mirror of the leader before goes on with the decisions of this turn."""
+        """A mirror of the former leader goes on with the decisions of this turn."""
         self.backing.has_mirrors = True
         self.kept.joined(mirror, self.backing.turn)
 
     def mirror_lacks(self, mirror: Member, term: int, lacked: list[Range]) -> None:
-        """A mirror that was there before says what it lacks. term: of the leader that it follows;
-        it says it again when it follows this one.
+        """A mirror that was there before reports the positions that it lacks. term: that of the
+        leader that it follows; it reports again when it follows this one.
         """
         if term == self.backing.term:
             self.synchronising.lacks(mirror, lacked)
@@ -190,7 +191,7 @@ class Leading:
     def mirror_kept(self, mirror: Member, turn: int, batch: int) -> None:
         """A mirror has decisions and batches through these numbers on its disk.
 
-        Before it has decisions of this leader, its batches are those of the one before.
+        Before it has decisions of this leader, its batches are those of the former leader.
         """
         self.kept.kept(mirror, turn)
         if turn >= self._first_turn:
@@ -206,7 +207,7 @@ class Leading:
         return self.synchronising.batches()
 
     def messages(self, start: int, end: int) -> Batch:
-        """The messages at positions, for a mirror that asks; after the decisions were taken."""
+        """The messages at positions that a mirror asks for; after the decisions were taken."""
         cursor = self.backing.cursor(start)
         try:
             return read_batch(self.backing, start, end, end - start, cursor)
@@ -216,7 +217,7 @@ class Leading:
     # Ending
 
     def end_mirroring(self) -> None:
-        """The queue goes on without mirrors: what waits for them is confirmed."""
+        """The queue goes on without mirrors: runs that wait for them are confirmed."""
         self.kept.remove_all()
         self.queue.backing = self.backing.inner
         self.backing.has_mirrors = False
@@ -224,7 +225,7 @@ class Leading:
     def end(self) -> list[Consumer]:
         """Another member leads: returns the consumers, which are not told.
 
-        What they hold is ready again, as other entries: settling theirs has no effect.
+        Their unsettled messages are ready again as new entries: settling the old has no effect.
         """
         consumers = self.queue.ring.clear()
         backing = self.backing

@@ -1,22 +1,22 @@
-"""The leader's backing queue: a decorator that notes what is done to it, for its mirrors.
+"""The leader's backing queue: a decorator that notes its operations, for the mirrors.
 
-It passes each call on to the backing queue that it is made around, and notes what came of it as a
-decision (decisions.py). Nothing is noted while there are no mirrors. The first decision of a turn
-is announced by `Replication.decided`; at the end of the turn, `take_decisions` returns its bytes.
+It passes each call on to the backing queue that it wraps, and notes the outcome as a decision
+(decisions.py). Nothing is noted while there are no mirrors. `Replication.decided` announces the
+first decision of a turn; at the end of the turn, `take_decisions` returns its bytes.
 
-What a node has sent to all members is published between `begin_run` and `end_run`. Messages
-that are published meanwhile are known by their identity: those of the run are noted by their
-numbers, others (dead letters that a limit makes, in a queue that dead-letters to itself) with
-their bytes. Messages of the run that were not published by then were refused.
+Contents that a node has sent to all members are published between `begin_run` and `end_run`.
+Messages published between the two are told apart by their identity: those of the run are noted by
+their numbers, others (dead letters that a limit makes, in a queue that dead-letters to itself) with
+their bytes. Messages of the run that are not published by `end_run` were refused.
 
-An entry that awaits settlement is kept, by its position: a mirror that joins needs its message,
-and nobody else on the leader's node knows all of them.
+Entries that await settlement are kept, by position: a mirror that joins needs their messages, and
+no other part of the leader's node knows all of them.
 
 Invariants:
 
-LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`, but for those that
-     a channel was about to give back when the queue began to be mirrored. A mirror to which they
-     come back differs, and joins anew.
+LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`, except those that a
+     channel was about to give back when mirroring of the queue began. When they come back, a mirror
+     differs, and joins anew.
 LQ2  The decisions of a run are in the order of its numbers, and name each of them once.
 """
 
@@ -65,22 +65,21 @@ class Replication(Protocol):
         count: int,
     ) -> None:
         """Confirm a run when every mirror has kept the decisions through this turn, and, if
-        is_logged, what was published so far is safe on this node.
+        is_logged, all messages published so far are safe on this node.
 
-        number, count: of its messages, among those of their sender.
+        number, count: those of its messages, as their sender counts.
         """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LeadingQueue(BackingQueue):
-    """See `leveret.storage.backing_queue.BackingQueue`.
+    """A `BackingQueue` that notes the decisions of a leader.
 
-    inner: the backing queue that it is made around. wall_offset_ms: what is added to a time of the
-    broker's clock to get that of the wall clock. term: grows from leader to leader. turn: the
-    number of the first turn. held: the entries of `inner` that await settlement, if the queue was
-    in use before it was mirrored. has_mirrors: decisions are noted, and confirms wait for mirrors,
-    or until the lead is stable. decided: for each sender, the number below which its contents are
-    decided.
+    inner: the wrapped backing queue. wall_offset_ms: the wall clock minus the broker's clock. term:
+    it grows from leader to leader. turn: the number of the first turn. held: the entries of `inner`
+    that await settlement, if the queue was in use before it was mirrored. has_mirrors: decisions
+    are noted, and confirms wait for mirrors, or until the lead is stable. decided: for each sender,
+    the number below which its contents are decided.
     """
 
     __slots__ = (
@@ -113,47 +112,47 @@ class LeadingQueue(BackingQueue):
 
     @property
     def ready_count(self) -> int:
-        """See `BackingQueue.ready_count`."""
+        """Entries that are ready."""
         return self.inner.ready_count
 
     @property
     def ready_bytes(self) -> int:
-        """See `BackingQueue.ready_bytes`."""
+        """The bytes of the ready entries' bodies."""
         return self.inner.ready_bytes
 
     @property
     def unacked_count(self) -> int:
-        """See `BackingQueue.unacked_count`."""
+        """Entries that were fetched or taken, and are not settled."""
         return self.inner.unacked_count
 
     @property
     def unacked_bytes(self) -> int:
-        """See `BackingQueue.unacked_bytes`."""
+        """The bytes of the unacked entries' bodies."""
         return self.inner.unacked_bytes
 
     @property
     def has_expiring(self) -> bool:
-        """See `BackingQueue.has_expiring`."""
+        """There may be entries that expire."""
         return self.inner.has_expiring
 
     def next_position_of(self, message: Message) -> int:
-        """See `BackingQueue.next_position_of`."""
+        """The `Entry.position` of this message if it is published next."""
         return self.inner.next_position_of(message)
 
     def position_of(self, entry: Entry) -> int:
-        """See `BackingQueue.position_of`."""
+        """The position of an entry: unique, and growing in the order of fetching."""
         return self.inner.position_of(entry)
 
     def given_positions(self) -> list[Range]:
-        """See `BackingQueue.given_positions`."""
+        """The range of positions that were given, for each priority."""
         return self.inner.given_positions()
 
     def go_on_at(self, position: int) -> None:
-        """See `BackingQueue.go_on_at`. Publishes are noted with their positions anyway."""
+        """Give the next message this position. Publishes are noted with their positions anyway."""
         self.inner.go_on_at(position)
 
     def set_lazy(self, is_lazy: bool) -> None:
-        """See `BackingQueue.set_lazy`. Each member keeps its messages where its own policy says."""
+        """Keep messages on disk or in memory: each member does as its own policy says."""
         self.inner.set_lazy(is_lazy)
 
     # Decisions
@@ -169,11 +168,11 @@ class LeadingQueue(BackingQueue):
         return self._writer.turn
 
     def take_decisions(self) -> bytes:
-        """The decisions of the turn that ends; none if nothing was decided."""
+        """The bytes of the decisions of the turn that ends; none if nothing was decided."""
         return self._writer.take()
 
     def joined(self, member: int) -> list[Range]:
-        """A mirror joins: it is told of all decisions from here on. Returns what it lacks."""
+        """A mirror joins: it gets all decisions from here on. Returns the positions it lacks."""
         self.has_mirrors = True
         given = self.inner.given_positions()
         lacked = sorted([(start, end) for start, end in given if start < end])
@@ -181,16 +180,16 @@ class LeadingQueue(BackingQueue):
         return lacked
 
     def leads(self, void: list[Range]) -> None:
-        """Note the first decision of a new leader, who lacks these positions."""
+        """Note the first decision of a new leader, which lacks these positions."""
         self._deciding().leads(self.term, void)
 
     def sender_ended(self, sender: int, first: int) -> None:
-        """The contents of a sender from this number on have not come, and will not."""
+        """The contents of a sender from this number on have not come, and never will."""
         if self.has_mirrors:
             self._deciding().sender_ended(sender, first)
 
     def _deciding(self) -> DecisionWriter:
-        """Where the next decision is noted."""
+        """The writer for the next decision."""
         writer = self._writer
         if writer.is_empty:
             self._replication.decided()
@@ -199,14 +198,14 @@ class LeadingQueue(BackingQueue):
     # Publishing
 
     def undecided(self, sender: int, run: Run) -> Run | None:
-        """The part of contents about which nothing was decided, by this leader or one before it."""
+        """The part of contents that no leader, this one or an earlier one, has decided on."""
         decided = self.decided.get(sender, 0)
         if run.first >= decided:
             return run
         return run.part(decided, run.end) if run.end > decided else None
 
     def begin_run(self, sender: int, first: int, messages: list[Message]) -> None:
-        """A run that a sender has sent to all is about to be published to the queue.
+        """A run that a sender has sent to all members is about to be published to the queue.
 
         first: the sender's number of the first message.
         """
@@ -215,7 +214,7 @@ class LeadingQueue(BackingQueue):
         self._run = messages
 
     def end_run(self) -> None:
-        """The run was published. What was not, was refused."""
+        """The run was published. Messages of it that were not were refused."""
         count = len(self._run)
         self._refuse_to(count)
         self.decided[self._sender] = self._run_first + count
@@ -228,20 +227,20 @@ class LeadingQueue(BackingQueue):
         self.decided[sender] = first + count
 
     def repeat_refusals(self, sender: int, refused: Iterable[Range]) -> None:
-        """Tell the mirrors which contents are refused that were decided before."""
+        """Tell the mirrors of refusals that were decided before."""
         if self.has_mirrors:
             for start, end in refused:
                 self._deciding().refused(sender, start, end - start)
 
     def _refuse_to(self, place: int) -> None:
-        """The messages of the run up to a place in it were refused, as far as they are left."""
+        """The remaining messages of the run up to a place in it were refused."""
         count = place - self._place
         if count and self.has_mirrors:
             self._deciding().refused(self._sender, self._run_first + self._place, count)
         self._place = place
 
     def _is_of_run(self, messages: list[Message]) -> bool:
-        """These are messages of the run; those before them were refused."""
+        """Whether these are messages of the run; those before them were refused."""
         run, first = self._run, messages[0]
         for place in range(self._place, len(run)):
             if run[place] is first:
@@ -251,7 +250,7 @@ class LeadingQueue(BackingQueue):
         return False
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
-        """Append messages; whether they will be safe only later (see `when_safe`)."""
+        """Append messages; returns whether they will be safe only later (see `when_safe`)."""
         inner, messages = self.inner, run.messages
         if not self.has_mirrors:
             return inner.publish(run, expires_at_ms)
@@ -281,19 +280,19 @@ class LeadingQueue(BackingQueue):
     # Taking
 
     def peek(self) -> Entry | None:
-        """See `BackingQueue.peek`."""
+        """The first ready entry, without taking it; None if there is none."""
         return self.inner.peek()
 
     def heads(self) -> list[Head]:
-        """See `BackingQueue.heads`."""
+        """The first ready entry of each priority that has any, the highest first."""
         return self.inner.heads()
 
     def fetchable(self, count: int) -> int:
-        """See `BackingQueue.fetchable`."""
+        """The number of the next `count` entries that one read from disk at most can fetch."""
         return self.inner.fetchable(count)
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """See `BackingQueue.unexpired`."""
+        """The number of the next `count` entries that precede the first expired one."""
         return self.inner.unexpired(count, now_ms)
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
@@ -319,7 +318,7 @@ class LeadingQueue(BackingQueue):
         return taken
 
     def _note(self, kind: int, entries: list[Entry], are_kept: bool) -> None:
-        """Entries were taken, in the order of their positions. are_kept: until they are settled."""
+        """Entries were taken, in the order of their positions. are_kept: they await settlement."""
         if not entries:
             return
         unacked, has_levels, inner = self._unacked, self._has_levels, self.inner
@@ -388,15 +387,15 @@ class LeadingQueue(BackingQueue):
         return [(place, unacked[place]) for place in range(start, end) if place in unacked]
 
     def cursor(self, position: int = 0) -> Cursor:
-        """See `BackingQueue.cursor`."""
+        """A cursor that reads from this position on (see `position_of`)."""
         return self.inner.cursor(position)
 
     def counts(self) -> StorageCounts:
-        """See `BackingQueue.counts`."""
+        """The numbers of messages in the queue, by where they are."""
         return self.inner.counts()
 
     def status(self) -> dict[str, Any]:
-        """See `BackingQueue.status`."""
+        """RabbitMQ's `backing_queue_status`: see queue_status.py."""
         return self.inner.status()
 
     def delete(self) -> Iterator[int]:

@@ -1,13 +1,13 @@
-"""What a node that is stopped does for its mirrored queues first.
+"""The orderly stop of a node's mirrored queues.
 
-Each queue that it leads is handed over to a synchronised mirror, if there is one, and then each of
-its members is reported as stopped. So no mirror is promoted after a pause of the ring, the next
-leaders have this node's last decisions, and the records know in which order the nodes stopped. A
-queue without a synchronised mirror waits for this node, or is led by a mirror that lacks messages,
-as `ha-promote-on-shutdown` says.
+The node hands each queue that it leads over to a synchronised mirror, if there is one, and then
+reports each of its members as stopped. So no mirror has to wait for a pause of the ring before its
+promotion, the next leaders have this node's last decisions, and the records have the order in which
+the nodes stopped. A queue without a synchronised mirror waits for this node, or is led by a mirror
+that lacks messages, as `ha-promote-on-shutdown` says.
 
-All of it takes `SECONDS_MAX` at most: what is not done by then is for the others as if the node had
-died.
+All of it takes `SECONDS_MAX` at most: for queues that are not done by then, the other nodes see a
+node that died.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from leveret.storage.metadata import MetadataError
 
 SECONDS_MAX = 10.0
 LOOK_SECONDS = 0.01
-"""How often it is seen whether the next leaders lead."""
+"""The interval of checks whether the next leaders lead."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
 class Leaving:
-    """See the module. replicas: those of this node. unable: nodes that shall not lead."""
+    """The stop of one node. replicas: those of this node. unable: nodes that must not lead."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Leaving:
         self._unable = unable
 
     async def leave(self) -> None:
-        """Hand over what is led here, and report all members as stopped."""
+        """Hand over the queues led here, and report all members as stopped."""
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 await self._hand_over()
@@ -85,7 +85,7 @@ class Leaving:
                 yield replica, InRing(Died((member,), member), is_stopped=True)
 
     async def _change(self, changes: Iterable[tuple[Replica, Change]]) -> None:
-        """Ask for changes, and wait for all answers. One that is refused is made otherwise."""
+        """Submit changes, and wait for all answers. A refused one is made in another way."""
         asked: list[asyncio.Future[None]] = []
         for replica, change in changes:
             asked.append(self._ask_for(replica, change))

@@ -7,14 +7,14 @@ decisions are one call for a range of positions (mirror_messages.py).
 The stream of decisions waits, in its order, for
 
 - contents that a node has sent and that have not come (`waits_for`);
-- messages that the mirror has asked the leader for, since their contents never come: the node is
+- messages that the mirror has asked the leader for, because their contents never come: the node is
   gone, or sent them before it knew of this mirror;
-- the disk, if messages to be fetched are on it. Another try follows when they were read, or with
+- the disk, if messages to be fetched are on it. They are tried again once they were read, or with
   `go_on`.
 
-A mirror that joins ignores all decisions before the one with which it begins. It lacks what the
-leader had then; batches bring that (lacked.py, mirror_storage.py). A batch waits for the decisions
-of the turn that it was read after.
+A mirror that joins ignores all decisions before the one with which it begins. It lacks the messages
+that the leader had then; batches bring them (lacked.py, mirror_storage.py). A batch waits until the
+decisions of its turn, after which it was read, are applied.
 """
 
 from collections import deque
@@ -57,11 +57,11 @@ class Surroundings(Protocol):
     def ask(self, start: int, end: int) -> None:
         """Ask the leader for the messages from one position up to, not including, another.
 
-        `answered` is called with them. When the leader has changed, `ask_again`.
+        `answered` is called with them; when the leader has changed, `ask_again` is.
         """
 
     def may_send(self, sender: int) -> bool:
-        """Whether contents of a sender may still come. It calls `sender_gone` when that ends."""
+        """Whether contents of a sender may still come. `sender_gone` is called when they cannot."""
 
     def free(self, steps: Iterator[int]) -> None:
         """Take the steps of freeing the memory of a purge, in turns of the event loop."""
@@ -71,7 +71,7 @@ class Surroundings(Protocol):
 
 
 class Contents(NamedTuple):
-    """Contents that the stream of decisions waits for. size: how many they are."""
+    """Contents that the stream of decisions waits for. size: their number."""
 
     sender: int
     first: int
@@ -79,12 +79,12 @@ class Contents(NamedTuple):
 
 
 class Promoted(NamedTuple):
-    """What the next leader needs.
+    """The state of a mirror that the next leader takes over.
 
-    backing: everything is ready that awaited settlement. turn: the last that was applied.
+    backing: all entries that awaited settlement are ready. turn: the last that was applied.
     undecided: contents that no decision has named, to be published. decided: for each sender, the
-    number below which decisions have named its contents. refused: those of them that its sender may
-    not know to be refused. void: positions of messages that the next leader may not have.
+    number below which decisions have named its contents. refused: those of them that were refused,
+    which its sender may not know. void: positions of messages that the next leader may not have.
     """
 
     backing: BackingQueue
@@ -100,10 +100,10 @@ class Mirror:
     """A mirror of one queue.
 
     member: its number in the group. make_queue: makes its backing queue, given the positions that
-    it lacks. turn: the decisions through it are applied. is_unsafe: something was published that is
-    safe only later; whoever then waits for it clears this. batch_number: of the last batch of the
-    present leader that was applied. waits_for: the contents that are waited for. failed_read: why a
-    message cannot be read.
+    it lacks. turn: the decisions through it are applied. is_unsafe: published messages are safe
+    only later; the caller clears this when it waits for them. batch_number: that of the present
+    leader's last batch that was applied. waits_for: the contents that decisions wait for.
+    failed_read: why a message cannot be read.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Mirror:
 
     @property
     def term(self) -> int:
-        """That of the leader whose decisions were applied last; 0 before it has begun."""
+        """The term of the leader whose decisions were applied last; 0 before it has begun."""
         return 0 if self.messages is None else self.messages.lacked.term
 
     @property
@@ -152,7 +152,7 @@ class Mirror:
 
     @property
     def stands_at(self) -> tuple[int, int, int] | None:
-        """Where the stream of decisions waits: the turn, the decision of it, and the position;
+        """Where the stream of decisions waits: the turn, the decision in it, and the position;
         None if all are applied.
         """
         if not self._turns:
@@ -178,7 +178,7 @@ class Mirror:
         for sender in decided.keys() | refused.keys():
             self.senders.led(sender, decided.get(sender, 0), refused.get(sender, Intervals()))
 
-    # What comes
+    # Input
 
     def contents(self, sender: int, run: Run) -> None:
         """Contents have come from a sender. Their numbers follow those that came before."""
@@ -192,7 +192,7 @@ class Mirror:
         self.go_on()
 
     def sender_gone(self, sender: int) -> None:
-        """The link of a sender has ended: none of its contents will come any more."""
+        """The link of a sender has ended: no more of its contents will come."""
         self.senders.gone(sender)
         self.go_on()
 
@@ -204,14 +204,14 @@ class Mirror:
             self.go_on()
 
     def batch(self, batch: Batch) -> None:
-        """Messages that it lacks."""
+        """A batch of lacked messages has come."""
         self._batches.append(batch)
         if not self._is_going and self._apply_batches():
             self._surroundings.applied()
 
     def answered(self, batch: Batch) -> None:
-        """The messages that were asked for, as far as the leader has them, or the first of them:
-        a batch is bounded in bytes. The rest is asked for then.
+        """The requested messages have come, those that the leader has, or the first of them: a
+        batch is bounded in bytes. The mirror then asks for the rest.
         """
         asked = self._asked
         if asked is None or batch.start != asked[0] or batch.end > asked[1]:
@@ -221,7 +221,7 @@ class Mirror:
         self._asked = None
         if self.messages.publish_answer(batch):
             self.is_unsafe = True
-        # What is left of the decision is applied next.
+        # The rest of the decision is applied next.
         count = batch.end - batch.start
         decision.first += count
         decision.position += count
@@ -232,14 +232,14 @@ class Mirror:
         self.go_on()
 
     def ask_again(self) -> None:
-        """Another member leads: ask it for what the one before did not answer.
+        """Another member leads: repeat the requests that the former leader did not answer.
 
-        Raises MirrorDiffers if this one was to lead, and has left messages out that others have.
+        Raises MirrorDiffers if this one was to lead, and has left out messages that others have.
         """
         if self._has_left_out:
             raise MirrorDiffers("messages were left out for a lead that was taken back")
         if self._is_promoted:
-            # This one was to lead, and does not any more.
+            # This one was to lead, and no longer is.
             self._is_promoted = False
             self.go_on()
         elif self._asked is not None:
@@ -247,7 +247,7 @@ class Mirror:
 
     def ask_for_missing(self) -> None:
         """The stream has waited for long: ask the leader for the messages, once more or instead of
-        waiting for their sender. Contents that come later are passed over.
+        waiting for their sender. Contents that come later are ignored.
         """
         if self._is_promoted:
             return
@@ -261,7 +261,7 @@ class Mirror:
     # The stream of decisions
 
     def go_on(self) -> None:
-        """Apply what can be applied. Raises MirrorDiffers."""
+        """Apply all decisions and batches that can be applied. Raises MirrorDiffers."""
         if self._is_going or (self._asked is not None and not self._is_promoted):
             return
         self._is_going = True
@@ -294,7 +294,7 @@ class Mirror:
         return True
 
     def _pass_over(self, decision: Decision) -> MirrorMessages | None:
-        """A decision before this mirror began, or the one with which it begins."""
+        """Handle a decision before this mirror began, or the one with which it begins."""
         if decision.kind in (PUBLISHED, REFUSED):
             self.senders.pass_over(decision.sender, decision.first + decision.count)
         elif decision.kind == JOINED and decision.member == self.member:
@@ -328,7 +328,7 @@ class Mirror:
         return True
 
     def _take(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
-        """Apply a decision for which messages may have to be read; False if that takes long."""
+        """Apply a decision that may have to read messages; False if it waits for the disk."""
         kind = decision.kind
         try:
             if kind in (FETCHED, DROPPED):
@@ -374,7 +374,7 @@ class Mirror:
     def _leave_out(
         self, messages: MirrorMessages, decision: Decision, start: int, end: int
     ) -> None:
-        """Contents of a decision are not here, from one position up to, not including, another."""
+        """Contents of a decision are missing, from one position up to, not including, another."""
         if start < end:
             self._has_left_out = True
             messages.leave_out(start, end)
@@ -395,7 +395,7 @@ class Mirror:
     # Batches, leaders
 
     def _apply_batches(self) -> bool:
-        """Apply the batches whose turn has come; whether there was one."""
+        """Apply the batches whose turn has come; returns whether there was one."""
         batches, messages = self._batches, self.messages
         has_batch = False
         while batches and messages is not None:
@@ -404,8 +404,7 @@ class Mirror:
                 break
             batch = batches.popleft()
             if batch.term < term or messages.lacked.lacks_before(batch.start):
-                # Of a leader that is not the leader any more, or behind one that a link has lost:
-                # it is sent again.
+                # It is of a former leader, or follows one that a link has lost: it is sent again.
                 continue
             if messages.merge(batch):
                 self.is_unsafe = True
@@ -414,11 +413,10 @@ class Mirror:
         return has_batch
 
     def promote(self) -> Promoted | None:
-        """Hand over what the next leader needs. None as long as decisions wait for contents that
-        are still to come, or for the disk: to be called again when they were applied.
+        """Hand over the state for the next leader. None while decisions wait for contents that are
+        still to come, or for the disk: call it again when they were applied.
 
-        Nobody is asked any more: the messages that this mirror waits for, and that never come, are
-        missing.
+        No leader is asked from here on: messages that never come to this mirror are missing.
         """
         self._is_promoted = True
         self._asked = None

@@ -1,18 +1,18 @@
-"""A mirror on this node: what it is sent, and what it tells the leader.
+"""A mirror on this node: its input, and its reports to the leader.
 
-It takes contents from all nodes, and decisions and batches from the leader (mirror.py), and reports
-once a round through which of them everything is on disk: P1 needs that for each mirror.
+It takes contents from all nodes, and decisions and batches from the leader (mirror.py). Once a
+round it reports the turn and the batch through which all is on disk: P1 needs this of each mirror.
 
-A mirror whose messages turn out to differ from the leader's (MQ4) does nothing more, and leaves:
-its node comes again with another, empty one. If the disk does not let it read a message, that is
-tried again every `AGAIN_MS`.
+A mirror whose messages turn out to differ from the leader's (MQ4) stops, and leaves: its node joins
+again with another, empty one. If the disk cannot deliver a message, the read is repeated every
+`AGAIN_MS`.
 
-It says what it lacks when it begins, when another member leads, who does not know it, and when the
-leader is linked again, whose batches may have been lost.
+The mirror reports the positions that it lacks when it begins, when another member leads, which does
+not know them, and when the leader is linked again, since batches may have been lost.
 
 Invariants:
-MM2. A turn is reported after what was published through it is on the disk of this node.
-MM3. What a leader is not told to be lacked is on the disk of this node.
+MM2. A turn is reported after all messages published through it are on the disk of this node.
+MM3. Messages that are not reported to the leader as lacked are on the disk of this node.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from leveret.storage.addresses import Addresses
 from leveret.storage.backing_queue import BackingQueue, BeingRead
 
 NO_TERM: Final = -1
-"""In place of a leader's, before the first decision."""
+"""In place of a leader's term, before the first decision."""
 
 
 class MirrorUser(Protocol):
@@ -51,7 +51,7 @@ class MirrorUser(Protocol):
         """Call `report` at the end of the round."""
 
     def leave(self, error: Exception) -> None:
-        """The mirror differs: have its node come again with another one."""
+        """The mirror differs: have its node join again with another one."""
 
     def after_ms(self, delay_ms: int, callback: Callable[[], object]) -> None:
         """Call back after a time."""
@@ -64,7 +64,7 @@ class MirrorUser(Protocol):
 
 
 class Lacking(NamedTuple):
-    """What the mirror lacked when this much was applied (MM3). term: of the leader then."""
+    """The positions that the mirror lacked at a point of the stream (MM3). term: its leader's."""
 
     applied: tuple[int, int]
     term: int
@@ -72,8 +72,8 @@ class Lacking(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What decisions wait for: contents that have not come, or the disk (is_reading), or else the
-    leader's answer. at: which decision, see `Mirror.stands_at`.
+    """Decisions wait for contents that have not come, or the disk (is_reading), or else the
+    leader's answer. at: the first of them, as `Mirror.stands_at` returns it.
     """
 
     at: tuple[int, int, int]
@@ -82,7 +82,7 @@ class Waiting(NamedTuple):
 
 
 class MirrorMember:
-    """See the module, `Surroundings` in mirror.py, and `Waiter`. born: its place in the ring."""
+    """The `Surroundings` of a mirror, and a `Waiter`. born: its place in the ring."""
 
     __slots__ = (
         "_addresses", "_has_left", "_is_waiting", "_lacking", "_last_unsafe", "_mirror", "_safe",
@@ -119,7 +119,7 @@ class MirrorMember:
 
     @property
     def term(self) -> int:
-        """Of the leader whose decisions were applied last. It grows from leader to leader."""
+        """The term of the leader whose decisions were applied last. It grows with each leader."""
         return self._mirror.term
 
     def give_up(self) -> BackingQueue | None:
@@ -132,18 +132,18 @@ class MirrorMember:
 
     @property
     def waiting(self) -> Waiting | None:
-        """What decisions wait for that are not applied; None if all are."""
+        """The reason why decisions are not applied; None if all are."""
         mirror = self._mirror
         at = mirror.stands_at
         return None if at is None else Waiting(at, mirror.waits_for, mirror.failed_read is not None)
 
     def ask_for_missing(self) -> None:
-        """See `Mirror.ask_for_missing`."""
+        """Ask the leader for the messages that the stream of decisions has waited for too long."""
         self._do(self._mirror.ask_for_missing)
 
     @property
     def held_bytes(self) -> int:
-        """Of contents that no decision has named yet."""
+        """The bytes of contents that no decision has named yet."""
         return self._mirror.senders.bytes_held
 
     # What comes
@@ -155,8 +155,8 @@ class MirrorMember:
         publication: Publication,
         settled: int,
     ) -> None:
-        """Contents have come. number: of the first one, among those of the sender. settled: it
-        knows what became of all below this number.
+        """Contents have come. number: the sender's number of the first one. settled: the sender
+        knows the outcome of all below this number.
         """
         mirror = self._mirror
         mirror.senders.told(sender, settled)
@@ -166,7 +166,7 @@ class MirrorMember:
         self._do(lambda: mirror.contents(sender, run))
 
     def sender_begins(self, sender: int, number: int) -> None:
-        """A sender goes on with this number: what it has sent before never comes.
+        """A sender goes on with this number: contents that it has sent before never come.
 
         Raises ValueError.
         """
@@ -181,20 +181,20 @@ class MirrorMember:
         self._do(lambda: self._mirror.decided(payload))
 
     def batch(self, kind: int, payload: bytes) -> None:
-        """Messages that it lacks, or has asked for. Raises ValueError."""
+        """Messages that it lacks, or has asked for, have come. Raises ValueError."""
         batch = decode(payload, self._addresses, self._wall_offset_ms)
         take = self._mirror.batch if kind == frames.BATCH else self._mirror.answered
         self._do(lambda: take(batch))
 
     def leader_changed(self) -> None:
-        """Another member leads, or is linked again: tell it and ask it what it may not know."""
+        """Another member leads, or is linked again: repeat reports and requests to it."""
         self._told = (0, 0)
         self._note_lacking()
         self._user.flush_later()
         self._do(self._mirror.ask_again)
 
     def promote(self) -> Promoted | None:
-        """See `Mirror.promote`."""
+        """The state for the next leader; None while decisions wait. See `Mirror.promote`."""
         promoted: list[Promoted | None] = []
         self._do(lambda: promoted.append(self._mirror.promote()))
         return promoted[0] if promoted else None
@@ -206,7 +206,7 @@ class MirrorMember:
         try:
             action()
         except (MirrorDiffers, DecisionError, RunError) as error:
-            # The ring does not deliver decisions again: without those that cannot be read, it
+            # The ring does not deliver decisions again: without unreadable ones the mirror
             # differs as well.
             self._has_left = True
             self._user.leave(error)
@@ -220,7 +220,7 @@ class MirrorMember:
         self._is_waiting = False
         self._do(self._mirror.go_on)
 
-    # What the mirror does (Surroundings)
+    # Calls of the mirror (Surroundings)
 
     def may_send(self, sender: int) -> bool:
         """Whether a sender's contents may still come: it is linked."""
@@ -254,7 +254,7 @@ class MirrorMember:
         self._user.flush_later()
 
     def confirm(self, first: int, holder: object) -> None:
-        """What was applied by then is on disk. See `Waiter`."""
+        """All that was applied when the wait began is on disk."""
         self._safe = max(self._safe, self._unsafe.pop(first))
         self._user.flush_later()
 
@@ -265,7 +265,7 @@ class MirrorMember:
             self._lacking = Lacking(applied, mirror.term, mirror.lacks)
 
     def report(self) -> None:
-        """The end of a round: tell the leader what is lacked, and what is on disk (MM2)."""
+        """End a round: report to the leader what is lacked and on disk (MM2)."""
         user, lacking = self._user, self._lacking
         if self._has_left:
             # The turn in which it differs counts as applied.

@@ -1,19 +1,19 @@
-"""The messages of a mirror: its backing queue, what awaits settlement, and what it does not have.
+"""The messages of a mirror: its backing queue, unacked entries, and positions without a message.
 
-What the leader decided on positions is done to the backing queue, by the range. Entries that were
-fetched are kept by their positions, until they are settled.
+The leader's decisions on positions are applied to the backing queue, by the range. Fetched entries
+are kept by their positions until they are settled.
 
 Two kinds of positions have no message here, and decisions about them are not applied to the
-backing queue: those that are *lacked* get theirs with a batch (lacked.py); those that are *missing*
-never do, because nobody could send the message, or because it was lost from this node's disk. If
-the leader that was asked for messages dies, and what it decided last with it, those that it did not
-have any more may be there again: then the mirror differs.
+backing queue: *lacked* ones get their message with a batch (lacked.py); *missing* ones never do,
+because no node could send the message, or because it was lost from this node's disk. If the leader
+that was asked for messages dies, and its last decisions are lost, messages that it no longer had
+may exist again: then the mirror differs.
 
 Invariants:
 
-MQ4  The messages here, with those that are lacked and those that are missing, are the leader's, at
-     the same positions. A decision that does not fit raises `MirrorDiffers`: the member has to
-     leave, and to join anew.
+MQ4  The messages here, with the lacked and the missing ones, are the leader's, at the same
+     positions. A decision that does not fit raises `MirrorDiffers`: the member must leave and join
+     anew.
 MM1  `_unacked` has exactly the entries that await settlement, by `position_of`.
 """
 
@@ -66,7 +66,7 @@ class MirrorMessages:
         return queue.publish(run, expires_at_ms)
 
     def publish_answer(self, batch: Batch) -> bool:
-        """Publish what the leader has sent for positions that come next. The others are missing."""
+        """Publish the leader's answer for the next positions; those without one are missing."""
         for start, end in batch.held.gaps(batch.start, batch.end):
             self.missing.add_range(start, end)
             self._answers[batch.term] = batch.turn
@@ -76,7 +76,7 @@ class MirrorMessages:
         return is_later
 
     def leave_out(self, start: int, end: int) -> None:
-        """The messages that were published at these positions, which come next, never come."""
+        """Skip the next positions: the messages published there never come."""
         if start < end:
             self.missing.add_range(start, end)
             self.queue.go_on_at(end)
@@ -115,7 +115,7 @@ class MirrorMessages:
         self._left = None
 
     def _taken(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
-        """Entries were taken for a range of positions; where it goes on."""
+        """Entries were taken for a range of positions; returns the position to go on at."""
         position_of = self.queue.position_of
         unacked = self._unacked
         next_position: i64 = start
@@ -134,10 +134,10 @@ class MirrorMessages:
         return next_position
 
     def _taken_otherwise(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
-        """As `_taken`, but some entries are not the ones that were wanted next.
+        """As `_taken`, but some entries are not the expected next ones.
 
-        One before them was lost from the leader's disk: it is gone. If one comes too early, those
-        before it were lost from this node's disk.
+        An earlier entry that the leader lost from its disk is gone. If an entry comes too early,
+        those before it were lost from this node's disk.
         """
         queue = self.queue
         for entry in entries:
@@ -207,18 +207,18 @@ class MirrorMessages:
         return found
 
     def requeue_all(self) -> None:
-        """All that awaited settlement is ready again, and marked as redelivered."""
+        """All entries that awaited settlement are ready again, and marked as redelivered."""
         entries = list(self._unacked.values())
         self._unacked.clear()
         self.queue.requeue(entries)
 
     def purge(self, turn: int) -> Purged:
-        """Drop all that is ready. turn: of the decision."""
+        """Drop all ready entries. turn: that of the decision."""
         self.lacked.purged(turn)
         return self.queue.purge()
 
     def led(self, void: list[Range], turn: int, term: int) -> None:
-        """A new leader begins, who lacks some positions. Raises Unreadable, MirrorDiffers."""
+        """A new leader begins, and lacks some positions. Raises Unreadable, MirrorDiffers."""
         for earlier, answered in self._answers.items():
             if earlier < term and answered >= turn:
                 raise MirrorDiffers(f"messages were gone after turn {answered}, which is void")
@@ -228,12 +228,12 @@ class MirrorMessages:
             queue.ack(queue.take(self._read(start, end)))
             self.missing.remove_range(start, end)
 
-    # What was lacked
+    # Lacked messages
 
     def merge(self, batch: Batch) -> bool:
         """Publish a batch, and take those of its messages that await settlement. See `publish`.
 
-        Nothing is read from disk: what has just been published is in memory.
+        Nothing is read from disk: messages that have just been published are in memory.
         """
         queue = self.queue
         arrived = self.lacked.arrived(batch)

@@ -1,38 +1,38 @@
-"""Who leads a mirrored queue, who mirrors it, and who could lead it after a return.
+"""The leader of a mirrored queue, its mirrors, and the nodes that could lead it after a return.
 
 The record of a queue is a part of the metadata. All nodes make the same changes to it in one order
 (docs/design/replication.md), so each change is a function from record to record that gives the same
 result everywhere. One that was made already, or is about a member that is gone, changes nothing.
-One that is not possible raises `Refused`, with a text for who has asked.
+One that is not possible raises `Refused`, with a text for the requester.
 
     first           a queue begins to be mirrored: its node leads
     joined          a node has a new, empty member
     synchronised    a member has all messages
-    died            members are gone, as the ring says
-    vanished        no member lives, as the coordinator of the view says
-    dropped         the leader has no use for a mirror any more
-    copy_dropped    the leader has no use for what the disk of a node has
+    died            members are gone, as the ring reports
+    vanished        no member lives, as the coordinator of the view reports
+    dropped         the leader no longer needs a mirror
+    copy_dropped    the leader has no use for the messages on the disk of a node
     promoted        the leader hands over to a mirror
     returned        the node that a queue waits for leads again, with the messages on its disk
     forgotten       a node is removed from the cluster
     renamed         nodes have other names
-    ring_changed    what else happens in the ring
+    ring_changed    any other change of the ring
 
-A queue without a leader is down, and waits for one node: `awaited`. It is the last one that led it.
+A queue without a leader is down, and waits for one node, the last that led it: `awaited`.
 `has_copy` names the nodes whose disks have messages of the queue though they have no living member,
-the last one to go at the end. `forgotten` takes the next to wait for from there.
+the last one to go at the end. `forgotten` takes the next awaited node from there.
 
-The ring of a queue without living members is that of the last ones. Its version goes on from there
-when a node returns.
+The ring of a queue without living members is that of its last members. Its version goes on from
+there when a node returns.
 
 `log_lines` says what a node logs when another record is applied.
 
-MQ1. A record has a leader, which is a living, synchronised member, or it waits for a node that has
-     a copy, but not both.
+MQ1. A record either has a leader, which is a living, synchronised member, or waits for a node that
+     has a copy.
 MQ2. A synchronised member stays synchronised for its life.
 MQ3. A member that lacks messages leads only if the change says that it may.
 MQ9. The living members of the ring are those of `members`, unless there are none. A node has at
-     most one, and no other copy.
+     most one member, and no copy beside it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -53,16 +53,16 @@ class MirrorMember(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """A node whose disk has messages of the queue. was_synchronised: when it went."""
+    """A node whose disk has messages of the queue. was_synchronised: when its member ended."""
 
     node: str
     was_synchronised: bool
 
 
 class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
-    """See the module.
+    """The record of one queue.
 
-    group: their ring. members: those that live, the oldest first. awaited: empty, or a node.
+    group: the members' ring. members: the living ones, the oldest first. awaited: empty, or a node.
     """
 
     group: Group
@@ -83,11 +83,11 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def successor(self) -> Member | None:
-        """Who leads after the leader: the oldest synchronised mirror (P4)."""
+        """The next leader: the oldest synchronised mirror (P4)."""
         return next((one.id for one in self.mirrors if one.is_synchronised), None)
 
     def find(self, member: Member) -> MirrorMember | None:
-        """A living member; None if it is none."""
+        """The entry of a member; None if it does not live."""
         return next((one for one in self.members if one.id == member), None)
 
     def on(self, node: str) -> MirrorMember | None:
@@ -96,7 +96,7 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _checked(record: MirrorRecord) -> MirrorRecord:
-    """The record, which keeps the invariants."""
+    """The record, after a check of the invariants."""
     leading = None if record.leader is None else record.find(record.leader)
     copies = {copy.node for copy in record.has_copy}
     leads = leading is not None and leading.is_synchronised
@@ -118,16 +118,16 @@ def first(name: str, identity: int, leader: Member) -> MirrorRecord:
 
 
 def require_leader(record: MirrorRecord, leader: Member) -> None:
-    """Who asks for a change as the leader has to lead still. Raises Refused."""
+    """Check that a requester that acts as the leader still leads. Raises Refused."""
     if record.leader != leader:
         raise Refused(f"{leader} does not lead the queue any more, and decides nothing about it")
 
 
-# Who comes
+# Members that come
 
 
 def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
-    """A node has a new, empty member. What its disk had is of no use any more."""
+    """A node has a new, empty member. The copy on its disk is no longer of use."""
     new = change.new
     if record.find(new) is not None:
         return record
@@ -146,7 +146,7 @@ def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
 
 
 def synchronised(record: MirrorRecord, member: Member, leader: Member) -> MirrorRecord:
-    """A member has all messages, as its leader says; one that leads no more cannot know."""
+    """A member has all messages, as its leader reports; a former leader cannot know."""
     require_leader(record, leader)
     members = tuple(
         MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
@@ -157,7 +157,7 @@ def synchronised(record: MirrorRecord, member: Member, leader: Member) -> Mirror
 def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
     """The awaited node leads, alone, with the messages on its disk.
 
-    Members that live are not synchronised. They join again without messages.
+    Living members are not synchronised. They join again without messages.
     """
     if record.leader == member:
         return record
@@ -174,14 +174,14 @@ def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
     )
 
 
-# Who goes
+# Members that go
 
 
 def died(record: MirrorRecord, change: ring.Died, *, may_lead_unsynchronised: bool) -> MirrorRecord:
-    """Members are gone, as a member of their ring says, or the one that goes.
+    """Members are gone, as a member of their ring reports, or the one that stops.
 
     may_lead_unsynchronised: as the policy's `ha-promote-on-shutdown` or `ha-promote-on-failure`
-    says for the way in which the leader went (MQ3).
+    says, depending on how the leader ended (MQ3).
     """
     living = {one.id for one in record.members}
     if living.isdisjoint(change.members):
@@ -196,10 +196,10 @@ def died(record: MirrorRecord, change: ring.Died, *, may_lead_unsynchronised: bo
 def vanished(
     record: MirrorRecord, dead: Collection[Member], running: Collection[str]
 ) -> MirrorRecord:
-    """No member lives. dead: those that do not; if that is not all, their ring will say so.
+    """No member lives. dead: the dead ones; if they are not all, the record waits for the ring.
 
-    running: the nodes that run; one of them was perhaps synchronised, and has all that was
-    confirmed, while the leader's does not run. Without one the queue waits for the leader.
+    running: the nodes that run. While the leader's node does not, one whose member was synchronised
+    has all confirmed messages, and is awaited. Without one the queue waits for the leader.
     """
     if not record.members or not all(one.id in dead for one in record.members):
         return record
@@ -213,7 +213,7 @@ def vanished(
 
 
 def dropped(record: MirrorRecord, member: Member) -> MirrorRecord:
-    """The leader has no use for a mirror, whose messages are deleted."""
+    """The leader does not need a mirror, whose messages are deleted."""
     if record.find(member) is None:
         return record
     leader = record.leader
@@ -230,7 +230,7 @@ def copy_dropped(record: MirrorRecord, node: str) -> MirrorRecord:
 
 
 def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> MirrorRecord:
-    """The record with a ring of which members have gone, and others live."""
+    """The record with a ring that has lost members, and has living ones."""
     living = {place.member for place in group.living}
     left = tuple(one for one in record.members if one.id in living)
     gone = [one for one in record.members if one.id not in living]
@@ -247,7 +247,7 @@ def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> 
 
 
 def _led_by(record: MirrorRecord, member: Member) -> MirrorRecord:
-    """A member leads. What it has is what there is, so it lacks nothing."""
+    """A member leads. Its messages are those of the queue, so it lacks none."""
     members = tuple(
         MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
@@ -263,8 +263,8 @@ def _oldest(record: MirrorRecord) -> Member:
 def promoted(record: MirrorRecord, member: Member) -> MirrorRecord:
     """The leader hands over to a synchronised mirror, and becomes a mirror.
 
-    The version of the ring grows, so that nobody takes what the next leader broadcasts before the
-    one that hands over has stopped leading.
+    The version of the ring grows, so that no member takes broadcasts of the next leader before the
+    present one has stopped leading.
     """
     if record.leader == member:
         return record
@@ -280,15 +280,15 @@ def promoted(record: MirrorRecord, member: Member) -> MirrorRecord:
 
 
 def forgotten(record: MirrorRecord, node: str, running: Collection[str]) -> MirrorRecord | None:
-    """A node is removed from the cluster, and what it has with it. None if the queue is lost.
+    """A node is removed from the cluster with its messages. None if the queue is lost.
 
-    If the queue waits for it, the node that went last of those that were synchronised is waited for
-    next. If there is none, the oldest member leads that lives, although it lacks messages; without
-    one the node that went last is waited for.
+    If the queue waits for it, it waits next for the last node to go whose member was synchronised.
+    If there is none, the oldest living member leads, although it lacks messages; without a living
+    member the queue waits for the last node to go.
     """
     member = record.on(node)
     if member is not None:
-        # It does not run, so it is as good as dead, whether its ring has noticed or not.
+        # The node does not run, so its member is dead, whether the ring has noticed or not.
         others = [one.id for one in record.members if one is not member]
         if others:
             change = ring.Died((member.id,), others[0])
@@ -309,7 +309,7 @@ def forgotten(record: MirrorRecord, node: str, running: Collection[str]) -> Mirr
 
 
 def ring_changed(record: MirrorRecord, change: ring.HasJoined | ring.Erased) -> MirrorRecord:
-    """Something happens in the ring that changes nothing else."""
+    """The ring has a change that affects nothing else."""
     if not record.members:
         raise Refused(f"no member of {record.group.name} lives")
     return _checked(replace(record, group=ring.changed(record.group, change)))
@@ -338,7 +338,7 @@ def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
 
 
 def _leader_last(record: MirrorRecord, members: Collection[MirrorMember]) -> list[MirrorMember]:
-    """Members that go at once: of their copies the leader's is the newest."""
+    """Members that go at the same time, with the leader last: its copy is the newest."""
     return sorted(members, key=lambda one: one.id == record.leader)
 
 
@@ -351,17 +351,17 @@ def _without(copies: tuple[Copy, ...], nodes: Collection[str]) -> tuple[Copy, ..
     return tuple(copy for copy in copies if copy.node not in nodes)
 
 
-# What is logged
+# Log lines
 
 
 def log_lines(
     before: MirrorRecord | None, after: MirrorRecord, node: str, incarnation: int
 ) -> Iterator[str]:
-    """What a node in one life logs when a record has changed, without the name of the queue.
+    """The log lines of a node in one life for a changed record, without the name of the queue.
 
-    As in RabbitMQ (`rabbit_mirror_queue_misc`), mirrors that come and go are named by the leader's
-    node, and a promotion by the node that leads from then on. A queue that is down is named by all.
-    A node that starts finds records on its disk in which an earlier life of it leads.
+    As in RabbitMQ (`rabbit_mirror_queue_misc`), the leader's node logs mirrors that come and go,
+    and the new leader's node logs a promotion. All nodes log a queue that is down. A node that
+    starts finds records on its disk in which an earlier life of it leads.
     """
     if after.leader is None:
         if before is None or before.leader is not None or before.awaited != after.awaited:
