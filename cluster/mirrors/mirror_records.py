@@ -1,7 +1,7 @@
 """The records of this node's queues, for the broker: `QueueMirrors`.
 
-Completes changes with what the queue and its policies are at that moment, and tells the listener,
-which has the members of this node, of records and policies.
+It completes changes with the state of the queue and its policies at that moment, and passes records
+and policies to the listener, which has the members of this node.
 """
 
 from typing import Protocol
@@ -26,15 +26,15 @@ from leveret.cluster.refused import Refused
 
 
 class Listener(Protocol):
-    """Who follows the records. Calls come in the order of the log, while an entry is applied."""
+    """Follows the records. Calls come in the order of the log, while an entry is applied."""
 
     def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
-        """See `QueueMirrors.make_queue`."""
+        """The client of a queue that is declared with a record."""
 
     def record_changed(
         self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
     ) -> None:
-        """A queue was declared with a record, has another one, or none any more.
+        """A queue was declared with a record, has another one, or no longer has one.
 
         storage_id: see `QueueMirrors.changed`.
         """
@@ -44,7 +44,7 @@ class Listener(Protocol):
 
 
 class MirrorRecords:
-    """policies: of this node. sync_batch_size: as configured. listener: is to be set before
+    """policies: those of this node. sync_batch_size: as configured. listener: must be set before
     anything is declared.
     """
 
@@ -55,7 +55,7 @@ class MirrorRecords:
         self._sync_batch_size = sync_batch_size
 
     def mirroring_of(self, vhost: str, queue: QueueClient) -> Mirroring:
-        """What the policies ask for that match a queue now."""
+        """The mirroring that the matching policies of a queue ask for now."""
         if not may_be_mirrored(queue):
             return NOT_MIRRORED
         policy, operator_policy = (
@@ -67,8 +67,8 @@ class MirrorRecords:
     def complete(
         self, vhost: str, queue: QueueClient, record: bytes, change: bytes
     ) -> MirrorsOutcome | None:
-        """See `QueueMirrors.complete`."""
-        # A name in AMQP may be any bytes; a record has text.
+        """The outcome of a change; None if no node has messages of the queue any longer."""
+        # A name in AMQP may have any bytes; a record has text.
         title = resource(QUEUE, queue.name, vhost).encode(errors="replace").decode()
         facts = QueueFacts(
             title,
@@ -83,21 +83,21 @@ class MirrorRecords:
             raise precondition_failed(str(error)) from None
 
     def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
-        """See `QueueMirrors.make_queue`."""
+        """The client of a queue that is declared with a record."""
         decoded = record_changes.decode_record(record)
         assert decoded is not None, "a queue without a record is of its kind"
         return self.listener.make_queue(declared, decoded)
 
     def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
-        """See `QueueMirrors.changed`."""
+        """A queue was declared with a record, or its record has changed."""
         decoded = record_changes.decode_record(record)
         self.listener.record_changed(vhost, queue, decoded, storage_id)
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
-        """See `QueueMirrors.policies_changed`."""
+        """Other policies are in force for a queue."""
         self.listener.policies_changed(vhost, queue)
 
 
 def may_be_mirrored(queue: QueueClient) -> bool:
-    """Whether a queue is of the kind that is mirrored, and not exclusive."""
+    """Whether a queue is of a kind that can be mirrored, and not exclusive."""
     return queue.kind.name == CLASSIC and not queue.is_exclusive

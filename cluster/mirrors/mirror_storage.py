@@ -16,7 +16,7 @@ def make_mirror_queue(
 ) -> BackingQueue:
     """The backing queue of a mirror that lacks these positions.
 
-    levels: of a queue with priorities. A level of which nothing is lacked has no head.
+    levels: those of a queue with priorities. A level that lacks nothing has no head.
     """
     boundaries = dict(lacked)
 

@@ -2,16 +2,16 @@
 
 It is the same object through all changes of the leader, so that bindings, channels and consumers
 can refer to it. Behind it is the leader: a classic queue if this node leads, otherwise a remote
-queue. Publishing is apart from the leader, since messages go to all members (publishing.py).
+queue. Publishing bypasses the leader, since messages go to all members (publishing.py).
 
-While nobody leads, questions and consumers wait, and messages are routed to the queue; what waits
-is asked of the next leader. A queue that waits for a node to return is down: questions are refused
-with RabbitMQ's 404.
+While no node leads, questions and consumers wait for the next leader, and messages are routed to
+the queue. A queue that waits for a node to return is down: questions are refused with RabbitMQ's
+404.
 
-What clients hold of an earlier leader is stale: the next one has requeued it, so settling it has no
-effect. Deliveries of other nodes have positions from `REMOTE_TAGS` on, above all positions of a
-queue, and grow over all leaders; a queue of this node that stops leading marks what it has
-delivered with `STALE`.
+Unsettled deliveries of an earlier leader are stale: the next one has requeued the messages, so
+settling them has no effect. Deliveries of other nodes have positions from `REMOTE_TAGS` on, above
+all positions of a queue, and grow over all leaders; a queue of this node that stops leading marks
+its deliveries with `STALE`.
 
 Invariants:
 MC1. Each question is answered once (Q3): by a leader, or when the queue is deleted or down.
@@ -53,13 +53,13 @@ class Publishing(Protocol):
 
     @property
     def hold(self) -> Hold:
-        """What publishers that outrun the members have to wait for."""
+        """The hold for publishers that outrun the members."""
 
     def publish(self, publication: Publication) -> None:
-        """See `QueueClient.publish`."""
+        """Send messages to all members."""
 
     def end(self, is_deleted: bool) -> None:
-        """The queue is deleted: confirms that are owed count as given. Or the node stops."""
+        """The queue is deleted, so owed confirms count as given; or the node stops."""
 
 
 Ask = Callable[[QueueClient, Answer[Any]], object]
@@ -67,9 +67,9 @@ Ask = Callable[[QueueClient, Answer[Any]], object]
 
 
 class Question:
-    """Something that is asked of a leader on another node, and again of the next one.
+    """A question to a leader on another node, which is repeated to the next one.
 
-    consumer: that is to be added; None for all other questions.
+    consumer: the one to be added; None for all other questions.
     """
 
     __slots__ = ("answer", "ask", "consumer")
@@ -83,8 +83,8 @@ class Question:
 class MirroredQueue:
     """See the module, and `QueueClient`. It is never exclusive.
 
-    leader: what takes the calls; None while nobody leads. is_down: it waits for a node. ended:
-    called when the queue is deleted (True), or the node stops (False); may be replaced.
+    leader: the queue that takes the calls; None while no node leads. is_down: it waits for a node.
+    ended: called when the queue is deleted (True), or the node stops (False); may be replaced.
     """
 
     __slots__ = (
@@ -118,8 +118,8 @@ class MirroredQueue:
         self.ended: Callable[[bool], object] = lambda is_deleted: None
         self._leads_here = self._has_stale = False
         self._publishing = publishing
-        # What is asked of a leader on another node, or of the next one, and not answered;
-        # consumers that it was asked to remove; those that wait for the next leader.
+        # Unanswered questions to a leader on another node, or to the next one; consumers that it
+        # was asked to remove; consumers that wait for the next leader.
         self._questions: dict[Question, None] = {}
         self._cancelling: dict[Consumer, None] = {}
         self._consumers: dict[Consumer, None] = {}
@@ -129,7 +129,7 @@ class MirroredQueue:
 
     @property
     def gone(self) -> Exception:
-        """Why it answers nothing: RabbitMQ's texts (`rabbit_misc:absent`)."""
+        """The reason why it answers nothing: RabbitMQ's texts (`rabbit_misc:absent`)."""
         what = resource(QUEUE, self.name, self.vhost_name)
         if self.is_deleted:
             return not_found(f"no {what}")
@@ -157,11 +157,11 @@ class MirroredQueue:
             self._ask(question.ask, question.answer, question.consumer)
 
     def leads_again(self, leader: QueueClient) -> None:
-        """A leader on another node has forgotten what it was asked."""
+        """A leader on another node has forgotten its questions."""
         self.led_by(leader, self.home, is_here=False)
 
     def leader_lost(self, consumers: Iterable[Consumer]) -> None:
-        """Nobody leads. consumers: those that the leader has had."""
+        """No node leads. consumers: those that the leader has had."""
         self.leader = None
         if self.demand is not None:
             self.demand.end()
@@ -180,7 +180,7 @@ class MirroredQueue:
             consumer.tell_cancelled()
 
     def _end_waiting(self) -> list[Consumer]:
-        """Refuse what waits for a leader (MC1, MC2); returns the consumers that waited."""
+        """Refuse waiting questions (MC1, MC2); returns the consumers that waited."""
         questions, self._questions = self._questions, {}
         consumers, self._consumers = list(self._consumers), {}
         for question in questions:
@@ -198,7 +198,7 @@ class MirroredQueue:
         try:
             subscribed.result()
         except Fault:
-            # Another consumer was quicker, and wants the queue for itself.
+            # Another consumer was quicker, and has the queue in exclusive use.
             _tell(consumer)
 
     # Publishing
@@ -209,7 +209,7 @@ class MirroredQueue:
 
     @property
     def publisher_hold(self) -> Hold:
-        """What publishers of many messages at a time ask whether they have to wait."""
+        """The hold for publishers of many messages at a time."""
         return self._publishing.hold
 
     # Settling
@@ -230,7 +230,7 @@ class MirroredQueue:
             leader.discard(current)
 
     def _current(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Those that the leader has delivered. A remote queue knows which of its node's it has."""
+        """The entries that the present leader has delivered. A remote queue knows its own."""
         if not self._has_stale:
             return entries
         if self._leads_here:
@@ -239,7 +239,7 @@ class MirroredQueue:
 
     @property
     def may_redeliver(self) -> bool:
-        """Some of its messages may have been delivered before."""
+        """Whether some of its messages may have been delivered before."""
         leader = self.leader
         return self._has_stale or (leader is not None and leader.may_redeliver)
 
@@ -263,7 +263,7 @@ class MirroredQueue:
     def _answered(self, question: Question, attempt: Answer[Any], asked: QueueClient) -> None:
         is_lost = asked is not self.leader or asked.is_down
         if question not in self._questions or (is_lost and not self.is_deleted):
-            # The next leader will be asked, or was.
+            # The question goes to the next leader, or has gone.
             return
         del self._questions[question]
         attempt.pass_on(question.answer)
@@ -297,7 +297,7 @@ class MirroredQueue:
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
     ) -> None:
-        """Remove a consumer. Until the leader has answered it gets what was sent before."""
+        """Remove a consumer. Until the leader answers it gets messages that were sent before."""
         self._consumers.pop(consumer, None)
         for question in [one for one in self._questions if one.consumer is consumer]:
             del self._questions[question]
@@ -324,7 +324,7 @@ class MirroredQueue:
             self.leader.credit(consumer)
 
     def watch(self, demand: Demand | None) -> None:
-        """See `QueueClient.watch`: the leader keeps it, if that is here."""
+        """Pass the demand to the leader, which keeps it, if it is on this node."""
         self.demand = demand
         if self.leader is not None:
             self.leader.watch(demand)
@@ -340,7 +340,7 @@ class MirroredQueue:
 
     @property
     def figures(self) -> QueueFigures:
-        """The leader's; without one, that the queue is down."""
+        """The leader's figures; without a leader, those of a queue that is down."""
         return NO_FIGURES if self.leader is None else self.leader.figures
 
     def delete_now(self) -> Sequence[Consumer]:
@@ -358,7 +358,7 @@ class MirroredQueue:
     def _end(
         self, end: Callable[[QueueClient], Sequence[Consumer]], is_deleted: bool
     ) -> Sequence[Consumer]:
-        """What a leader was asked it answers or loses; it may still answer a deletion."""
+        """End the queue. The leader answers or loses questions; it may still answer a deletion."""
         self.is_deleted = True
         consumers = self._end_waiting() if self.leader is None else end(self.leader)
         self._publishing.end(is_deleted)

@@ -1,13 +1,13 @@
 """The mirrored queues of one node: their parts put together.
 
-    records     MirrorRecords   what the broker asks of records, and is told of them
+    records     MirrorRecords   the broker's interface to the records
     replicas    Replicas        the members of this node, and their frames
     planned     PlannedChanges  the changes that policies and views call for
-    leaving     Leaving         what is done first when the node is stopped
+    leaving     Leaving         the handing over before the node stops
 
-What is asked for is submitted after the round, since records change while a declaration is applied,
-and asked for again while the cluster cannot declare anything, as long as the member lives for which
-it was asked. What is refused was asked for with an older record.
+Changes are submitted after the round, since records change while a declaration is applied. While
+the cluster cannot declare anything they are submitted again, as long as the member that asked
+lives. A refused change was based on an older record.
 """
 
 import logging
@@ -40,13 +40,13 @@ from leveret.storage.message import Entry
 from leveret.storage.metadata import MetadataError
 
 AGAIN_MS = 500
-"""A change that could not be declared is asked for again after this time."""
+"""A change that could not be declared is submitted again after this time."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
 class MirroredQueues:
-    """See the module, and `Listener` of mirror_records.py."""
+    """The mirrored queues of one node, as the `Listener` of mirror_records.py."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MirroredQueues:
         states: NodeStates,
         wall_offset_ms: int,
     ) -> None:
-        """wall_offset_ms: what is added to a time of the broker's clock to get the wall clock's."""
+        """wall_offset_ms: the wall clock minus the broker's clock."""
         self.records = MirrorRecords(services.policies, services.config.cluster.sync_batch_size)
         self.records.listener = self
         self.replicas = Replicas(
@@ -97,23 +97,23 @@ class MirroredQueues:
     # Records
 
     def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
-        """See `Listener`."""
+        """The client of a queue that is declared with a record."""
         return self.replicas.make_queue(declared, record)
 
     def record_changed(
         self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
     ) -> None:
-        """See `Listener`."""
+        """A queue was declared with a record, has another one, or no longer has one."""
         self.replicas.record_changed(vhost, queue, record, storage_id)
         self.planned.look_at(vhost, queue.name)
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
-        """See `Listener`."""
+        """Other policies are in force for a queue, or it was just declared and has some."""
         self.replicas.policies_changed(vhost, queue)
         self.planned.look_at(vhost, queue.name)
 
     def view_changed(self) -> None:
-        """The node is in another view, or in none any more."""
+        """The node is in another view, or no longer in one."""
         view = self._log.view
         self.replicas.view_changed(view is not None and self._node in view.names)
         self.planned.look_at_all()
@@ -122,7 +122,7 @@ class MirroredQueues:
         replica = self.replicas.by_identity.get(identity)
         return replica is None or replica.copy.messages is not None
 
-    # What replicas ask for
+    # Requests of replicas
 
     def _held_by_clients(self, queue: QueueClient) -> list[Entry]:
         connections = cast("Iterable[HoldingConnection]", self._services.open_counts.connections)

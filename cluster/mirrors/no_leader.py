@@ -1,4 +1,4 @@
-"""The figures of a queue that nobody leads: no counts, and the state `down`."""
+"""The figures of a queue without a leader: no counts, and the state `down`."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NO_STATUS = msgspec.structs.replace(NOTHING_KNOWN.status, state=DOWN)
 
 
 class NoFigures:
-    """See `leveret.broker.queues.status.QueueFigures`."""
+    """The `QueueFigures` of a queue without a leader."""
 
     def refresh(self, answer: Answer[None]) -> None:
         """There is nothing newer."""

@@ -1,19 +1,19 @@
-"""Asks for the changes of records that policies, views and other changes call for.
+"""Submits the changes of records that policies, views and other changes call for.
 
-A queue is looked at when its record or its policies have changed, and all are when the view has.
-What is to be done is planned anew each time (planning.py), one change at a time: while one is asked
-for and not answered, the queue is left alone, and then looked at again. One that is refused was
-planned with an older record: the newer one is looked at when it comes.
+A queue is checked when its record or its policies have changed, and all queues are when the view
+has. Each check plans anew (planning.py), one change at a time: while a change is submitted and not
+answered, the queue is left alone, and then checked again. A refused change was planned with an
+older record: the queue is checked when the newer one comes.
 
-    the leader's node       asks for what brings the queue where its policy wants it. A new mirror
-                            needs not be asked: its node begins when it applies the change
+    the leader's node       submits the changes that bring the queue where its policy wants it. A
+                            new mirror need not agree: its node begins when it applies the change
     the awaited node        asks for its return, or to be forgotten if it has no messages
-    the coordinator         reports queues of which no member lives
+    the coordinator         reports queues without a living member
 
-Nothing is asked for while a declaration is applied: it follows in turns of its own. A node that is
-in no view asks for nothing. A mirror in place of a copy is the end of that copy, so it is asked for
-when the record is stable: before that the leader may lead by an entry that is undone, and the queue
-wait for the copy then.
+No change is submitted while a declaration is applied: it follows in turns of its own. A node that
+is in no view submits none. A mirror in place of a copy ends that copy, so it is requested when the
+record is stable: before that the entry by which the leader leads may be undone, and the queue may
+wait for the copy.
 """
 
 import logging
@@ -63,15 +63,15 @@ from leveret.cluster.node_states import NodeStates
 from leveret.storage.metadata import MetadataError
 
 LOOK_WORK = 20
-"""The work of looking at a queue, in the units of broker/turns.py."""
+"""The work of checking a queue, in the units of broker/turns.py."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
 class RunningView:
-    """The view that a node is in. log, states: the node's.
+    """The view that a node is in. log, states: the node's own.
 
-    A node that is in no view yet sees nobody, not even itself.
+    A node that is in no view yet sees no nodes, not even itself.
     """
 
     def __init__(self, log: ReplicatedDeclarations, states: NodeStates, node: str) -> None:
@@ -93,17 +93,17 @@ class RunningView:
         return self._log.is_coordinator
 
     def incarnation(self, node: str) -> int:
-        """Of a node that is in it."""
+        """The incarnation of a node that is in the view."""
         view = self._log.view
         assert view is not None, "a node that is in no view asks for nothing"
         return next(one.incarnation for one in view.members if one.name == node)
 
     def when_stable(self, callback: Callable[[], object]) -> None:
-        """Call back when what is applied now is applied on all of its nodes, on disk."""
+        """Call back when all that is applied now is applied on all nodes of the view, on disk."""
         self._log.when_stable(callback)
 
     def lives(self, member: Member) -> bool:
-        """Whether the node of a member is in it, in the life that the member is of."""
+        """Whether the node of a member is in the view, in the member's life."""
         view = self._log.view
         return view is not None and any(
             one.name == member.node and one.incarnation == member.incarnation
@@ -112,9 +112,9 @@ class RunningView:
 
 
 class PlannedChanges(Actor):
-    """What one node asks for.
+    """The changes that one node submits.
 
-    is_over: the node stops, and asks for nothing any more. node: its name. mirroring_of: see
+    is_over: the node stops, and submits no more changes. node: its name. mirroring_of: see
     `MirrorRecords`. has_copy: whether the node has messages of the queue whose ring has this
     identity. choose: returns a number below its argument, at random.
     """
@@ -144,7 +144,7 @@ class PlannedChanges(Actor):
         self._asked: set[tuple[str, str]] = set()
 
     def look_at(self, vhost: str, name: str) -> None:
-        """The record of a queue has changed, or its policies: see soon what follows."""
+        """The record of a queue, or its policies, have changed: check it soon."""
         self._due[vhost, name] = None
         self._turns.wake(self)
 
@@ -159,7 +159,7 @@ class PlannedChanges(Actor):
                 yield LOOK_WORK
 
     def take_turn(self) -> None:
-        """Look at the queues that are due. See `Actor`."""
+        """Check the queues that are due."""
         turns = self._turns
         while self._due and turns.work_left > 0:
             place = next(iter(self._due))
@@ -188,7 +188,7 @@ class PlannedChanges(Actor):
         return not self.is_over and self._node in self._view.nodes.running
 
     def _ask_when_stable(self, vhost: VirtualHost, queue: QueueClient, change: Change) -> None:
-        """Ask for a change of the record that is applied now, when it is stable."""
+        """Submit a change of the record that is applied now, once that record is stable."""
         place = (vhost.name, queue.name)
         planned_with = vhost.mirrors.get(queue.name)
         self._asked.add(place)
@@ -274,7 +274,7 @@ class PlannedChanges(Actor):
 
 
 def _replaces_copy(change: Change, record: MirrorRecord | None) -> bool:
-    """Whether a node gets a new mirror that has a copy of an earlier one."""
+    """Whether a node with the copy of an earlier mirror gets a new one."""
     if record is None or not isinstance(change, InRing) or not isinstance(change.change, Added):
         return False
     return any(copy.node == change.change.new.node for copy in record.has_copy)
