@@ -1,14 +1,14 @@
-"""The addresses of messages that are read back: one object for all messages with the same address.
+"""One address object for all messages read from disk with the same exchange and routing key.
 
 A run of messages in one record is recognised by the identity of their address object
-(segments.py), so messages that are read back should share one too. The cache is emptied when it is
-full: a second object for an address costs memory and makes runs shorter, nothing else.
+(segments.py), so messages read from disk should share one too. A full cache is emptied: a second
+object for an address only costs memory and makes runs shorter.
 """
 
 from leveret.storage.message import Address
 
 ADDRESSES_MAX = 32_768
-"""With fewer than the queues that get messages in turn, each message would have its own."""
+"""If more queues than this get messages in turn, each message has an address object of its own."""
 
 
 class Addresses:

@@ -12,23 +12,23 @@ purged.
 
 **Promises**, for every implementation (tests/storage/backing_contract runs on all of them)
 
-BQ1  Ready entries are fetched in the order of their positions. A position is given once, and those
-     of one priority grow.
+BQ1  Ready entries are fetched in the order of their positions. A position is given once, and the
+     positions of one priority grow.
 BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, wherever they are kept. So
-    the same calls, applied in the same order to two backing queues that began alike, take the same
-    messages: a mirror that applies what the leader has broadcast stays equal to it.
+    the same calls, in the same order, take the same messages from two backing queues that began
+    alike: a mirror that applies the leader's broadcasts stays equal to it.
 BQ3  A requeued entry is at its old position again.
 BQ4  Entries are recognised by position, never by object identity. A mirror that fetched the same
     messages settles them with entries of its own, which it keeps by position (`position_of`).
 BQ5  Each call updates the counts before it returns. Later writes and reads do not change them,
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
-BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may read do: `peek`,
+BQ7  A call that raises `Unreadable` takes nothing. Only calls that may read raise it: `peek`,
     `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`. Each may raise `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
-When a message moves between memory and disk is not defined. There is no locking: all calls are made
-in the event loop's thread, and none waits for the disk.
+The time when a message moves between memory and disk is undefined. There is no locking: all calls
+are made in the event loop's thread, and none waits for the disk.
 """
 
 from abc import abstractmethod
@@ -50,10 +50,10 @@ class Unreadable(Exception):
 
 
 class BeingRead(Unreadable):
-    """What the next message is in is being read by a thread, since the disk has to be waited for.
+    """A thread is reading the file of the next message from disk.
 
-    when_done: has a callback called when it was read, or reading it failed. Who asks again in that
-    callback gets it; who asks later has it read again.
+    when_done: registers a callback for the end of the read, also of a failed one. A caller that
+    asks again in the callback gets the message; a later call starts another read.
     """
 
     def __init__(self, what: str, when_done: Callable[[Callable[[], object]], object]) -> None:
@@ -62,9 +62,9 @@ class BeingRead(Unreadable):
 
 
 class Purged(NamedTuple):
-    """What a purge dropped. dropped: how many entries. freeing: the steps of freeing their memory,
-    each of which says how many entries it was for. It takes long for very many entries. Steps that
-    nobody asks for are done when the iterator is freed.
+    """The result of a purge. dropped: the number of entries. freeing: the steps of freeing their
+    memory, which takes long for very many entries; each step yields its number of entries. Steps
+    not taken are done when the iterator is freed.
     """
 
     dropped: int
@@ -75,7 +75,7 @@ class Waiter(Protocol):
     """A publisher that waits until its messages are safe."""
 
     def confirm(self, first: int, holder: object) -> None:
-        """The run that this holder held, and whose first message has this number, is safe."""
+        """The holder's run whose first message has this number is safe."""
 
 
 class Head(NamedTuple):
@@ -89,38 +89,38 @@ class Head(NamedTuple):
 class Cursor(Protocol):
     """Reads the ready entries of a queue from a position on, and leaves them where they are.
 
-    It may be kept for many turns of the event loop while the queue changes. Each read returns what
-    is ready at that time: entries that are gone are skipped; entries published since are at the
-    end; an entry that was requeued is returned if its position is not below `position`, and missed
-    otherwise. In a priority queue, messages published with a higher priority than the cursor has
+    It may be kept for many turns of the event loop while the queue changes. Each read returns the
+    entries that are ready at that time: gone entries are skipped; newly published ones are at the
+    end; a requeued entry is returned if its position is not below `position`, and missed otherwise.
+    In a priority queue, messages published with a higher priority than the cursor has
     reached are missed.
 
-    position: where the next read begins, in the sense of `BackingQueue.position_of`.
+    position: the start of the next read, in the sense of `BackingQueue.position_of`.
     """
 
     @property
     def position(self) -> int:
-        """Where the next read begins."""
+        """The start of the next read."""
 
     def read(self, bytes_max: int) -> list[Entry]:
         """The next entries, in order; none if there are no more, for now.
 
-        bytes_max: the memory they may take, counting ENTRY_BYTES and the body of each. The last
+        bytes_max: the limit of their memory, counting ENTRY_BYTES and the body of each. The last
         entry may exceed it, so at least one is returned if there is one. Messages on disk are read
         in blocks of at most 256 KiB or one run. A damaged message is skipped; it is reported when
-        a fetch reaches it. Raises Unreadable where the position is then that of the message.
+        a fetch reaches it. If it raises Unreadable, the position is that of the unreadable message.
         """
 
     def close(self) -> None:
-        """Close the files that are open for reading. The cursor must not be used any more."""
+        """Close the files that are open for reading. The cursor must not be used afterwards."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BackingQueue:
-    """The messages of one queue. See the head of this file for what all implementations promise.
+    """The messages of one queue. The head of this file has the promises of all implementations.
 
-    A class, not a Protocol, since compiled code calls methods of a class directly: looking those of
-    a Protocol up by their names was a twentieth of the instructions of a message that comes alone.
+    A class, not a Protocol, since compiled code calls methods of a class directly: the lookup of a
+    Protocol's methods by name was a twentieth of the instructions for a single message.
     """
 
     __slots__ = ()
@@ -128,33 +128,33 @@ class BackingQueue:
     @property
     @abstractmethod
     def ready_count(self) -> int:
-        """Entries that are ready."""
+        """The number of ready entries."""
 
     @property
     @abstractmethod
     def ready_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The bytes of the bodies of ready entries."""
 
     @property
     @abstractmethod
     def unacked_count(self) -> int:
-        """Entries that were fetched or taken, and are not settled."""
+        """The number of entries that were fetched or taken, and are not settled."""
 
     @property
     @abstractmethod
     def unacked_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The bytes of the bodies of unacked entries."""
 
     @property
     @abstractmethod
     def has_expiring(self) -> bool:
-        """There may be entries that expire."""
+        """Whether there may be entries that expire."""
 
     @abstractmethod
     def next_position_of(self, message: Message) -> int:
         """The `Entry.position` of this message if it is published next.
 
-        Positions may be left out: an empty queue may go on with a later one (but see `go_on_at`).
+        Positions may be skipped: an empty queue may continue at a later one (but see `go_on_at`).
         """
 
     @abstractmethod
@@ -166,18 +166,18 @@ class BackingQueue:
 
     @abstractmethod
     def given_positions(self) -> list[tuple[int, int]]:
-        """The positions that were given, for each priority: where they begin, and where they end.
+        """The (start, end) of the positions given, for each priority.
 
-        Of a priority that no message had there may be none.
+        A priority without messages so far may be missing.
         """
 
     @abstractmethod
     def go_on_at(self, position: int) -> None:
         """Have the next message of a priority get this position, in the sense of `position_of`.
 
-        It is not below the one that would be next; those between are left out. From then on the
-        queue leaves out none by itself, in this priority. So a mirror's queue has the positions of
-        its leader's, whichever of the two is empty at times, or on disk.
+        It is not below the next position; the positions between are skipped. From then on the
+        queue itself skips no position of this priority. So a mirror's queue has the same positions
+        as its leader's, even if one of the two is empty at times, or on disk.
         """
 
     @abstractmethod
@@ -188,14 +188,14 @@ class BackingQueue:
 
     @abstractmethod
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
-        """Append messages, in order; whether they will be safe only later (see `when_safe`).
+        """Append messages, in order. Returns whether they become safe only later (`when_safe`).
 
         expires_at_ms: on the broker's clock, 0 if they do not expire.
         """
 
     @abstractmethod
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
-        """Confirm a run to the waiter, in the holder's name, when all published so far is safe.
+        """Confirm the holder's run to the waiter when all messages published so far are safe.
 
         first: the publisher's number of the run's first message.
         """
@@ -217,16 +217,16 @@ class BackingQueue:
     def fetchable(self, count: int) -> int:
         """How many of the next `count` entries can be fetched with one read from disk at most.
 
-        At least 1 if `count` is and an entry is ready. For callers that must bound what they read
-        in one turn of the event loop: they fetch no more than this. It may do that one read.
+        At least 1 if `count` is and an entry is ready. A caller that must bound its reads in one
+        turn of the event loop fetches no more than this. The call itself may do that one read.
         """
 
     @abstractmethod
     def unexpired(self, count: int, now_ms: int) -> int:
         """How many of the next `count` entries, at least, precede the first that has expired.
 
-        At least 1 if `count` is and the first entry has not expired; 0 if it has. now_ms: an
-        entry whose time is before that has expired. The first entry may have to be read for it.
+        At least 1 if `count` is and the first entry has not expired; 0 if it has. now_ms: entries
+        with an earlier expiry have expired. The call may read the first entry.
         """
 
     @abstractmethod
@@ -234,8 +234,8 @@ class BackingQueue:
         """Take the first min(count, ready_count) entries, in order (BQ2).
 
         If an ack is required they are unacked until settled, otherwise they are gone. A damaged
-        message is lost and no longer counts as ready; the others are returned. Raises Unreadable if
-        the first one cannot be read; if a later one cannot, those before it are returned.
+        message is lost and no longer counts as ready; intact ones are returned. Raises Unreadable
+        if the first one cannot be read; if a later one cannot, the entries before it are returned.
         """
 
     @abstractmethod
@@ -246,8 +246,8 @@ class BackingQueue:
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries that a cursor has read, in the order of `position_of`.
 
-        Those that are not ready any more are skipped. The entries that are returned are unacked
-        until settled. Nothing is read. Unlike a fetch it takes time in proportion to the entries in
+        Entries that are no longer ready are skipped. The returned entries are unacked until
+        settled. Nothing is read. Unlike a fetch it takes time in proportion to the entries in
         memory, and is for management.
         """
 
@@ -255,20 +255,20 @@ class BackingQueue:
 
     @abstractmethod
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Unacked entries are gone."""
+        """Settle unacked entries: they are gone."""
 
     @abstractmethod
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
-        """Unacked entries become ready again, each at its old position (BQ3).
+        """Make unacked entries ready again, each at its old position (BQ3).
 
         redelivered: mark them as redelivered. False if no client has received them.
         """
 
     @abstractmethod
     def purge(self) -> Purged:
-        """Drop every ready entry, at once; their memory is freed in steps."""
+        """Drop all ready entries at once; their memory is freed in steps."""
 
-    # Looking
+    # Inspecting
 
     @abstractmethod
     def cursor(self, position: int = 0) -> Cursor:
@@ -276,7 +276,7 @@ class BackingQueue:
 
     @abstractmethod
     def counts(self) -> StorageCounts:
-        """How many messages the queue holds, and where."""
+        """The numbers of messages that the queue holds, by place."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
@@ -284,6 +284,6 @@ class BackingQueue:
 
     @abstractmethod
     def delete(self) -> Iterator[int]:
-        """The queue is deleted: remove its files. Returns the steps of freeing its memory, as in
+        """Remove the files of the deleted queue. Returns the steps of freeing its memory, as in
         `Purged`.
         """

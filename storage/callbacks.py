@@ -1,6 +1,6 @@
-"""Calls those who wait for the store. One that fails is reported, and the others are called.
+"""Runs the callbacks of the store. A failing callback is reported, and the rest are called.
 
-They are other modules' code. Their defect must not stop the log, or whoever else waits.
+Callbacks are other modules' code. A defect in one must not stop the log or other callbacks.
 """
 
 import logging
@@ -10,7 +10,7 @@ logger = logging.getLogger("leveret.store")
 
 
 def call(callback: Callable[[], object]) -> None:
-    """Call it, and report an error."""
+    """Run a callback, and report an error."""
     try:
         callback()
     except Exception:
@@ -18,6 +18,6 @@ def call(callback: Callable[[], object]) -> None:
 
 
 def call_each(callbacks: Iterable[Callable[[], object]]) -> None:
-    """Call each of them, and report errors."""
+    """Run each callback, and report errors."""
     for callback in callbacks:
         call(callback)

@@ -1,22 +1,22 @@
-"""Two backing queues, one behind the other, as one: the head that a mirror lacks, and its tail.
+"""Two backing queues in a row as one: the head that a mirror lacks, and its tail.
 
-A mirror that joins begins with an empty tail, at the position where its leader is. Synchronisation
-fills the head in the order of positions while the tail grows; what is fetched comes from the head
-first. Both have the leader's positions:
+A joining mirror begins with an empty tail at its leader's next position. Synchronisation fills the
+head in the order of positions while the tail grows; fetches take from the head first. Both parts
+have the leader's positions:
 
     0 ...... filled so far ...... boundary ...... next
          head        lacked              tail
 
-After a restart the parts are put together again, with the end of what the head got as the boundary.
+A restart rebuilds the chain, with the end of the head as filled so far as the boundary.
 
-Where something is published is said by `go_on_at`: a position below the boundary is of the head,
-and so is the one publish that follows. All other publishes go to the tail.
+`go_on_at` selects the part: after a position below the boundary, the next publish goes to the head.
+All other publishes go to the tail.
 
 A priority queue has a chain for each priority.
 
 Invariants:
 
-CQ1  Positions below the boundary are in the head, the others in the tail.
+CQ1  Positions below the boundary are in the head, all other positions in the tail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ from leveret.storage.queue_status import StorageCounts, summed_counts, summed_st
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ChainedQueue(BackingQueue):
-    """See `leveret.storage.backing_queue.BackingQueue`.
+    """A backing queue of two parts.
 
     boundary: the first position of the tail.
     """
@@ -48,27 +48,27 @@ class ChainedQueue(BackingQueue):
 
     @property
     def ready_count(self) -> int:
-        """Of both."""
+        """The sum of both parts."""
         return self._head.ready_count + self._tail.ready_count
 
     @property
     def ready_bytes(self) -> int:
-        """Of both."""
+        """The sum of both parts."""
         return self._head.ready_bytes + self._tail.ready_bytes
 
     @property
     def unacked_count(self) -> int:
-        """Of both."""
+        """The sum of both parts."""
         return self._head.unacked_count + self._tail.unacked_count
 
     @property
     def unacked_bytes(self) -> int:
-        """Of both."""
+        """The sum of both parts."""
         return self._head.unacked_bytes + self._tail.unacked_bytes
 
     @property
     def has_expiring(self) -> bool:
-        """One of them may have entries that expire."""
+        """Whether one of the parts may have entries that expire."""
         return self._head.has_expiring or self._tail.has_expiring
 
     def next_position_of(self, message: Message) -> int:
@@ -78,29 +78,29 @@ class ChainedQueue(BackingQueue):
         return max(self._boundary, self._tail.next_position_of(message))
 
     def position_of(self, entry: Entry) -> int:
-        """The entry's own position: a chain is of one priority."""
+        """The entry's own position: a chain has one priority."""
         return entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """All from 0 on, with those that are lacked."""
+        """All positions from 0 on, including lacked ones."""
         (given,) = self._tail.given_positions()
         return [(0, max(self._boundary, given[1]))]
 
     def go_on_at(self, position: int) -> None:
-        """The head or the tail goes on there; the head for one publish only."""
+        """Continue the head or the tail at a position; the head for one publish only."""
         self._fills_head = position < self._boundary
         part = self._head if self._fills_head else self._tail
         part.go_on_at(position)
 
     def set_lazy(self, is_lazy: bool) -> None:
-        """Set both."""
+        """Set it for both parts."""
         self._head.set_lazy(is_lazy)
         self._tail.set_lazy(is_lazy)
 
     # Publishing
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
-        """Append to the tail, or to the head after a `go_on_at` there."""
+        """Append to the tail, or to the head after a `go_on_at` below the boundary."""
         messages = run.messages
         if self._fills_head:
             self._fills_head = False
@@ -127,7 +127,7 @@ class ChainedQueue(BackingQueue):
         return self._head.heads() or self._tail.heads()
 
     def fetchable(self, count: int) -> int:
-        """Of the head; and of the tail, if all of the head are fetchable."""
+        """The fetchable entries of the head, and of the tail if all of the head's are fetchable."""
         head_count = min(count, self._head.ready_count)
         found = self._head.fetchable(head_count) if head_count else 0
         if found < head_count or found == count:
@@ -140,7 +140,7 @@ class ChainedQueue(BackingQueue):
             return found
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """Of the part that has the first entry."""
+        """The unexpired entries of the part that has the first entry."""
         head_count = self._head.ready_count
         if head_count:
             return self._head.unexpired(min(count, head_count), now_ms)
@@ -166,7 +166,7 @@ class ChainedQueue(BackingQueue):
         return entries[0] if entries else None
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Take entries from anywhere in both."""
+        """Take entries from any place in both parts."""
         of_head, of_tail = self._by_part(entries)
         taken = self._head.take(of_head) if of_head else []
         return taken + self._tail.take(of_tail) if of_tail else taken
@@ -174,7 +174,7 @@ class ChainedQueue(BackingQueue):
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Unacked entries are gone."""
+        """Settle unacked entries: they are gone."""
         of_head, of_tail = self._by_part(entries)
         if of_head:
             self._head.ack(of_head)
@@ -182,7 +182,7 @@ class ChainedQueue(BackingQueue):
             self._tail.ack(of_tail)
 
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
-        """Unacked entries become ready again, each at its old position."""
+        """Make unacked entries ready again, each at its old position."""
         of_head, of_tail = self._by_part(entries)
         if of_head:
             self._head.requeue(of_head, redelivered)
@@ -202,18 +202,18 @@ class ChainedQueue(BackingQueue):
         freeing = chain(of_head.freeing, of_tail.freeing)
         return Purged(of_head.dropped + of_tail.dropped, freeing)
 
-    # Looking
+    # Inspecting
 
     def cursor(self, position: int = 0) -> "ChainedCursor":
         """A cursor over the head and then the tail."""
         return ChainedCursor(self._head, self._tail, self._boundary, position)
 
     def counts(self) -> StorageCounts:
-        """The sums of both."""
+        """The sums of both parts."""
         return summed_counts([self._head.counts(), self._tail.counts()])
 
     def status(self) -> dict[str, Any]:
-        """The tail's; the sums of both while there is a head."""
+        """The tail's status; the sums of both parts while there is a head."""
         if not self._head.ready_count:
             return self._tail.status()
         status = summed_status([(1, self._head.status()), (0, self._tail.status())])
@@ -221,7 +221,7 @@ class ChainedQueue(BackingQueue):
         return status
 
     def delete(self) -> Iterator[int]:
-        """Delete both."""
+        """Delete both parts."""
         return chain(self._head.delete(), self._tail.delete())
 
 
@@ -240,13 +240,13 @@ class ChainedCursor:
 
     @property
     def position(self) -> int:
-        """Where the next read begins."""
+        """The start of the next read."""
         cursor = self._tail_cursor or self._head
         assert cursor is not None, "there is a cursor on the head or on the tail"
         return cursor.position
 
     def read(self, bytes_max: int) -> list[Entry]:
-        """The next entries in order, all of one part; empty at the end of the queue."""
+        """The next entries in order, all from one part; empty at the end of the queue."""
         if self._tail_cursor is None:
             assert self._head is not None
             entries = self._head.read(bytes_max)
@@ -264,7 +264,7 @@ class ChainedCursor:
         return self._tail_cursor.read(bytes_max)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open files."""
         cursor = self._tail_cursor or self._head
         if cursor is not None:
             cursor.close()

@@ -1,23 +1,23 @@
 """Checking the files of a stopped node.
 
-`check_store` reads every file and lists what is damaged: what a restart would have to leave out. It
-judges as a restart does. The log is read by the same reader (recovery.py), which knows the files
-that are needed and what was being written when the node stopped. The log says which messages of
-each queue are in segments and not gone, and these are looked for (check_segments.py). Only their
-bodies are needed of the message store.
+`check_store` reads every file and lists the damage: the parts that a restart would have to leave
+out. It judges as a restart does. The same reader reads the log (recovery.py); it knows the needed
+files and the batch that was being written when the node stopped. The log names the messages of each
+queue that are in segments and not gone, and the check looks for these (check_segments.py). Of the
+message store it needs only their bodies.
 
-So nothing is found in the files of a node that was stopped, killed or cut off from power at any
-moment, although files are removed and cut in several steps: whatever such a step leaves, a restart
-does not need. In particular
+So a check finds no problem in the files of a node that was stopped, killed or cut off from power at
+any moment, although files are removed and cut in several steps: a restart does not need the
+leftovers of such a step. In particular
 
-- log files before the oldest needed one, and what is torn at the end of the newest one;
+- log files before the oldest needed one, and the torn end of the newest one;
 - segments, or bytes at the end of one, that the last STATE of the queue does not count, and those
   whose messages are all gone;
 - bodies of messages that are gone, whether their space was freed or not, though their segment is
   there as long as another message in it is not gone; files of bodies that nothing refers to;
 - segments of queues that are not declared, and bodies that only these refer to.
 
-repair.py repairs what is found.
+repair.py repairs the damage.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -54,9 +54,9 @@ Progress = Callable[[int, int], object]
 
 
 class StoreReport(NamedTuple):
-    """What was found. queues: those with damaged segments.
+    """The result of a check. queues: those with damaged segments.
 
-    log: what a restart knows from the log; None if it cannot be read.
+    log: the queues as a restart reads them from the log; None if it cannot be read.
     """
 
     files: list[FileReport]
@@ -72,7 +72,7 @@ class StoreReport(NamedTuple):
 class DeclaredIds(NamedTuple):
     """The storage ids of durable queues, and of exchanges that store messages.
 
-    movable: of queues that a cluster may have moved to another node, and removed from this one.
+    movable: the ids of queues that a cluster may have moved from this node to another one.
     """
 
     here: Collection[int]
@@ -84,11 +84,11 @@ def check_store(
     declared: DeclaredIds | None = None,
     progress: Progress = lambda done, total: None,
 ) -> StoreReport:
-    """Read all files. Raises StoreError if one that is there cannot be read.
+    """Read all files. Raises StoreError if an existing file cannot be read.
 
     progress: called with the bytes read so far and in total.
 
-    declared: with None all queues that have files or log records count as declared.
+    declared: if None, all queues that have files or log records count as declared.
     """
     return _Check(directory, declared, progress).run()
 
@@ -110,7 +110,7 @@ class _Check:
         try:
             reader.read(lambda done, _: self._progress(done, self._total))
         except StoreError as error:
-            # Nothing else can be judged: a node does not start on this log either.
+            # Other files cannot be judged: a node does not start on this log either.
             return StoreReport([FileReport(self._directory / LOG, 0, {}, [str(error)])], [], None)
         files, queues = list(self._log_reports(reader)), []
         self._done = sum(report.size for report in files)
@@ -154,14 +154,14 @@ class _Check:
 
 
 class _AnyHeader:
-    """The properties of all messages: a check does not look at them."""
+    """Stands for the properties of any message: a check does not look at them."""
 
     raw = stored = b""
     priority = None
     is_persistent = True
 
     def as_persistent(self) -> "_AnyHeader":
-        """See `Header`."""
+        """The same object: a check does not look at properties."""
         return self
 
 
@@ -169,7 +169,7 @@ _ANY_MESSAGE = Message(Address("", "", b""), _AnyHeader(), b"")
 
 
 class _QueueRecords:
-    """Reads the records of queues as a restart does, and counts them, by the file's number."""
+    """Reads the records of queues as a restart does, and counts them by file number."""
 
     kinds = frozenset({RUN, PROGRESS, STATE})
     removing_kinds = frozenset({PROGRESS, STATE})
@@ -193,7 +193,7 @@ class _QueueRecords:
 
 
 class _OtherRecords:
-    """Accepts the records of all features: each checks its own when the node starts."""
+    """Accepts the records of all features: each feature checks its own when the node starts."""
 
     kinds = frozenset(NAMED_KINDS)
     removing_kinds: frozenset[int] = frozenset()

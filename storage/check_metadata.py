@@ -1,6 +1,6 @@
 """Checking and repairing the metadata of a stopped node.
 
-Both read a copy: opening the file moves SQLite's log into it, and a check must not change anything.
+Both read a copy: opening the file moves SQLite's log into it, and a check must change nothing.
 """
 
 import shutil
@@ -32,7 +32,7 @@ def _load_copy(directory: Path) -> Definitions:
 
 
 def check_metadata(directory: Path) -> Definitions:
-    """The declarations, with the problems of their file; none if they cannot be read."""
+    """The declarations, with the problems of their file; empty if they cannot be read."""
     if not (directory / FILE).exists():
         return Definitions(damaged=[f"{directory / FILE} is missing"])
     try:

@@ -1,7 +1,7 @@
 """Checking the segments of one queue, and the bodies in the message store that they refer to.
 
-The messages looked for are those that a restart would deliver: the persistent ones below
-`flushed_to` that are not gone. What is wrong with others does not matter.
+The check looks for the messages that a restart would deliver: the persistent ones below
+`flushed_to` that are not gone. Damage to other messages does not matter.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ UNNEEDED = "bytes that a start removes"
 
 
 class FileReport(NamedTuple):
-    """What was found in one file. counts: of what is in it, by description. problems: sentences."""
+    """The findings in one file. counts: of its contents, by description. problems: sentences."""
 
     path: Path
     size: int
@@ -55,7 +55,7 @@ def unneeded(disk: Disk, path: Path) -> FileReport:
 
 
 class QueueReport(NamedTuple):
-    """A queue with damaged segments. state: that a restart goes by. lost: positions of messages."""
+    """A queue with damaged segments. state: the one for a restart. lost: positions of messages."""
 
     state: State
     lost: Intervals
@@ -70,7 +70,7 @@ class BodiesCheck:
         self._needed: set[int] = set()
 
     def problem(self, number: int, offset: int, size: int, crc: int) -> str | None:
-        """What is wrong with a body that is needed. Raises StoreError if it cannot be read now."""
+        """The damage to a needed body, or None. Raises StoreError if it cannot be read now."""
         self._needed.add(number)
         path = bodies_path(self._directory, number)
         try:
@@ -82,7 +82,7 @@ class BodiesCheck:
         return f"has a damaged body at offset {offset} of {path}"
 
     def reports(self) -> Iterator[FileReport]:
-        """A report of each file. Only of a file with a needed body the header matters."""
+        """A report of each file. The header matters only in a file with a needed body."""
         for number in bodies_numbers(self._disk, self._directory):
             path = bodies_path(self._directory, number)
             size = self._disk.size(path)
@@ -106,7 +106,7 @@ def check_queue(
 ) -> tuple[list[FileReport], QueueReport | None]:
     """Check the segments of a queue. Raises StoreError if one, or a body, cannot be read now.
 
-    found: what the log says of it. is_here: it was not removed from this node.
+    found: the queue as the log has it. is_here: it was not removed from this node.
     Returns a report of each segment, and one of the queue if there are problems.
     """
     numbers = segment_numbers(disk, directory)
@@ -164,7 +164,7 @@ class _QueueCheck:
         try:
             decode_file_header(data, SEGMENT_MAGIC)
         except VersionError as error:
-            # It is not damaged, and what is in it is not lost.
+            # The file is not damaged, and its messages are not lost.
             return FileReport(path, size, {MESSAGES: 0}, [str(error)])
         except FormatError as error:
             problems.append(str(error))
@@ -190,7 +190,7 @@ class _QueueCheck:
         return FileReport(path, size, {MESSAGES: count}, problems)
 
     def _problems_of(self, run: Run, data: bytes, offset: int) -> Iterator[str]:
-        """What is wrong with each message of a run that a restart would deliver."""
+        """The damage to each message of a run that a restart would deliver."""
         if not run.flags & PERSISTENT:
             return
         first = run.targets[0][1]
@@ -217,7 +217,7 @@ class _QueueCheck:
         return count
 
     def missing(self, numbers: list[int]) -> Iterator[FileReport]:
-        """Reports of segments that do not exist, and have messages that are not gone."""
+        """Reports of missing segments with messages that are not gone."""
         there = Intervals((number, number + 1) for number in numbers)
         absent = Intervals()
         for start, end in self._state.gone.gaps(0, self._state.flushed_to):

@@ -1,9 +1,9 @@
 """The lock that keeps two servers from using one data directory.
 
-It is an flock on a file in the directory, so the operating system releases it however the process
-ends. The file holds the process id, for the error that a second server reports. The file is not
-removed when the lock is released: if another server had just opened it to lock it, a third server
-could lock a new file of the same name.
+It is an flock on a file in the directory, so the operating system releases it when the process ends
+in any way. The file holds the process id, for the error of a second server. It is not removed when
+the lock is released: if another server had just opened it to lock it, a third server could lock a
+new file of the same name.
 """
 
 import errno
@@ -20,7 +20,7 @@ _HOLDER_BYTES_MAX = 32
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used; the text says why and what to do."""
+    """The data directory cannot be used; the text has the cause and the remedy."""
 
 
 class DataDirectoryInUse(DataDirectoryError):
@@ -77,7 +77,7 @@ class DataDirectoryLock:
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            # On a full disk the lock is held all the same; the file names no process.
+            # On a full disk the lock is still held; the file names no process.
 
     def _in_use(self, descriptor: int) -> DataDirectoryInUse:
         holder = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip()

@@ -7,10 +7,10 @@ without them at first (q3), and the bodies are read later.
 **Promises.** A message in delta costs no memory. `read` returns its messages in the order of their
 positions, each once, and reads one run of a segment, or BODIES_BYTES of large bodies, at a time.
 
-**Not promised.** That a message is intact. One with a wrong checksum, or in a file that does not
-exist any more, is lost: its file and offset are logged and it is removed from the queue, so that
-the messages after it can be delivered. A read that fails for another reason says nothing about the
-message, which stays where it is: `Unreadable` is raised, and the next call reads again.
+**Not promised.** That a message is intact. A message with a wrong checksum, or in a missing file,
+is lost: its file and offset are logged and it is removed from the queue, so that the messages after
+it can be delivered. A read that fails for another reason proves nothing about the message, which
+stays in place: `Unreadable` is raised, and the next call reads again.
 
 Invariants:
 
@@ -18,7 +18,7 @@ E1  A position in delta is in no other part of the queue in memory.
 E2  Every position in delta is below the ledger's `flushed_to`, and is not gone: it is in a segment.
 E3  `bodiless` is in the order of positions, and below all of `positions`.
 E4  `size` is the sum of the bodies of all messages in delta; 0 when there are none.
-E5  A message leaves delta only with its body, or because what was read proves that it is lost.
+E5  A message leaves delta only with its body, or because a read has proved that it is lost.
 """
 
 import logging
@@ -38,7 +38,7 @@ from leveret.storage.segment_entries import MessageSource, SegmentEntries, store
 from leveret.storage.segments import Lost, SegmentWriter, segment_path
 
 BODIES_BYTES = 256 * 1024
-"""The bytes of bodies in the message store that are read at once; at least one body is."""
+"""The bytes of bodies read from the message store at once; at least one body is read."""
 
 logger = logging.getLogger("leveret.store")
 
@@ -57,9 +57,9 @@ class Bodiless(NamedTuple):
 class Delta:
     """The messages of one queue that are on disk only.
 
-    positions: of the messages that are not in `bodiless` (q3), which come before them.
+    bodiless: q3. positions: those of all other messages, which come after q3.
     size: the bytes of the bodies of both. reads: messages that were read back since the start.
-    lost: called with how many messages, and how many bytes of bodies, were lost.
+    lost: called with the number of lost messages, and the bytes of their bodies.
     """
 
     __slots__ = (
@@ -82,12 +82,12 @@ class Delta:
 
     @property
     def count(self) -> int:
-        """Messages that are on disk only."""
+        """The number of messages on disk only."""
         return self.positions.count + len(self.bodiless)
 
     @property
     def first(self) -> int:
-        """The lowest position. There must be one."""
+        """The lowest position. Delta must not be empty."""
         if self.bodiless:
             return self.bodiless[0].position
         return self.positions.first
@@ -131,7 +131,7 @@ class Delta:
         return SegmentEntries(self._source, self._writer)
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Take back into memory those of the entries, which a reader has read, that are in delta.
+        """Take entries that a reader has read back into memory, if they are in delta.
 
         entries: in the order of their positions.
         """
@@ -236,7 +236,7 @@ class Delta:
                 )
 
     def _read_bodies(self) -> list[Entry]:
-        """Read the bodies of the first messages of q3, as far as they are near each other."""
+        """Read the bodies of the first messages of q3 that are near each other."""
         wanted = self._near_bodies()
         try:
             bodies = self._source.bodies.read_soon(wanted)
@@ -259,7 +259,7 @@ class Delta:
         return entries
 
     def _near_bodies(self) -> list[StoredBody]:
-        """The first bodies of q3 that are in BODIES_BYTES of one file; at least one."""
+        """The first bodies of q3 within BODIES_BYTES of one file; at least one."""
         first = self.bodiless[0].stored
         near = [first]
         end = first.offset + first.size
@@ -301,7 +301,7 @@ class Delta:
         self.lost(count, size)
 
     def lose_segments(self, first: int, last: int) -> None:
-        """Segments that have positions in delta are missing: all from one number to another."""
+        """Lose the positions in delta of missing segments, from one number to another."""
         start, end = positions_of(first)[0], positions_of(last)[1]
         path = segment_path(self._writer.directory, first)
         if first == last:

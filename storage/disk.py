@@ -4,7 +4,7 @@ All operations are methods of `Disk`, so that a test can make any of them fail, 
 process at any of the named `POINTS` between two operations. Errors of the operating system are
 raised as `StoreError`, which names the file.
 
-That a file was created, renamed or removed is durable only when its directory is synced, too.
+Creating, renaming or removing a file is durable only after a sync of its directory, too.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ POINTS = (
     "bodies.removed",
     "metadata.synced",
 )
-"""Where a test may stop the process. Each is passed right after the operation that it names."""
+"""Points where a test may stop the process. Each is passed right after the operation it names."""
 
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -46,7 +46,7 @@ WRITE_BYTES_MAX = 1 << 30
 BLOCK_BYTES = 512
 """The unit of `st_blocks` (stat(2))."""
 KEPT_OPEN_SHARE = 16
-"""Readers keep at most this part of the process's descriptors open. Sockets leave a tenth and more
+"""Readers keep at most this share of the process's descriptors open. Sockets leave a tenth or more
 to files (broker/resources/file_descriptors.py)."""
 
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
@@ -65,14 +65,14 @@ class DiskFull(StoreError):
 
 
 class FileMissing(StoreError):
-    """The file does not exist, and its directory does: what it held is lost.
+    """The file is missing from an existing directory: its content is lost.
 
-    A directory that is missing, too, may be on a file system that is not mounted.
+    If the directory is missing too, it may be on a file system that is not mounted.
     """
 
 
 class Space(NamedTuple):
-    """The size of a file system, and what is free on it for an unprivileged process, in bytes."""
+    """The size of a file system, and its free space for an unprivileged process, in bytes."""
 
     total_bytes: int
     free_bytes: int
@@ -80,10 +80,10 @@ class Space(NamedTuple):
 
 @dataclass(slots=True)
 class DiskCounts:
-    """Counts of file operations since the start, their bytes, and how long they took.
+    """Counts of file operations since the start, their bytes and their durations.
 
     The event loop and both workers count. No increment is lost: CPython does not switch threads
-    between reading an attribute and storing it if nothing is called in between.
+    between loading and storing an attribute if there is no call in between.
     """
 
     reads: int = 0
@@ -156,7 +156,7 @@ class Disk:
         os.close(descriptor)
 
     def keep_open(self, descriptor: int) -> bool:
-        """Keep a file open between reads, until `close_kept`; if too many are, close it instead.
+        """Keep a file open between reads, until `close_kept`; if too many are open, close it.
 
         Returns whether it is kept open.
         """
@@ -206,7 +206,7 @@ class Disk:
         try:
             count = os.preadv(descriptor, [view], offset, os.RWF_NOWAIT)
         except OSError:
-            # It is not in memory, or cannot be read, which a read that waits reports.
+            # The data are not in memory, or cannot be read: a read that waits reports the error.
             return None
         if count < size:
             return None
@@ -218,7 +218,7 @@ class Disk:
         try:
             os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
         except OSError:
-            # The read itself reports what is wrong with the file.
+            # The read itself reports the error.
             return
 
     def read_all(self, path: Path) -> bytes:
@@ -241,7 +241,7 @@ class Disk:
             raise failure("get the size of", path, error) from error
 
     def used_bytes(self, path: Path) -> int:
-        """The bytes of the disk that a file takes, which holes do not; 0 if there is none."""
+        """The disk space of a file in bytes, without holes; 0 if there is no file."""
         try:
             return path.stat().st_blocks * BLOCK_BYTES
         except FileNotFoundError:
@@ -287,7 +287,7 @@ class Disk:
         try:
             os.ftruncate(descriptor, size)
         except OSError:
-            # The bytes written are overwritten by the next attempt, or are a torn end of the file.
+            # The next attempt overwrites these bytes, or they are a torn end of the file.
             return
 
     def truncate(self, path: Path, size: int) -> None:
@@ -300,16 +300,16 @@ class Disk:
     def reserve(self, descriptor: int, start: int, size: int) -> bool:
         """Allocate space for a byte range at the end of a file, if the file system can.
 
-        Returns False if there is no room; the file has as much space as before then. A sync has
-        less to write: 90 us instead of 125 (docs/reference/performance.md).
+        Returns False if there is no room; the file's space is unchanged then. A sync has less to
+        write: 90 us instead of 125 (docs/reference/performance.md).
         """
         before = os.fstat(descriptor).st_size
         try:
             os.posix_fallocate(descriptor, start, size)
         except OSError as error:
-            # ext4 keeps what it has found before it found no more.
+            # ext4 keeps the space that it allocated before it ran out.
             self._cut_off(descriptor, before)
-            # Otherwise the file system cannot allocate, and the write reports what is wrong.
+            # Otherwise the file system cannot allocate, and the write reports the error.
             return error.errno not in NO_SPACE
         return True
 
@@ -359,7 +359,7 @@ class Disk:
         self.counts.note_sync(began)
 
     def sync_paths(self, paths: Iterable[Path]) -> None:
-        """Sync files that another process may have written, and their names."""
+        """Sync files that another process may have written, and their directory entries."""
         paths = list(paths)
         for path in paths:
             descriptor = self.open(path)
@@ -396,10 +396,10 @@ class Disk:
             raise failure("create", directory, error) from error
 
     def write_in_place(self, directory: Path) -> None:
-        """Have files that are made in a directory from now on written in place.
+        """Have new files of a directory written in place.
 
-        btrfs would write a copy of what is overwritten, be it allocated: a full disk has no room
-        for it. Its checksums are lost for these files. Other file systems write in place anyway.
+        btrfs would write overwritten data to a new place, even if allocated: a full disk has no
+        room for it. These files lose its checksums. Other file systems write in place anyway.
         """
         descriptor = self.open_directory(directory)
         flags = array("i", [0])
@@ -442,7 +442,7 @@ class Disk:
             self.remove(directory)
 
     def rename(self, path: Path, other: Path) -> None:
-        """Rename a file; the other name is replaced."""
+        """Rename a file; an existing file of the other name is replaced."""
         try:
             path.rename(other)
         except OSError as error:
@@ -455,7 +455,7 @@ def no_room(path: Path, offset: int) -> StoreError:
 
 
 def failure(what: str, path: Path, error: OSError, offset: int | None = None) -> StoreError:
-    """The StoreError, or the kind of it, for an error of the operating system."""
+    """The StoreError, or a subclass of it, for an error of the operating system."""
     place = f" at offset {offset}" if offset is not None else ""
     reason = error.strerror or str(error)
     if error.errno in NO_SPACE:

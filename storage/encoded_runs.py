@@ -1,7 +1,7 @@
 """Messages that wait for the log's next batch, and their RUN records.
 
-Messages of one run have one address, but each may have properties of its own. A record has those
-with the same properties that follow each other; which of them a queue needs no more is asked when
+Messages of one run have one address, but each may have properties of its own. A record has
+consecutive messages with the same properties; messages that a queue no longer needs are found when
 the record is encoded.
 """
 
@@ -14,16 +14,16 @@ from leveret.storage.message import Message
 
 
 class RunQueue(Protocol):
-    """What a record needs of a queue. key: its number in the log."""
+    """The queue as a record needs it. key: its number in the log."""
 
     key: int
 
     def are_gone(self, start: int, end: int) -> bool:
-        """All messages at the positions from `start` up to, not including, `end` are gone."""
+        """Whether all messages from position `start` up to, not including, `end` are gone."""
 
 
 class PendingRun:
-    """Messages that wait to be encoded, and the queues that have them with the first position."""
+    """Messages that wait to be encoded, and their queues, each with the first position."""
 
     __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets")
 
@@ -38,7 +38,7 @@ class EncodedRuns:
     """Records that wait to be written.
 
     published: for each queue, by its key, the position after its last message in them. messages,
-    records: how many a restart would read.
+    records: the numbers that a restart would read.
     """
 
     __slots__ = ("messages", "pieces", "published", "records")

@@ -1,16 +1,16 @@
 """Entries in the order of their positions, in blocks of bounded size.
 
 One deque of millions is slow in its middle: finding a position there takes milliseconds, and
-copying a part of it as long as walking to it. In blocks both take microseconds, however many there
-are.
+copying a part takes as long as walking to it. In blocks both take microseconds for any number of
+entries.
 
-Publishing extends the last block, `tail`, directly. Whoever publishes begins a new block from time
-to time (`bound`), so a block may be a little larger than `BLOCK_ENTRIES`.
+Publishing extends the last block, `tail`, directly. The publishing queue begins a new block from
+time to time (`bound`), so a block may be a little larger than `BLOCK_ENTRIES`.
 
 Invariants:
 
 EB1  Entries are sorted by position, within blocks and from block to block.
-EB2  There is a last block, which may be empty. No other block is.
+EB2  There is a last block, which may be empty. No other block is empty.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ from leveret.storage.message import Entry
 from leveret.storage.untracked import untracked
 
 BLOCK_ENTRIES = 65_536
-"""Entries from which on a block is not added to."""
+"""A block with this many entries is not extended."""
 
 Block = deque[Entry]
 _position = attrgetter("position")
@@ -55,11 +55,11 @@ class EntryBlocks:
 
     @property
     def first(self) -> Entry:
-        """The first entry. There must be one."""
+        """The first entry. The sequence must not be empty."""
         return self._blocks[0][0]
 
     def bound(self) -> None:
-        """Begin a new block, if the last one is as large as it may be."""
+        """Begin a new block, if the last one is full."""
         if len(self.tail) >= BLOCK_ENTRIES:
             self.tail = untracked(deque())
             self._blocks.append(self.tail)
@@ -79,7 +79,7 @@ class EntryBlocks:
         return entry
 
     def drop_empty(self) -> None:
-        """Entries were removed from the middle: remove blocks that are empty (EB2)."""
+        """Remove blocks that are empty after entries were removed from the middle (EB2)."""
         self._blocks = deque(block for block in self._blocks if block or block is self.tail)
 
     def clear(self) -> None:

@@ -1,18 +1,18 @@
 """Reads files for callers in the event loop, which must not wait for the disk.
 
-What the system has in memory is read at once. Everything else is read by a thread: who asks is told
-by `BeingRead` that this is done, and asks again when that calls back. The thread also has the
-system read ahead, so that of a file that is read in order about one part in sixteen waits for it.
+Data in the system's page cache are read at once. A thread reads all other data: the caller gets
+`BeingRead`, and asks again when that calls back. The thread also has the system read ahead, so that
+about one in sixteen parts of a file that is read in order waits for the thread.
 
-The same holds for work on what was read that takes long: to check a body of 100 MB takes 100 ms.
+The thread also does long work on data that were read: checking a body of 100 MB takes 100 ms.
 
-Without a thread everything is read at once. That is for callers who are to wait.
+Without a thread everything is read at once, for callers that may wait.
 
 Invariants:
 
-LR1  What a thread has read is kept only while those are called back who wait for it. So it takes no
-     memory when nobody wants it any more.
-LR2  The loop opens a file only after a thread has read from it, when the system knows where it is.
+LR1  Data that a thread has read are kept only while their waiting callers are called back. So they
+     take no memory when no caller wants them.
+LR2  The loop opens a file only after a thread has read from it, when the system knows its place.
 """
 
 from collections.abc import Callable, Hashable
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class ReadingWorker(Protocol):
-    """A thread that reads: see `leveret.storage.worker.Worker`."""
+    """A thread that reads, such as a `leveret.storage.worker.Worker`."""
 
     def submit(
         self, job: Callable[[], Any], done: Callable[[Any, Exception | None], object]
@@ -40,7 +40,7 @@ class ReadingWorker(Protocol):
 
 
 class FileReads:
-    """The reads of one store. worker: the thread; None if the caller is to wait."""
+    """The reads of one store. worker: the thread; None if callers wait for the disk."""
 
     def __init__(self, disk: Disk, worker: ReadingWorker | None = None) -> None:
         self.worker = worker
@@ -51,7 +51,7 @@ class FileReads:
     def read(self, path: Path, descriptor: int, offset: int, size: int) -> bytes:
         """Up to `size` bytes of a file; fewer at its end. Raises BeingRead and StoreError.
 
-        descriptor: of the file, if it is open, else -1.
+        descriptor: the file's, if it is open, else -1.
         """
         if self.worker is None:
             if descriptor < 0:
@@ -65,7 +65,7 @@ class FileReads:
         return self.done_by_thread(what, lambda: self._read_ahead(path, offset, size), path, offset)
 
     def _read_ahead(self, path: Path, offset: int, size: int) -> bytes:
-        """In the thread: read, and have the system read on."""
+        """In the thread: read, and have the system read ahead."""
         descriptor = self._disk.open(path)
         try:
             data = self._disk.read_from(descriptor, path, offset, size)
@@ -75,12 +75,12 @@ class FileReads:
         return data
 
     def will_read(self, path: Path, offset: int) -> None:
-        """Have the system read a file from an offset on: it is wanted soon."""
+        """Have the system read ahead in a file from an offset on."""
         if self.worker is not None:
             self.worker.submit(lambda: self._ask_ahead(path, offset), lambda _, error: None)
 
     def _ask_ahead(self, path: Path, offset: int) -> None:
-        # The read itself reports what is wrong with the file.
+        # The read itself reports the error.
         with suppress(StoreError):
             descriptor = self._disk.open(path)
             try:
@@ -91,10 +91,10 @@ class FileReads:
     def done_by_thread(
         self, key: Hashable, job: Callable[[], Result], path: Path, offset: int
     ) -> Result:
-        """What the job has returned, or raised. Raises BeingRead before that.
+        """Return or raise the job's result. Raises BeingRead until the job has ended.
 
-        key: what is asked for; a job is done once for all who ask for it meanwhile. path, offset:
-        what the job reads, for texts.
+        key: identifies the job, which runs once for all callers that ask before it ends. path,
+        offset: where the job reads, for texts.
         """
         if self.worker is None:
             return job()

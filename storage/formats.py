@@ -4,11 +4,11 @@ docs/reference/storage-format.md describes the same in prose.
 
 Numbers are little-endian. Every file begins with a header:
 
-    magic     8 bytes   what kind of file it is
+    magic     8 bytes   the kind of file
     version   u32       FORMAT_VERSION, or an older one from VERSION_MIN on
-    number    u64       the file's own number, which its name also has
+    number    u64       the file's own number, as in its name
     oldest    u64       log: the oldest log file that was still needed when this one was begun
-    previous  u64       log: how many bytes of the file before this one count; 0 if none does
+    previous  u64       log: the number of bytes of the previous file that count; 0 for none
     crc       u32       of the bytes before
 
 A log file and a segment then hold records:
@@ -33,14 +33,14 @@ a checksum of its own, so that a damaged body costs one message and not its neig
     for each body; NUMBERED: u64 the first message's number; the address; the properties
 
 PROGRESS: positions of a queue that are gone, and the position up to which it was delivered.
-STATE: what a restart needs of a queue in addition to the records after this one.
+STATE: a queue's state, to which a restart applies the records after this one.
 OLDEST: the number (u64) of the oldest log file that is needed from here on. A batch begins with it.
 CLOSED: the node was stopped cleanly.
 Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
 the record, so that a version without that feature can name it (sequence_records.py).
 
-A record whose checksum is right and whose head does not have its kind's format is damage, as one
-with a wrong checksum is: what is decoded was checked when the record was read.
+A record with a right checksum whose head does not have its kind's format is damage, like one with a
+wrong checksum: heads are checked when a record is read, before they are decoded.
 
 A file of the message store is a header and then bodies, one after the other.
 """
@@ -93,7 +93,7 @@ _pack_single_run: Final = _SINGLE_RUN.pack
 
 
 class FormatError(Exception):
-    """The bytes do not have the format; the text says what is wrong."""
+    """The bytes do not have the format; the text names the defect."""
 
 
 class VersionError(FormatError):
@@ -135,8 +135,8 @@ class Run(NamedTuple):
 class Progress(NamedTuple):
     """A decoded PROGRESS record.
 
-    fetched_to: messages below this position were delivered. segment_bytes: of bodies the last
-    STATE counts and that are gone since; UNCOUNTED if unknown. gone: (start, end) pairs.
+    fetched_to: messages below this position were delivered. segment_bytes: of the bodies
+    in the last STATE's count that are gone since; UNCOUNTED if unknown. gone: (start, end) pairs.
     """
 
     key: int
@@ -151,7 +151,7 @@ class State(NamedTuple):
     flushed_to: messages below this position that are not gone are in segments.
     fetched_to: messages below this position were delivered.
     segment_bytes: of the bodies in segments that are not gone; UNCOUNTED if unknown.
-    tail_number, tail_bytes: of the last segment, and how many of its bytes count.
+    tail_number, tail_bytes: the last segment's number, and the number of its bytes that count.
     has_expiring: there may be messages that expire.
     transient_segments: the numbers of segments with messages that are not persistent.
     gone: positions of messages that were acknowledged, dropped or lost.
@@ -169,7 +169,7 @@ class State(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record. offset, body_offset, end: where in the file it and its bodies begin, and end."""
+    """A record. offset, body_offset, end: its start, its bodies' start and its end in the file."""
 
     kind: int
     offset: int
@@ -292,7 +292,7 @@ def read_records(data: bytes, offset: int) -> Iterator[Record | Damage]:
 
 
 def _next_record(data: bytes, offset: int) -> int:
-    """Where the next whole record begins; the end of the data if there is none."""
+    """The offset of the next whole record; the end of the data if there is none."""
     while (offset := data.find(RECORD_MAGIC, offset)) >= 0:
         if read_record(data, offset) is not None:
             return offset
@@ -334,7 +334,7 @@ def encode_run(
 def run_bytes(targets: int, bodies: int, texts_bytes: int, number: int = 0) -> int:
     """The size of the RUN record that `encode_run` returns: without bodies.
 
-    targets, bodies: how many. texts_bytes: of the address and the properties.
+    targets, bodies: their numbers. texts_bytes: of the address and the properties.
     """
     head = RUN_START.size + TARGET.size * targets + 2 * _CRC.size * bodies + texts_bytes
     return RECORD_BYTES + head + (_NUMBER.size if number else 0)
@@ -399,7 +399,7 @@ def decode_run(head: bytes) -> Run:
     if len(head) >= _SINGLE_RUN.size:
         fixed = _SINGLE_RUN.unpack_from(head)
         if fixed[1] == 1 == fixed[2] and not fixed[5] & (STORED | NUMBERED):
-            # One message in one queue, as most are, in half the time.
+            # The common case of one message in one queue, in half the time.
             expires, _, _, address_bytes, _, flags, key, position, size, crc = fixed
             header_at = _SINGLE_RUN.size + address_bytes
             return Run(

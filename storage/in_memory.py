@@ -5,12 +5,12 @@
                       next to be fetched                       those on disk, or
                                                                after a full q4
 
-q1 is in blocks (entry_blocks.py); the first of them becomes q4. So q4 is not much larger than a
-block either, and no part of a long queue takes long to find.
+q1 is in blocks (entry_blocks.py); the first block becomes q4. So q4 is not much larger than a block
+either, and finding any part of a long queue is fast.
 
-A requeued entry is sorted in by its position (requeued_entries.py). Mostly that is below the
-position of every entry that was never fetched; an entry that was taken out of the middle of the
-queue returns to the middle.
+A requeued entry is inserted by its position (requeued_entries.py). Usually that is below the
+position of every entry that was never fetched; an entry taken out of the middle of the queue
+returns to the middle.
 
 **Promises.** Entries are fetched in the order of their positions. Nothing is read from disk here,
 and no entry is changed.
@@ -19,7 +19,7 @@ Invariants:
 
 IM1  q4 and q1 are sorted by position, and all of q4 is below all of q1.
 IM2  An entry is in one of requeued, q4 and q1.
-IM3  Positions on disk only are below all of q1. They may be between entries of q4 and of requeued,
+IM3  Positions on disk only are below all of q1. They may be between entries of q4 and requeued,
     so `fetch` and `read` take an upper bound.
 """
 
@@ -36,7 +36,7 @@ from leveret.storage.requeued_entries import RequeuedEntries
 from leveret.storage.untracked import untracked
 
 PIECE_ENTRIES = 1000
-"""Of what is handed over. Freeing as many takes a tenth of a millisecond or two."""
+"""Entries in a piece that is handed over. Freeing it takes 0.1 to 0.2 ms."""
 
 _position = attrgetter("position")
 
@@ -63,8 +63,8 @@ class InMemory:
         yield from self.q1
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """How many of the first `count` entries precede the first that expired before now; where
-        some were requeued, no more than the first entry is looked at.
+        """How many of the first `count` entries precede the first that expired before now; if there
+        are requeued entries, only the first entry is examined.
         """
         if self.requeued:
             first = self.first()
@@ -86,7 +86,7 @@ class InMemory:
     def fetch(self, count: int, before: int) -> list[Entry]:
         """Remove up to `count` entries of requeued and q4, in order, with positions below `before`.
 
-        Fewer only if there are no more below that position.
+        Fewer only if there are not enough below that position.
         """
         requeued, q4 = self.requeued, self.q4
         entries: list[Entry] = []
@@ -109,14 +109,14 @@ class InMemory:
         return [q4.popleft() for _ in range(min(count, len(q4)))]
 
     def q4_before(self, before: int) -> int:
-        """How many entries of q4 are below a position."""
+        """The number of entries of q4 below a position."""
         q4 = self.q4
         if not q4 or q4[-1].position < before:
             return len(q4)
         return bisect_left(q4, before, key=_position)
 
     def make_q1_q4(self) -> None:
-        """Fetch from q1 next: q4 is empty, and no position is on disk only."""
+        """Make the first block of q1 q4. q4 must be empty, and no position on disk only."""
         assert not self.q4, "IM1: q4 is not empty"
         self.q4 = self.q1.pop_block()
 
@@ -137,19 +137,19 @@ class InMemory:
     def hand_over(self) -> Iterator[list[Entry]]:
         """Remove all entries at once, and return them in pieces; each is in order.
 
-        A piece is freed by whoever gets it; those that nobody asks for, with the iterator.
+        The caller frees the pieces that it gets; the rest are freed with the iterator.
         """
         blocks = [self.q4, *self.q1.blocks]
         pieces = chain(_in_pieces(blocks), self.requeued.hand_over())
         self.q4, self.q1, self.requeued = untracked(deque()), EntryBlocks(), RequeuedEntries()
         return pieces
 
-    # Looking
+    # Inspecting
 
     def read(self, position: int, before: int, bytes_max: int) -> list[Entry]:
         """Entries from `position` on and below `before`, in order, without removing them.
 
-        Their sizes stop at `bytes_max`: see `Cursor.read`.
+        `bytes_max` limits their sizes as in `Cursor.read`.
         """
         found = []
         if self.requeued:
@@ -177,7 +177,7 @@ class InMemory:
 
     @property
     def loose_count(self) -> int:
-        """How many entries may have gaps around them."""
+        """The number of entries that may have gaps around them."""
         loose = len(self.requeued)
         for block in (self.q4, *self.q1.blocks):
             if block and block[-1].position - block[0].position != len(block) - 1:
@@ -199,7 +199,7 @@ class InMemory:
     def page_out(
         self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]
     ) -> list[Entry]:
-        """Remove entries that are in segments, those that will be fetched last first.
+        """Remove entries that are in segments, beginning with those that will be fetched last.
 
         flushed_to: entries below it are in segments, except those that `is_gone`. Returned in
         order, and all from one of q1, q4 and requeued.

@@ -1,10 +1,10 @@
 """A set of positions, kept as intervals.
 
 A queue's positions are taken and settled nearly in order, so a set of millions of them is one
-interval, or a few. But a client that settles every second message leaves as many intervals. They
-are in blocks of bounded size, so that any change costs microseconds, however many there are; what
-is asked for at one place is found by two binary searches, of the blocks and in the block. Adding at
-the end of the last interval costs one comparison. Pure.
+interval, or a few. But a client that settles every second message leaves an interval for each.
+Intervals are in blocks of bounded size, so that any change costs microseconds, for any number of
+them; a lookup takes two binary searches, of the blocks and in the block. Adding at the end of the
+last interval costs one comparison. Pure.
 
 Invariants:
 
@@ -36,7 +36,7 @@ class Block:
         self.count = count
 
     def remove(self, start: int, end: int) -> int:
-        """Take out numbers; how many of them there were."""
+        """Take out numbers. Returns how many of them there were."""
         starts, ends = self.starts, self.ends
         low, high = bisect_right(ends, start), bisect_left(starts, end)
         if low >= high:
@@ -56,12 +56,12 @@ class Block:
         return removed
 
     def copy(self) -> "Block":
-        """A block of its own with the same intervals."""
+        """A new block with the same intervals."""
         return Block(self.starts[:], self.ends[:], self.count)
 
 
 class Intervals:
-    """A set of numbers that is mostly ranges. count: how many numbers are in it."""
+    """A set of numbers that is mostly ranges. count: of its numbers."""
 
     __slots__ = ("_blocks", "_firsts", "count")
 
@@ -98,12 +98,12 @@ class Intervals:
 
     @property
     def interval_count(self) -> int:
-        """How many intervals there are."""
+        """The number of intervals."""
         return sum([len(block.starts) for block in self._blocks])
 
     @property
     def first(self) -> int:
-        """The lowest number. There must be one."""
+        """The lowest number. The set must not be empty."""
         return self._firsts[0]
 
     @property
@@ -112,7 +112,7 @@ class Intervals:
         return self._blocks[-1].ends[-1] if self._blocks else 0
 
     def copy(self) -> "Intervals":
-        """A set of its own with the same numbers."""
+        """A new set with the same numbers."""
         other = Intervals()
         other._blocks = [block.copy() for block in self._blocks]
         other._firsts, other.count = self._firsts[:], self.count
@@ -126,7 +126,7 @@ class Intervals:
             self.add_range(number, number + 1)
 
     def extend(self, number: int) -> bool:
-        """Add a number if the last interval ends at it; whether it does."""
+        """Add a number if the last interval ends at it. Returns whether it was added."""
         blocks = self._blocks
         if not blocks:
             return False
@@ -150,7 +150,7 @@ class Intervals:
         last_end = block.ends[-1] if block.ends else -1
         if start < last_end:
             if not self._insert(start, end):
-                # With those intervals that end at its start and begin at its end (I2).
+                # Merge with the intervals that end at its start or begin at its end (I2).
                 start, end = self.start_of(start), self.next_gap(end)
                 self.remove_range(start, end)
                 self._insert(start, end)
@@ -228,7 +228,7 @@ class Intervals:
             self.add_range(start, end)
 
     def pop_block(self) -> Block:
-        """Take out the first intervals, as many as are in a block. There must be one."""
+        """Take out the first block of intervals. The set must not be empty."""
         self._firsts.pop(0)
         block = self._blocks.pop(0)
         self.count -= block.count
@@ -245,7 +245,7 @@ class Intervals:
         self._firsts.clear()
         self.count = 0
 
-    # Looking
+    # Inspecting
 
     def _block_at(self, number: int) -> Block | None:
         """The last block that does not begin after a number."""
@@ -253,7 +253,7 @@ class Intervals:
         return self._blocks[place] if place >= 0 else None
 
     def start_of(self, number: int) -> int:
-        """The lowest number from which on all are in the set, up to but not including this one."""
+        """The lowest number from which on all up to, not including, this one are in the set."""
         block = self._block_at(number - 1)
         if block is None:
             return number
@@ -261,7 +261,7 @@ class Intervals:
         return block.starts[place] if number <= block.ends[place] else number
 
     def covers(self, start: int, end: int) -> bool:
-        """Every number from `start` up to, not including, `end` is in the set."""
+        """Whether every number from `start` up to, not including, `end` is in the set."""
         return start >= end or end <= self.next_gap(start)
 
     def next_gap(self, number: int) -> int:

@@ -1,20 +1,20 @@
-"""Records of the log with large bodies: the thread that writes them encodes them.
+"""Log records with large bodies: the thread that writes them encodes them.
 
 The checksum of a body of 100 MB takes 45 ms, and joining it with other records as long. `zlib` and
-the system's write release the interpreter's lock, so that the event loop goes on meanwhile.
+the system's write release the interpreter's lock, so that the event loop keeps running.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 LARGE_BODIES_BYTES = 1024 * 1024
-"""A record with bodies of so many bytes is large."""
+"""A record with at least this many bytes of bodies is large."""
 
 
 class LargeRecord:
     """A record that is encoded later.
 
-    size: its bytes, with its bodies. encode: returns it without its bodies.
+    size: in bytes, including its bodies. encode: returns the record without its bodies.
     """
 
     __slots__ = ("_bodies", "_encode", "_size")
@@ -38,9 +38,9 @@ LogRecord = bytes | LargeRecord
 
 
 def joined(records: list[LogRecord]) -> list[LogRecord]:
-    """The records, with all small ones in one piece where no large one is between them."""
+    """The records, with consecutive small ones joined into one piece."""
     try:
-        # Nearly every batch has small records only: to look for a large one costs as much again.
+        # Nearly all batches have small records only: looking for a large one doubles the cost.
         return [b"".join(records)]  # type: ignore[arg-type]
     except TypeError:
         groups = groupby(records, lambda record: isinstance(record, bytes))

@@ -1,30 +1,30 @@
-"""The ledger of one queue: which of its positions are gone, and where the other messages are.
+"""The ledger of one queue: which of its positions are gone, and the place of all other messages.
 
 A position is gone when its message was acknowledged, dropped or lost.
 
     0 ........ flushed_to ............ next position
     in segments  |  in memory, and in the log if they are persistent
 
-Messages below `flushed_to` that are not gone are in segments; the others are in memory. Ready
+Messages below `flushed_to` that are not gone are in segments; messages above are in memory. Ready
 messages below `fetched_to` were delivered before.
 
 Positions that are gone since the queue's last PROGRESS record are in `fresh`. The next record has
 them, and they move to `gone`: at once, or very many of them over the next batches (`is_behind`);
-meanwhile no other PROGRESS is taken. Before a log file is removed, a STATE of the queue replaces
-all records of it in the file.
+until all have moved, no other PROGRESS is taken. Before a log file is removed, a STATE of the queue
+replaces all records of it in the file.
 
 **Promises.** The STATE and the PROGRESS records after it add up to the ledger, however they are cut
 into batches. **Not promised.** That `segment_bytes` is exact at every moment: the sizes of very
-many messages that are dropped at once are subtracted by and by, and those of messages that are lost
-are not known. Meanwhile records say UNCOUNTED, and a restart counts the bytes.
+many messages dropped at once are subtracted gradually, and those of lost messages are unknown. In
+that time records say UNCOUNTED, and a restart counts the bytes.
 
 Invariants:
 
 LE1  `flushed_to` and `fetched_to` only grow.
-LE2  In a durable queue a position is in `gone`, or on the way there, only if the log has a record
-     of that, or is about to get one.
+LE2  In a durable queue a position is in `gone`, or about to move there, only if the log has a
+     record of it, or is about to get one.
 LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, except while a count is
-     not ended, and after a loss, which makes it an estimate. A STATE has it only if it is exact.
+     open, and after a loss, which makes it an estimate. A STATE has it only if it is exact.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,15 +34,15 @@ from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry
 
 MOVED_BLOCKS = 8
-"""Blocks of intervals that move to `gone` at once, in some milliseconds."""
+"""The blocks of intervals that move to `gone` at once, in some milliseconds."""
 
 
 class Ledger:
-    """What a restart needs of a queue.
+    """The state of a queue that a restart needs.
 
-    gone: positions of messages that are gone, and recorded (LE2). fresh: of those that are gone
-    since. segment_bytes: of the bodies that are in segments and not gone. transient_segments:
-    numbers of segments with messages that are not persistent.
+    gone: the recorded positions of gone messages (LE2). fresh: positions that are gone since.
+    segment_bytes: of the bodies that are in segments and not gone. transient_segments: numbers of
+    segments with messages that are not persistent.
     """
 
     __slots__ = (
@@ -68,11 +68,11 @@ class Ledger:
         self._recorded_fetched_to = 0
 
     def settled(self, start: int, end: int) -> None:
-        """The messages at the positions from `start` up to, not including, `end` are gone.
+        """Note as gone the messages from position `start` up to, not including, `end`.
 
-        If they do not follow the last one in `fresh`: with the positions around them that are gone
-        already. So where there are gaps between messages, those that are settled in order are one
-        interval in `fresh`.
+        If they do not follow the last one in `fresh`, adjacent positions that are gone already are
+        added. So messages that are settled in order are one interval in `fresh`, even with gaps
+        between them.
         """
         fresh, gone = self.fresh, self.gone
         if start == fresh.end or start > gone.end:
@@ -81,8 +81,8 @@ class Ledger:
             fresh.add_range(gone.start_of(start), gone.next_gap(end))
 
     def settled_each(self, entries: Sequence[Entry]) -> None:
-        """The messages of some entries are gone. Positions that follow each other are one range:
-        to look at the set for each took a quarter of the time of an ack.
+        """Note the messages of entries as gone. Consecutive positions are one range: a lookup of
+        each in the set took a quarter of the time of an ack.
         """
         if not entries:
             return
@@ -96,16 +96,16 @@ class Ledger:
         self.settled(start, end)
 
     def left_segment(self, position: int, size: int) -> None:
-        """A message that is in a segment is gone."""
+        """Note a message that is in a segment as gone."""
         self.segment_bytes -= size
         if position < self._stated_to:
             self._fresh_bytes += size
 
     def all_gone(self, entries: Sequence[Entry], embed_below: int) -> int:
-        """Entries, in the order of their positions, are gone.
+        """Note entries, in the order of their positions, as gone.
 
-        Returns the bytes of those bodies among them that are in the message store: bodies of
-        `embed_below` bytes or more, of messages that are in segments.
+        Returns the bytes of their bodies in the message store: bodies of `embed_below` bytes or
+        more, of messages that are in segments.
         """
         if not entries:
             return 0
@@ -125,35 +125,35 @@ class Ledger:
         return garbage_bytes
 
     def begin_count(self) -> None:
-        """Very many messages in segments are gone; `left_segment` follows for each of them."""
+        """Begin counting very many gone messages in segments; `left_segment` follows for each."""
         self._counts += 1
         self._is_uncounted = True
 
     def end_count(self) -> None:
-        """`left_segment` was called for each message that `begin_count` was about."""
+        """End the count: `left_segment` was called for each message since `begin_count`."""
         self._counts -= 1
         assert self._counts >= 0, "LE3"
 
     def lost(self, size: int) -> None:
-        """Messages that are in segments are lost. size: about the bytes of their bodies."""
+        """Note messages in segments as lost. size: about the bytes of their bodies."""
         self.segment_bytes -= size
         self._is_uncounted = self._is_estimate = True
 
     def leave_out(self, positions: Intervals) -> None:
-        """The messages in segments at these positions did not survive a restart."""
+        """Note positions in segments whose messages did not survive a restart."""
         self.gone.update(positions)
         self.fresh.update(positions)
         self._is_uncounted = True
 
     @property
     def is_behind(self) -> bool:
-        """Positions of the last PROGRESS are still to be moved to `gone`."""
+        """Whether positions of the last PROGRESS are still to be moved to `gone`."""
         return bool(self._moving)
 
     def settle(self) -> None:
-        """Move `fresh` to `gone`: the log has been given these positions, or does not need them.
+        """Move `fresh` to `gone`: the log has these positions, or does not need them.
 
-        When there are very many, some are left, and `is_behind` until further calls.
+        Of very many, some are left for further calls; `is_behind` until then.
         """
         if not self._moving:
             self.fresh, self._moving = self._moving, self.fresh
@@ -167,7 +167,7 @@ class Ledger:
             self.gone.add_block(moving.pop_block())
 
     def note_survivors(self, entries: Iterable[Entry], end: int) -> None:
-        """After a restart: what is not on disk below `end`, and not among the entries, is gone."""
+        """After a restart: positions below `end` without an entry or a message on disk are gone."""
         held = Intervals((entry.position, entry.position + 1) for entry in entries)
         for first, after in held.gaps(self.flushed_to, end):
             self.fresh.add_range(first, after)
@@ -186,13 +186,13 @@ class Ledger:
         return record
 
     def is_gone(self, position: int) -> bool:
-        """The message at this position is gone."""
+        """Whether the message at this position is gone."""
         if position in self.gone or position in self.fresh:
             return True
         return bool(self._moving) and position in self._moving
 
     def recorded(self) -> list[Intervals]:
-        """Copies of the sets of positions that the log has, or is about to get."""
+        """Copies of the sets of gone positions that the log has, or is about to get."""
         return [self.gone.copy(), self._moving.copy()]
 
     def encode_state(self, tail_number: int, tail_bytes: int, has_expiring: bool) -> bytes:

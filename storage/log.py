@@ -9,24 +9,24 @@ that records appended and not reported are lost in a crash (some or all may be o
 
 Mechanism: clients (log_client.py) gather records. The log encodes what all clients have gathered as
 one batch, and a worker's thread writes and syncs it while the next batch gathers. So one sync
-serves all clients and all publishers that wait. The loop itself never waits for the disk, however
-quick the disk was lately: a few syncs take a thousand times as long as the others. If there is a
+serves all clients and all publishers that wait. The loop itself never waits for the disk, even
+if the disk was fast lately: a few syncs take a thousand times as long as most. If there is a
 waiter, the next batch starts at the end of this turn of the event loop, or when the batch in flight
 is done. Otherwise it starts within `IDLE_SECONDS`.
 
-A full disk: the same batch is tried again until there is room; nothing is confirmed meanwhile. A
-failed sync: the system may have dropped what was written since the last sync, and a second sync
+A full disk: the same batch is retried until there is room; nothing is confirmed until then. A
+failed sync: the system may have dropped the data written since the last sync, and a second sync
 would not report it. So the log stops, and nothing in that batch is ever confirmed.
 
 Invariants:
 
 LG1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
 LG2  A waiter or callback is called only after the sync of a batch that contains, or follows,
-     everything appended before it was registered. One that fails is reported, and stops nothing.
+     everything appended before it was registered. A failing one is reported, and stops nothing.
 LG3  The size of a file counts synced bytes only, and a batch starts at its file's size.
 LG4  After a failed sync no batch is written and no waiter or callback is called.
 LG5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
-     after the sync of everything that its clients wrote to replace the file's records. A torn batch
+     after the sync of all replacements of the file's records that its clients wrote. A torn batch
      therefore never has the OLDEST without the replacement. (retirement.py)
 LG6  A batch with records begins with an OLDEST. By LG1 everything before it in the file is synced,
      so a restart knows which bytes may be torn (torn_end.py).
@@ -50,14 +50,13 @@ from leveret.storage.log_files import LogFile, LogFiles
 from leveret.storage.worker import Worker
 
 IDLE_SECONDS: Final = 0.02
-"""Records without a waiter are written after this time. A message that is gone by then is left
-out."""
+"""Records without a waiter are written after this time, without messages that are gone by then."""
 PENDING_BYTES_HIGH: Final = 8 * 1024 * 1024
 PENDING_BYTES_LOW: Final = 4 * 1024 * 1024
 """Publishers are held back while messages that are not on disk yet take more memory than this."""
 CONFIRMED_AT_ONCE: Final = 8_000
-"""Waiters that are told in one turn of the event loop: two milliseconds. One message to very many
-queues has as many."""
+"""Waiters that are called in one turn of the event loop: two milliseconds. One message to very many
+queues has a waiter for each."""
 RETRY_SECONDS = 0.5
 """The interval at which a write to a full disk is tried again."""
 
@@ -68,9 +67,9 @@ logger = logging.getLogger("leveret.store")
 class Log:
     """The log of one node. All methods are for the event loop's thread.
 
-    clients: those that are registered. failure: why nothing is written any more; None while the log
-    works. batch: the number of the batch that is gathering; written: of the last one on disk.
-    pending_bytes: what messages that are not on disk yet take in memory. is_congested: publishers
+    clients: the registered ones. failure: the reason why the log has stopped; None while it works.
+    batch: the number of the batch that is gathering; written: that of the last batch on disk.
+    pending_bytes: the memory of messages that are not on disk yet. is_congested: publishers
     should be held back.
 
     congestion_changed: called when `is_congested` changes. disk_filled: called with True when the
@@ -127,9 +126,9 @@ class Log:
     # Appending
 
     def write_later(self, pending_bytes: int = 0) -> None:
-        """A client has gathered records: have them written within `IDLE_SECONDS`.
+        """Have the records that a client has gathered written within `IDLE_SECONDS`.
 
-        pending_bytes: what their messages take in memory; it counts until they are on disk.
+        pending_bytes: the memory of their messages, which counts until they are on disk.
         """
         self._has_records = True
         if pending_bytes:
@@ -169,7 +168,7 @@ class Log:
 
     @property
     def is_idle(self) -> bool:
-        """No record waits to be written."""
+        """Whether no record waits to be written."""
         return not (
             self._is_writing or self._has_records or self._waiters or self._callbacks
         )  # fmt: skip
@@ -196,10 +195,10 @@ class Log:
         try:
             records = joined(self._take_records(file))
         except Exception as error:
-            # Some records were taken and are lost: later records must not be confirmed.
+            # Records that were taken are lost: later records must not be confirmed.
             self._fail(error)
             return
-        # Encoding may register callbacks; what they wait for is in this batch.
+        # Encoding may register callbacks; they wait for records of this batch.
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
         batch = _Batch(self.batch, file, is_new_file, records, pending_bytes, waiters, callbacks)
@@ -231,7 +230,7 @@ class Log:
 
     def _write(self, batch: "_Batch") -> None:
         if self.failure is not None:
-            # The log was closed meanwhile, and its files.
+            # The log and its files were closed before this job ran.
             raise self.failure
         file = batch.file
         assert file.size == batch.offset, "LG3: a batch starts where the synced bytes end"
@@ -240,7 +239,7 @@ class Log:
         try:
             self._disk.sync(file.descriptor, file.path)
         except DiskFull as error:
-            # A write to a full disk is tried again, a sync is not.
+            # A write to a full disk is retried, a sync is not.
             raise SyncFailed(str(error)) from error
         self._disk.passed("log.synced")
 
@@ -265,14 +264,14 @@ class Log:
         self._confirm(batch)
 
     def _confirm(self, batch: "_Batch") -> None:
-        """Tell those who wait for a batch, some in each turn of the event loop, and go on then."""
+        """Call the waiters of a batch, some in each turn of the event loop, then continue."""
         start = batch.confirmed
         end = batch.confirmed = start + CONFIRMED_AT_ONCE
         for waiter, first, holder in batch.waiters[start:end]:
             try:
                 waiter.confirm(first, holder)
             except Exception:
-                # As `call`, which would cost each confirm a function.
+                # As in `call`, without a function call for each confirm.
                 logger.exception("%r failed, to which messages were confirmed", waiter)
         if end < len(batch.waiters):
             self.call_soon(partial(self._confirm, batch))
@@ -293,13 +292,13 @@ class Log:
             self._is_disk_full = True
             logger.critical("%s; publishers are held back until there is room", error)
             call(partial(self.disk_filled, True))
-            # At once: another program may take the space that was given up for it.
+            # Without a delay: another program may take the space that was given up for this.
             self._submit(batch)
             return
         self._loop.call_later(RETRY_SECONDS, self._submit, batch)
 
     def _fail(self, error: Exception) -> None:
-        """Stop: which bytes of the batch are on disk, or which records it has, is not known."""
+        """Stop: the bytes of the batch on disk, or its records, are unknown."""
         what = str(error) or type(error).__name__
         logger.critical("%s; unconfirmed messages stay unconfirmed, and the node stops", what)
         self.failure = error
@@ -338,7 +337,7 @@ class SyncFailed(Exception):
 class _Batch:
     """Records that are written and synced together. offset, size: in the file, in bytes.
 
-    confirmed: how many of the waiters were told that it is on disk.
+    confirmed: the number of waiters that were called.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Which of a queue's messages the log has on disk, known by the batches they were appended in.
+"""Which of a queue's messages the log has on disk, by the batches in which they were appended.
 
 The position of a queue's first message in each batch is kept. One batch gathers while another is
 written, so two are enough: messages appended before both are on disk.
@@ -6,7 +6,7 @@ written, so two are enough: messages appended before both are on disk.
 Invariants:
 
 LB1  Every persistent message of the queue below `logged_to` is in the log, on disk.
-LB2  Of the two batches that are kept, the later has the higher position.
+LB2  Of the two batches kept, the later one has the higher position.
 """
 
 
@@ -23,15 +23,15 @@ class LogBatches:
         self._before = self._before_from = 0
 
     def begin(self, position: int, batch: int) -> None:
-        """A message at this position is the queue's first in a batch of the log."""
+        """Note the position of the queue's first message in a batch of the log."""
         assert position >= self._from, "LB2"
         self._before, self._before_from = self.batch, self._from
         self.batch, self._from = batch, position
 
     def logged_to(self, written: int, next_position: int) -> int:
-        """The log has on disk what it is to have of the messages below this position.
+        """The position below which the log has all of the queue's persistent messages on disk.
 
-        written: the last batch that is on disk. next_position: of the queue.
+        written: the last batch on disk. next_position: the queue's.
         """
         if self._before > written:
             return self._before_from

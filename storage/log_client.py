@@ -9,8 +9,8 @@ records of all clients in one batch and makes them durable with one sync.
     restart      every record is handed to the client that has its kind, in the order in which the
                  records were written.
     retirement   the log removes its oldest file when no client needs it. `oldest_needed` says which
-                 file a client still needs. In `move_on` the client writes what it needs of the
-                 oldest file elsewhere, or again at the end of the log.
+                 file a client still needs. In `move_on` the client writes the records that
+                 it needs of the oldest file elsewhere, or again at the end of the log.
 
 Clients do not depend on each other: the log keeps the order of one client's records and promises
 nothing about the order of two clients' records within a batch.
@@ -31,7 +31,7 @@ class LogPosition(NamedTuple):
 
 
 class RecordReader(Protocol):
-    """What reading the log needs of a user of it."""
+    """A user of the log, as a restart needs it."""
 
     @property
     def kinds(self) -> frozenset[int]:
@@ -39,14 +39,14 @@ class RecordReader(Protocol):
 
     @property
     def removing_kinds(self) -> frozenset[int]:
-        """Those that take away what other records say.
+        """The kinds of records that take away what other records add.
 
-        They are not recovered if something before them in their batch was never written
-        (recovery.py, RV5).
+        They are not recovered if an earlier part of their batch was never written (recovery.py,
+        RV5).
         """
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """Accept a record that a restart found. data: of the whole file.
+        """Accept a record that a restart found. data: the whole file.
 
         Returns a description of damage inside the record, or None. Raises FormatError if the record
         cannot be decoded; it is then reported as damaged.
@@ -67,12 +67,12 @@ class LogClient(RecordReader, Protocol):
         """
 
     def oldest_needed(self) -> int | None:
-        """The number of the oldest log file with records that a restart needs; None for none."""
+        """The number of the oldest log file with records that a restart needs, or None."""
 
     async def move_on(self, file: LogFile) -> None:
         """Replace the client's records in this file, the oldest, so that it is not needed.
 
-        On return `oldest_needed` is higher, and everything that replaces the file's records is on
+        On return `oldest_needed` is higher, and the replacements of the file's records are on
         disk, or in records that `take_records` has returned or will return next. The log syncs
         these before it removes the file. May wait, and may do its work in several steps.
         """

@@ -1,21 +1,21 @@
-"""The files of the log: they have consecutive numbers, and the last one is written to.
+"""The files of the log: they have consecutive numbers, and batches go to the last one.
 
 Space is allocated ahead of the data. So on a full disk acks can be written: a batch that does not
-fit into what is allocated is not begun, and what is allocated is given up only with the file, for
-the next one. With little space left on the disk less is allocated: others need some, too.
+fit into the allocated space is not begun, and that space is given up only with the file, for the
+next one. With little space left on the disk less is allocated: other programs need some, too.
 
 The next file is made in advance, too, under a name of its own: XFS makes no file with less than
-190 KB of free space, and only a new file lets go of those before it. A rename needs no space.
+190 KB of free space, and only a new file lets older ones be removed. A rename needs no space.
 
 `LogFiles` decides which file is next and does the disk operations. `Log` decides when, and
-`Retirement` decides which file is not needed any more.
+`Retirement` decides which file is no longer needed.
 
 Invariants:
 
 LF1  The numbers grow by one from file to file, except where a file was lost before a restart. No
-     number is used twice.
-LF2  Data are written only to the last file, at the offset where the synced data end. A batch that
-     is tried again has the same bytes at the same offset.
+     number is reused.
+LF2  Data are written only to the last file, at the offset where the synced data end. A retried
+     batch has the same bytes at the same offset.
 LF3  A file is removed only when it is the oldest, so no record is removed before an older one.
 """
 
@@ -37,9 +37,9 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 FILE_MESSAGES_MAX, FILE_RECORDS_MAX = 250_000, 80_000
 """For small messages: as many as a restart reads in a quarter of a second."""
 RESERVED_BYTES, RESERVED_SHARE = 2 * 1024 * 1024, 64
-"""Space that is allocated ahead of the data; of a small disk at most this part of it."""
+"""Space that is allocated ahead of the data, and the largest share of a small disk for it."""
 LOW_FACTOR, LOW_SHARE = 4, 8
-"""With less than so many times as much free space, an eighth of it is allocated."""
+"""With less free space than this multiple, an eighth of the free space is allocated."""
 NEXT_FILE = "next"
 """The file that is made in advance. A restart does not read it: it has no records."""
 NOT_OPEN = -1
@@ -48,8 +48,8 @@ NOT_OPEN = -1
 class LogFile:
     """One file of the log.
 
-    number: its place in the order of files; it is in the file's name too. size: bytes that are
-    synced. records, messages: how many a restart would read from it, as its writers counted.
+    number: its place in the order of files, as in its name. size: the synced bytes. records,
+    messages: the numbers that a restart would read from it, as its writers counted.
     is_finished: the next batch begins another file, though this one is not full. reserved_to: up to
     this offset space is allocated.
     """
@@ -80,9 +80,9 @@ def log_numbers(disk: Disk, directory: Path) -> list[int]:
 
 
 def synced_bytes(disk: Disk, directory: Path, number: int, numbers: list[int]) -> int | None:
-    """The bytes of a log file that count, by the next file's header; None if that is not known.
+    """The bytes of a log file that count, by the next file's header; None if unknown.
 
-    numbers: of all log files, in order. It is not known for the newest one. Raises StoreError.
+    numbers: of all log files, in order. It is unknown for the newest one. Raises StoreError.
     """
     if number + 1 not in numbers:
         return None if number == numbers[-1] else disk.size(log_path(directory, number))
@@ -97,7 +97,7 @@ class LogFiles:
     """The files of one log.
 
     files: those that were not forgotten, the oldest first. oldest_needed: the number of the first
-    one that is needed: it may be higher than that of the first of them.
+    needed one, which may be higher than that of the first in `files`.
     """
 
     def __init__(self, directory: Path, disk: Disk, file_bytes_max: int = FILE_BYTES_MAX) -> None:
@@ -184,7 +184,7 @@ class LogFiles:
     def _reserve(self, file: LogFile, end: int) -> None:
         """Allocate space up to an offset, and more ahead of it if there is room.
 
-        Raises DiskFull if there is no room: a batch is not begun that would take what is left.
+        Raises DiskFull if there is no room: a batch that would take the last space is not begun.
         """
         is_low = self._disk.space(self._directory).free_bytes < LOW_FACTOR * self._ahead_bytes
         ahead_bytes = self._ahead_bytes // LOW_SHARE if is_low else self._ahead_bytes
@@ -198,7 +198,7 @@ class LogFiles:
         raise no_room(file.path, file.size)
 
     def _give_back(self, file: LogFile, size: int) -> None:
-        """Free what is allocated after the data of a file. size: of the file, with that."""
+        """Free the space allocated after the data of a file. size: the file's, with that space."""
         if size > file.size:
             self._disk.truncate(file.path, file.size)
             file.reserved_to = file.size
@@ -206,7 +206,7 @@ class LogFiles:
     def _create(self, file: LogFile) -> None:
         before = [other for other in self.files if other.number == file.number - 1]
         for other in before:
-            # The new file needs room, and this one no more.
+            # The new file needs the room; this one no longer does.
             self._give_back(other, other.reserved_to)
         sizes = [other.size for other in before]
         header = encode_file_header(LOG_MAGIC, file.number, self.oldest_needed, sum(sizes))
@@ -218,14 +218,14 @@ class LogFiles:
             self._disk.rename(self._next_path, file.path)
             self._disk.sync_directory(self._directory)
         except BaseException:
-            # It is tried again, with another one, if the disk was full.
+            # If the disk was full, this is retried with another file.
             self._disk.close(descriptor)
             raise
         self._disk.passed("log.created")
         file.descriptor, file.reserved_to = descriptor, self._next_bytes
 
     def _make_next(self) -> None:
-        """Make the next file in advance, unless it is there. Without room it is tried again."""
+        """Make the next file in advance, unless it exists. Without room it is retried later."""
         if self._next_descriptor != NOT_OPEN:
             return
         with suppress(DiskFull):

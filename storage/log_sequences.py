@@ -4,20 +4,20 @@ A feature (Raft, the nodes' own records) has as many sequences as it likes, all 
 An entry gets a number when it is appended. Numbers grow by one across all sequences of the client
 and across restarts; no two entries that a restart returns have the same number.
 
-Promise: a restart returns what the client had after some operation: the last one that was reported
+Promise: a restart returns the client's state after some operation: the last one that was reported
 as synced, or a later one. So every entry that was synced and neither truncated nor discarded is
-returned, in order. Once a truncation is synced, no entry that it made void is returned, whatever
-was appended since and wherever the node stopped.
+returned, in order. Once a truncation is synced, no entry that it voided is returned, regardless of
+later appends and of the moment when the node stopped.
 
-Not promised: whether a truncation that was not synced has taken effect. But an entry that was
-appended after it is never returned without it. Discarded entries may be returned.
+Not promised: whether a truncation that was not synced takes effect. But an entry appended after it
+is never returned without the truncation. Discarded entries may be returned.
 
 Mechanism: all operations of the client in one batch of the log are one record with one checksum,
 and a batch is written after the one before it is synced. So the records on disk are a prefix of
-those that were written. A gap in the numbers means that a record in the middle was damaged: the
-records after the gap are left out and reported, until one has the number that was expected. A
-truncation is after the entries that it makes void, and files are removed from the oldest on (LF3),
-so it is in the log as long as any of them is.
+the written records. A gap in the numbers means that a record in the middle was damaged: the
+records after the gap are left out and reported, until one has the expected number. A truncation is
+after the entries that it voids, and files are removed from the oldest on (LF3), so it stays in the
+log as long as any of these entries.
 
 Invariants:
 
@@ -49,7 +49,7 @@ from leveret.storage.sequence_records import (
 
 
 class SequenceEntry(NamedTuple):
-    """An entry that a restart found. position: of its data."""
+    """An entry that a restart found. position: the place of its data in the log."""
 
     sequence: int
     number: int
@@ -68,7 +68,7 @@ class Compactor(Protocol):
 
 
 class _Entry:
-    """An entry that is needed. data: until it is on disk, and after a restart until it is taken."""
+    """A needed entry. data: kept until it is on disk, and after a restart until it is taken."""
 
     __slots__ = ("crc", "data", "file_number", "number", "offset", "size")
 
@@ -82,7 +82,7 @@ class _Entry:
 class LogSequences:
     """A `LogClient`. All methods are for the event loop's thread.
 
-    kind: of its records; a named kind (formats.py).
+    kind: its records' kind, a named one (formats.py).
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LogSequences:
     # Changing
 
     def append(self, sequence: int, data: bytes) -> int:
-        """Append an entry to a sequence. Returns its number. See `Log.when_safe` for the sync."""
+        """Append an entry to a sequence. Returns its number. `Log.when_safe` reports its sync."""
         number = self._next_number
         entry = _Entry(number, data)
         self._sequences.setdefault(sequence, []).append(entry)
@@ -111,13 +111,13 @@ class LogSequences:
         return number
 
     def truncate(self, sequence: int, number: int) -> None:
-        """Make void every entry of a sequence that has this number or a higher one."""
+        """Void every entry of a sequence that has this number or a higher one."""
         entries = self._sequences.get(sequence, [])
         del entries[_index(entries, number) :]
         self._add(truncation(sequence, self._next_number, number), None)
 
     def discard(self, sequence: int, through: int) -> None:
-        """Entries of a sequence up to and including this number are not needed any more.
+        """Discard the entries of a sequence up to and including this number.
 
         Nothing is recorded: a restart may return them.
         """
@@ -179,7 +179,7 @@ class LogSequences:
     # Restarting
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """Apply a record's operations in their order; see `LogClient`."""
+        """Apply a record's operations in their order. Returns a description of damage, or None."""
         items, offsets = decode_items(record.head, self.name)
         first = items[0].number
         if self._last_file >= 0 and first > self._next_number:
@@ -226,7 +226,7 @@ class LogSequences:
     # Moving on from a file
 
     def oldest_needed(self) -> int | None:
-        """The oldest file with a needed entry, or the client's last record; see SQ3."""
+        """The oldest file with a needed entry or the client's last record (SQ3)."""
         needed = [
             entries[0].file_number
             for entries in self._sequences.values()
