@@ -1,12 +1,12 @@
 """The bytes of memory that the messages of all queues take, counted without a long turn.
 
-Queues report when they grow, and not when they shrink. So all of them are counted again from time
-to time, in slices between which the event loop runs: 10,000 queues in one turn took 15 ms. A sum is
-therefore as old as the last count for queues that have shrunk, and new for those that have grown.
+Queues report growth, but not shrinkage. So all of them are counted again from time to time, in
+slices between which the event loop runs: 10,000 queues in one turn took 15 ms. So the sums are up
+to date for queues that have grown, and as old as the last count for queues that have shrunk.
 
 Invariants:
 
-PG3  `held_bytes` and `unpageable_bytes` are the sums of what was noted of each queue.
+PG3  `held_bytes` and `unpageable_bytes` are the sums of the figures noted of each queue.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ COUNTED_AT_ONCE = 250
 
 
 class MemoryCounts:
-    """queues: by their numbers in the log. held_bytes: of messages that could be on disk only.
+    """The counts of a node. held_bytes: of messages that could be on disk only.
 
-    unpageable_bytes: of unacked messages.
+    queues: by their numbers in the log. unpageable_bytes: of unacked messages.
     """
 
     __slots__ = ("held_bytes", "queues", "unpageable_bytes")
@@ -30,7 +30,7 @@ class MemoryCounts:
         self.held_bytes = self.unpageable_bytes = 0
 
     def note(self, queue: TieredQueue) -> int:
-        """Count a queue again. Returns the bytes of it that could be on disk only."""
+        """Count a queue again. Returns the bytes of its messages that could be on disk only."""
         held, unpageable = queue.pageable_bytes, queue.unpageable_bytes
         self.held_bytes += held - queue.noted_bytes
         self.unpageable_bytes += unpageable - queue.noted_unpageable_bytes
@@ -38,7 +38,7 @@ class MemoryCounts:
         return held
 
     def forget(self, queue: TieredQueue) -> None:
-        """The queue is deleted."""
+        """Forget a deleted queue."""
         self.queues.pop(queue.key, None)
         self.held_bytes -= queue.noted_bytes
         self.unpageable_bytes -= queue.noted_unpageable_bytes

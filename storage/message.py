@@ -16,7 +16,7 @@ ENTRY_BYTES: Final = 260
 
 
 class Header(Protocol):
-    """What storage needs of a message's properties.
+    """A message's properties as storage needs them.
 
     raw: as consumers get them. stored: their form on disk.
     """
@@ -26,18 +26,18 @@ class Header(Protocol):
 
     @property
     def priority(self) -> int | None:
-        """None if the publisher set none."""
+        """The priority; None if the publisher set none."""
 
     @property
     def is_persistent(self) -> bool:
-        """The message is to survive a restart."""
+        """Whether the message is to survive a restart."""
 
     def as_persistent(self) -> "Header":
         """The same properties, of a message that is to survive a restart."""
 
 
 class Address:
-    """Where a message was published to. One object serves all messages with the same address.
+    """The exchange and routing key of a message. One object serves all messages with the same ones.
 
     encoded: exchange and routing key as short strings, as a delivery carries them.
     """
@@ -51,11 +51,11 @@ class Address:
 
 
 NO_CRC = -1
-"""In place of the checksum of a body that was not written yet."""
+"""Stands for the checksum of a body that was not written yet."""
 
 
 class StoredBody(NamedTuple):
-    """Where a large body is in the message store. number: of the file; offset and size in bytes."""
+    """The place of a large body in the store. number: the file's; offset and size in bytes."""
 
     number: int
     offset: int
@@ -65,7 +65,7 @@ class StoredBody(NamedTuple):
 
 @mypyc_attr(acyclic=True)
 class Message:
-    """What was published. All queues that it was routed to share it, so it is not changed.
+    """A published message. All queues that it was routed to share it, so it is not changed.
 
     stored: set when the first of its queues has its body written to the message store.
     number: its identity on the node that it was published on (broker/message_numbers.py); 0 until
@@ -113,8 +113,8 @@ use_structs(__name__, Message, Entry)
 
 def bytes_of(entries: list[Entry]) -> int:
     """The bytes of the bodies of entries."""
-    # For `sum` compiled code calls the interpreter: 800 instructions, as much as all else that
-    # fetching one entry takes.
+    # For `sum` compiled code calls the interpreter: 800 instructions, as many as the rest of
+    # fetching one entry.
     size: i64 = 0
     for entry in entries:
         size += len(entry.message.body)
@@ -122,7 +122,7 @@ def bytes_of(entries: list[Entry]) -> int:
 
 
 def entries_from(messages: list[Message], position: int, expires_at_ms: int) -> list[Entry]:
-    """The entries of messages that were never fetched, the first of which is at this position."""
+    """The entries of messages that were never fetched, the first one at this position."""
     # mypyc compiles a zip with a range; for `enumerate` with a start it calls the interpreter.
     end = position + len(messages)
     return [

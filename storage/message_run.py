@@ -1,10 +1,10 @@
-"""A run of messages: what queues and stores take in one call.
+"""A run of messages, which queues and stores take in one call.
 
-The messages of a run have one address, and are alike in delivery mode and priority. Those with
-numbers have consecutive ones. So they are written to the log as one record, and a queue looks at
-the first of them where all would tell the same.
+The messages of a run have one address, and are alike in delivery mode and priority. If
+they have numbers, these are consecutive. So they are written to the log as one record, and a queue
+examines only the first one where all are alike.
 
-Queues and their mirrors share a run, and nobody changes it or its list.
+Queues and their mirrors share a run: neither it nor its list is ever changed.
 """
 
 from mypy_extensions import i64

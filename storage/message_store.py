@@ -1,13 +1,13 @@
-"""The message store: large bodies, each written once, however many queues it is in.
+"""The message store: large bodies, each written once for any number of queues.
 
 Segments have the bodies of small messages. A body of `queue_index_embed_msgs_below` bytes or more
 is written here, and its entries in segments have the file and offset. Files are appended to and
 never changed.
 
 There are no reference counts. When half of the store is garbage, the sweeper (sweeper.py) finds in
-the segments which bodies are still referred to. The space of the others is given back to the file
-system: as a hole in a file, or with the whole file. So a restart needs no index of bodies, no body
-moves, and a crash between any two steps leaves only garbage, which the next sweep finds.
+the segments which bodies are still referred to. The space of all other bodies is returned to the
+file system: as a hole in a file, or with the whole file. So a restart needs no index of bodies, no
+body moves, and a crash between any two steps leaves only garbage, which the next sweep finds.
 
 Invariants:
 
@@ -56,11 +56,11 @@ class MessageStore:
     """The large bodies of a node.
 
     total_bytes, garbage_bytes: of bodies, estimated; a body that several queues shared may count
-    twice as garbage. reads, writes: how many bodies, since the start.
+    twice as garbage. reads, writes: numbers of bodies since the start.
     """
 
     def __init__(self, directory: Path, disk: Disk, reads: FileReads) -> None:
-        """reads: for `read_soon`."""
+        """reads: used by `read_soon`."""
         self._reads = reads
         self._directory = directory
         self._disk = disk
@@ -79,7 +79,7 @@ class MessageStore:
     def plan(self, message: Message) -> PlannedWrite | None:
         """Choose a place for a message's body, and set it in the message.
 
-        Returns the write; None if another queue has had the body written, to a file that no sweep
+        Returns the write; None if the body was written for another queue, to a file that no sweep
         has examined.
         """
         if message.stored is not None and message.stored.number >= self._shared_from:
@@ -91,7 +91,7 @@ class MessageStore:
         body = message.body
         offset = self._size
         assert self._number >= self._shared_from, "MS3: a file that is swept is not appended to"
-        # The checksum of a large body takes long: the thread that writes it makes it.
+        # The checksum of a large body takes long: the writing thread computes it.
         crc = crc32(body) if len(body) < LARGE_BODIES_BYTES else NO_CRC
         message.stored = StoredBody(self._number, offset, len(body), crc)
         self._size += len(body)
@@ -103,7 +103,7 @@ class MessageStore:
     def read(self, stored: StoredBody) -> bytes | None:
         """A body; None if its checksum is wrong. Raises StoreError if it cannot be read.
 
-        It takes as long as the body is large: see `read_soon`.
+        It takes time in proportion to the body's size, unlike `read_soon`.
         """
         self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
@@ -112,8 +112,8 @@ class MessageStore:
     def read_soon(self, bodies: Sequence[StoredBody]) -> list[bytes | None]:
         """As `read`, for the event loop: raises BeingRead instead of waiting (file_reads.py).
 
-        bodies: of one file, in the order of their offsets, and all read together. A large one is
-        alone: the thread checks it, too.
+        bodies: of one file, in the order of their offsets; all are read together. A large body is
+        the only one: the thread checks it, too.
         """
         first, last = bodies[0], bodies[-1]
         number, path = first.number, self.path_of(first)
@@ -149,11 +149,11 @@ class MessageStore:
         return bodies_path(self._directory, stored.number)
 
     def wants_sweep(self, bytes_min: int, share: float) -> bool:
-        """More than this share of the store is garbage, and more than so many bytes."""
+        """Whether more than this share of the store, and more than `bytes_min`, is garbage."""
         return self.garbage_bytes > max(bytes_min, int(self.total_bytes * share))
 
     def begin_sweep(self) -> int:
-        """Finish the current file. Returns the number below which files may be swept; see MS3."""
+        """Finish the current file. Returns the number below which files may be swept (MS3)."""
         self._size = FILE_BYTES_MAX
         self.garbage_bytes = 0
         self._shared_from = self._number + 1
@@ -162,8 +162,8 @@ class MessageStore:
     def sweep(self, below: int, needed: dict[int, Intervals]) -> int:
         """Free everything but the needed byte ranges in all files below a number.
 
-        needed: for each file's number, the ranges. For a worker's thread. Returns how many bytes
-        are needed. Raises StoreError.
+        needed: the ranges by file number. For a worker's thread. Returns the number of needed
+        bytes. Raises StoreError.
         """
         kept_bytes = 0
         for number in bodies_numbers(self._disk, self._directory):
@@ -188,7 +188,7 @@ class MessageStore:
         return needed.count
 
     def check(self, stored: StoredBody) -> str | None:
-        """A description of what is wrong with a body; None if it is intact."""
+        """A description of the damage to a body; None if it is intact."""
         try:
             return None if self.read(stored) is not None else "its checksum is wrong"
         except StoreError as error:

@@ -1,7 +1,7 @@
 """The metadata in SQLite: vhosts, users, permissions, exchanges, queues, bindings and parameters.
 
 Promise: when an operation returns, `kill -9` does not undo it. After `sync` a power cut does not
-undo it either (metadata_sync.py groups those who wait for that). Damage is reported by `load` and
+undo it either (metadata_sync.py groups the waits for that). Damage is reported by `load` and
 never returned as data.
 
 Not promised: that an operation survives a power cut without `sync`. The last operations may be
@@ -21,8 +21,8 @@ for 20,000 rows.
 
 Invariants:
 
-MD1  A storage id is used at most once: the ids below `_ids_below` are reserved on disk. More are
-     reserved when half of them are used, with the next sync, so that no declaration waits for one.
+MD1  A storage id is used at most once: the ids below `_ids_below` are reserved on disk. When half
+     of them are used, the next sync reserves more, so that no declaration waits for a reservation.
 MD2  `changes` counts committed rows, and the witness is updated after the commit, so it never
      counts more than SQLite has.
 """
@@ -85,24 +85,24 @@ from leveret.storage.no_metadata import NoMetadata
 __all__ = ["Metadata", "MetadataError", "MetadataFull", "NoMetadata", "SqliteMetadata"]
 
 _IDS_RESERVED = 100_000
-"""Those that are reserved and not used at a stop are never used: there are 2 ** 48."""
+"""Ids that are reserved and unused at a stop are never used: there are 2 ** 48 ids."""
 _IDS_BELOW = "storage_ids_below"
 _PROBLEMS_MAX = 20
 """At most this many damaged pages are reported."""
 
 
 class Metadata(Protocol):
-    """Where declarations are kept. Every operation but `sync` and `checkpoint` is for one thread.
+    """The store of declarations. Every operation but `sync` and `checkpoint` is for one thread.
 
-    changes: how many rows were put or deleted, in committed operations. synced_changes: how many of
-    them are synced; a negative number until the first sync.
+    changes: the number of rows put or deleted in committed operations. synced_changes: the number
+    of synced ones; negative until the first sync.
     """
 
     changes: int
     synced_changes: int
 
     def load(self) -> Definitions:
-        """All declarations. It is called before other operations."""
+        """All declarations. It must be called before other operations."""
 
     def batch(self) -> AbstractContextManager[None]:
         """All operations in the block take effect, or none. The block must not await."""
@@ -159,16 +159,16 @@ class Metadata(Protocol):
         """Delete all of a component."""
 
     def delete_part(self, vhost: str, kind: str = "", name: str = "") -> int:
-        """In a batch: delete some rows that go with a vhost, or its queue or exchange; how many."""
+        """In a batch: delete some rows of a vhost, or its queue or exchange. Returns how many."""
 
     def reserve_storage_ids(self) -> None:
-        """Have storage ids reserved with the next sync. For a start: nothing is declared yet."""
+        """Have storage ids reserved with the next sync. For a start, before any declaration."""
 
     def new_storage_id(self, above: int = 0) -> int:
         """A storage id that was never used before and is higher than `above`."""
 
     def sync(self) -> None:
-        """Sync all operations so far, unless they are. For any worker thread."""
+        """Sync all unsynced operations so far. For any worker thread."""
 
     def checkpoint(self) -> None:
         """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
@@ -210,7 +210,7 @@ class SqliteMetadata:
             ) from error
 
     def _read_meta(self) -> int:
-        """Read the file's facts about itself; returns its identity."""
+        """Read the file's `meta` rows. Returns its identity."""
         rows, _ = read_rows(self._connection, META, self._path)
         facts: dict[str, int] = {row.key: row.value for row in rows}
         if facts.get(VERSION, FORMAT_VERSION) != FORMAT_VERSION:
@@ -245,12 +245,12 @@ class SqliteMetadata:
         self._ids_committed_below = self._ids_below_soon
         self._committed(self._pending)
         if self._next_id > self._ids_below:
-            # So many were used since the last sync that it has to be here, in the event loop.
+            # All reserved ids were used since the last sync: this sync runs in the event loop.
             self.sync()
         assert self._next_id <= self._ids_below, "MD1: storage ids are reserved on disk"
 
     def load(self) -> Definitions:
-        """All declarations, in the order in which they were made, and what is damaged."""
+        """All declarations, in the order in which they were made, and the damage."""
         connection = self._connection
         lists, damaged = {}, []
         if self._missing:
@@ -275,7 +275,7 @@ class SqliteMetadata:
     def new_storage_id(self, above: int = 0) -> int:
         """A storage id that was never used before, by this process or another.
 
-        In a batch it may be used when the batch has ended. above: the highest id that is in use
+        In a batch, it may be used after the batch has ended. above: the highest id that is in use
         elsewhere; it matters if the file is new, or the row with the reserved ids is damaged.
         """
         number = max(self._next_id, above + 1)
@@ -292,7 +292,7 @@ class SqliteMetadata:
             self._wants_ids = True
 
     def _reserve_ids(self) -> None:
-        """At the end of a batch: reserve storage ids if that is wanted."""
+        """At the end of a batch: reserve storage ids if requested."""
         if self._wants_ids or self._next_id > self._ids_below_soon:
             self._ids_below_soon = self._next_id + _IDS_RESERVED
             self._put(META, MetaRow(_IDS_BELOW, self._ids_below_soon))
@@ -303,7 +303,7 @@ class SqliteMetadata:
     def _delete(
         self, table: Table, where: Mapping[str, str | bytes], row_count_max: int = 0
     ) -> int:
-        """Delete the rows with these values, or at most so many of them; how many it were."""
+        """Delete the rows with these values, at most `row_count_max` if set. Returns how many."""
         condition = " AND ".join(map("{} = ?".format, quoted(where)))
         if row_count_max:
             chosen = f"SELECT rowid FROM {table.name} WHERE {condition} LIMIT {row_count_max}"
@@ -314,7 +314,7 @@ class SqliteMetadata:
         )
 
     def _execute(self, statement: str, values: list[Any]) -> int:
-        """Put or delete; how many rows."""
+        """Put or delete rows. Returns how many."""
         connection = self._connection
         with naming_file(self._path):
             changed = connection.execute(statement, values).rowcount
@@ -420,14 +420,14 @@ class SqliteMetadata:
         self._delete(PARAMETERS, {"component": component})
 
     def sync(self) -> None:
-        """Sync all operations so far, unless they are. For any worker thread.
+        """Sync all unsynced operations so far. For any worker thread.
 
         SQLite's log is synced through a descriptor of its own. (Closing a descriptor of the
-        database file itself would release SQLite's locks on it.) What a checkpoint has moved is
-        synced already.
+        database file itself would release SQLite's locks on it.) Changes that a checkpoint has
+        moved are synced already.
         """
         with self._sync_lock:
-            # Both are of transactions that are committed, and so in SQLite's log.
+            # Both belong to committed transactions, which are in SQLite's log.
             changes, ids_below = self.changes, self._ids_committed_below
             if changes == self.synced_changes:
                 return
@@ -446,7 +446,7 @@ class SqliteMetadata:
             self._ids_below = max(self._ids_below, ids_below)
 
     def _sync_log(self) -> None:
-        """Sync SQLite's log; its name, too, the first time, since it is not made a second time."""
+        """Sync SQLite's log; the first time also its name, since the file is created only once."""
         _sync_path(self._log_path, os.fdatasync)
         if not self._is_log_in_directory:
             _sync_path(self._path.parent, os.fsync)
@@ -462,7 +462,7 @@ class SqliteMetadata:
                 connection.close()
 
     def close(self) -> None:
-        """End the use of the file. SQLite moves its log into the database file and removes it."""
+        """Close the file. SQLite moves its log into the database file and removes the log."""
         self._connection.close()
         self._witness.close(remove=not self._missing and not self._log_path.exists())
 

@@ -24,7 +24,7 @@ OLD_VERSIONS = (1, 2, 3)
 
 
 def is_whole(connection: Connection, version: int, tables: set[str]) -> bool:
-    """Whether a file of an old format has the tables of that format, as far as can be seen."""
+    """Whether a file of an old format appears to have the tables of that format."""
     if version == 3:
         return has_tables(connection, SCHEMA_3)
     return "totals" not in tables

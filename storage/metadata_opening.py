@@ -1,6 +1,6 @@
 """Opening the metadata file: find its format, migrate it, or create the tables of a new file.
 
-The schema has to be exactly that of this version. A file with a damaged schema, or one that another
+The schema must be exactly that of this version. A file with a damaged schema, or one that another
 program or a later version wrote, is refused and not changed.
 """
 
@@ -26,7 +26,7 @@ _NEW_FILE_BYTES_MAX = 4096
 
 
 class MetadataError(Exception):
-    """The metadata cannot be read or written; the text names the file and says what to do."""
+    """The metadata cannot be read or written; the text names the file and the remedy."""
 
 
 class MetadataFull(MetadataError):
@@ -75,8 +75,8 @@ def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    # Move the tables into the file: if they were in SQLite's log only and that is damaged, the
-    # file would be taken for a new one.
+    # Move the tables into the file: with tables only in SQLite's log, damage to the log would
+    # make the file look like a new one.
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
@@ -107,7 +107,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the file, or create it, without reading its tables."""
     _make_file(path)
     connection = open_connection(path)
-    # Damaged text must not end the reading: the checksum of its row reports it.
+    # Damaged text must not stop the reading: the checksum of its row reports it.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -120,17 +120,17 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def open_connection(path: Path) -> sqlite3.Connection:
-    """A connection to the file, which exists. Only one process can have any.
+    """A connection to the existing file. Only one process can have connections to it.
 
-    All have SQLite's index of its log in memory, not in a mapped file: a write to a mapped file
-    ends the process with SIGBUS when it needs space of a full disk, on btrfs for each page.
+    SQLite's index of its log is in memory, not in a mapped file: a write to a mapped file ends the
+    process with SIGBUS when it needs space of a full disk, which on btrfs each page does.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw&vfs=unix-excl"
     return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def _make_file(path: Path) -> None:
-    """Create the file with rights for this user only, and with the system's error text."""
+    """Create the file with rights for this user only. Errors have the system's text."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     except OSError as error:
@@ -140,7 +140,7 @@ def _make_file(path: Path) -> None:
 
 
 def _advice(error: Exception, path: Path) -> str:
-    """What to do. SQLite raises OperationalError for errors of the disk and of file rights."""
+    """The remedy. SQLite raises OperationalError for errors of the disk and of file rights."""
     if isinstance(error, sqlite3.OperationalError):
         return CHECK_SURROUNDINGS
     return f"the file is damaged: {_repair(path)}"

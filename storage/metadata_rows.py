@@ -27,7 +27,7 @@ class UserRow(NamedTuple):
 
 
 class PermissionRow(NamedTuple):
-    """What a user may do in a vhost, as three regular expressions."""
+    """A user's permissions in a vhost, as three regular expressions."""
 
     vhost: str
     user: str
@@ -99,7 +99,7 @@ class ParameterRow(NamedTuple):
 class Definitions:
     """All declarations, each list in the order in which they were made.
 
-    damaged: what is lost or may be wrong, in sentences that name the file.
+    damaged: lost or doubtful declarations, as sentences that name the file.
     """
 
     vhosts: list[VhostRow] = field(default_factory=list)

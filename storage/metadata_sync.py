@@ -1,23 +1,22 @@
-"""Group sync of the metadata: those who wait for their declarations to be on disk share a sync.
+"""Group sync of the metadata: callers that wait until their declarations are on disk share a sync.
 
-Promise: `when_synced` calls back when everything that was committed before that call is on disk, in
-the order of the calls, in the event loop. The loop never waits for the disk here.
+Promise: `when_synced` calls back when everything committed before that call is on disk, in the
+order of the calls, in the event loop. The loop never waits for the disk here.
 
 Mechanism: a thread syncs. A sync starts at the end of this round of turns, so that it serves all
-declarations of the round; while it runs, those who come wait for the next one. There is no thread
-until somebody waits.
+declarations of the round; callers that come while it runs wait for the next one. The thread starts
+with the first waiting caller.
 
-A failed sync: the system may have dropped what was written since the last one, and a second sync
-would not report it. So everyone who waits, or comes later, is called back with the error, and the
-node stops.
+A failed sync: the system may have dropped the data written since the last one, and a second sync
+would not report it. So all waiting and later callers get the error, and the node stops.
 
 The same thread moves SQLite's log into the database file after CHECKPOINT_CHANGES changes, so that
-the log does not grow for ever.
+the log does not grow without limit.
 
 Invariants:
 
 Y1  At most one sync is in flight, and a callback is registered before its sync begins.
-Y2  After a failed sync no other is begun, and nobody is told that something is synced.
+Y2  After a failed sync no other sync is begun, and no callback reports success.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from leveret.storage.metadata import Metadata
 from leveret.storage.worker import Worker
 
 CHECKPOINT_CHANGES = 2000
-"""Each takes up to 20 KB of SQLite's log."""
+"""Each change takes up to 20 KB of SQLite's log."""
 
 Callback = Callable[[Exception | None], object]
 """Called with the error if the sync failed, else with None."""
@@ -39,7 +38,7 @@ logger = logging.getLogger("leveret.store")
 
 
 class MetadataSync:
-    """Those who wait for the metadata of one node to be synced.
+    """The callbacks that wait for a sync of the metadata of one node.
 
     call_soon: schedules a call for the end of the current round. failed: called with the error when
     a sync has failed; the node has to stop. passed: called after each sync, in the thread: tests
@@ -105,7 +104,7 @@ class MetadataSync:
     def checkpoint(self, done: Callable[[], object] = lambda: None) -> None:
         """Move SQLite's log into the database file soon, in the thread.
 
-        done: called when that has ended, also if it failed.
+        done: called when the checkpoint has ended, also if it failed.
         """
         self._moved_changes = self._metadata.changes
         if self._failure is not None:
@@ -119,7 +118,7 @@ class MetadataSync:
         self._thread().submit(self._metadata.checkpoint, ended)
 
     async def close(self) -> None:
-        """Call back all who wait, and end the thread."""
+        """Sync for all waiting callbacks, and end the thread."""
         if self._worker is None:
             return
         done = self._loop.create_future()
@@ -130,6 +129,6 @@ class MetadataSync:
 
 
 def _report(error: Exception | None) -> None:
-    """Nothing is lost: SQLite's log has what was not moved, and the next checkpoint moves it."""
+    """Log the error. Nothing is lost: the next checkpoint moves the rest of SQLite's log."""
     if error is not None:
         logger.error("SQLite's log of the metadata could not be moved into their file: %s", error)

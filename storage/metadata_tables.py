@@ -9,17 +9,17 @@
     queues             vhost, name
     bindings           all columns
     parameters         vhost, component, name
-    totals             number: for each other table its rows, the sum of their checksums, and how
-                       often a row of it was put or deleted
+    totals             number: for each other table its rows, the sum of their checksums, and the
+                       number of times that a row of it was put or deleted
 
 The list shows each table's key; the other columns are the fields of the row and `checksum`, the
 CRC-32 of the table's name and the row's values. A row with a wrong checksum is damaged. Missing
 rows are detected by the totals, which triggers update in the transaction of each change. The sum of
 checksums cannot overflow: 2**31 rows fit into 63 bits.
 
-Names may have bytes that are not UTF-8 (strings with surrogate escapes). SQLite does not take those
-as text, so such a name is stored as a blob and read back as the same string. Columns have no types
-for that reason. A blob never equals a text, and each string is stored in one form only.
+Names may have bytes that are not UTF-8 (strings with surrogate escapes). SQLite does not accept
+them as text, so such a name is stored as a blob and read back as the same string. Columns have no
+types for that reason. A blob never equals a text, and each string is stored in one form only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ from leveret.storage.metadata_rows import (
 )
 
 PART_ROWS = 300
-"""To delete so many rows takes two to four milliseconds."""
+"""Deleting this many rows takes two to four milliseconds."""
 _SHOWN_MAX = 80
 """An error shows at most this many characters of a damaged row's key."""
 
@@ -116,7 +116,7 @@ class Table:
         return self.row_type(*map(_from_column, columns, self.kinds))
 
     def describe_key(self, columns: tuple[Any, ...]) -> str:
-        """The key of a damaged row, as far as it can be read."""
+        """The readable part of a damaged row's key."""
         parts = (f"{name} {columns[place]!a}" for place, name in self._key_places)
         text = ", ".join(parts)
         return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
@@ -170,7 +170,7 @@ SCHEMA = (
     "checksums NOT NULL, changes NOT NULL)",
     *(table.create for table in TABLES),
     *(trigger for table in TABLES for trigger in table.triggers()),
-    # Without it, the bindings of a queue are found by reading all of its vhost's.
+    # Without it, finding the bindings of a queue reads all bindings of its vhost.
     "CREATE INDEX bindings_to ON bindings (vhost, destination_kind, destination)",
 )
 SCHEMA_3 = tuple(statement for statement in SCHEMA if statement not in ADDED_IN_FORMAT_4)
@@ -198,7 +198,7 @@ def has_tables(connection: Connection, schema: tuple[str, ...] = SCHEMA) -> bool
 
 
 def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[Any], list[str]]:
-    """The intact rows of a table in the order in which they were added, and what is damaged."""
+    """The intact rows of a table in the order in which they were added, and the damage."""
     rows, damaged = [], []
     count = checksums = 0
     for *columns, checksum in connection.execute(table.select):
@@ -231,7 +231,7 @@ def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[
 def rows_of(vhost: str, kind: str = "", name: str = "") -> list[tuple[Table, dict[str, str]]]:
     """The rows that go with a vhost, or with its queue or exchange: tables, and values of columns.
 
-    Those that refer to others come first.
+    Rows that refer to other rows come first.
     """
     if not kind:
         return [(table, {"vhost": vhost}) for table in reversed(IN_A_VHOST)]
@@ -241,6 +241,6 @@ def rows_of(vhost: str, kind: str = "", name: str = "") -> list[tuple[Table, dic
 
 
 def count_changes(connection: Connection) -> int:
-    """How many rows were put or deleted since the file was created."""
+    """The number of rows that were put or deleted since the file was created."""
     found = connection.execute("SELECT changes FROM totals").fetchall()
     return sum(changes for (changes,) in found if isinstance(changes, int))

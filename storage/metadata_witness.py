@@ -1,4 +1,4 @@
-"""A file beside SQLite's write-ahead log that holds how many changes the metadata have.
+"""A file beside SQLite's write-ahead log that holds the metadata's number of changes.
 
 After a crash SQLite reads its log up to the first frame with a wrong checksum. It cannot tell a
 write that was cut short from damage, and drops everything after it without an error. With the
@@ -11,7 +11,7 @@ Each slot: the machine's boot id (36 bytes), the metadata's identity (u64), the 
 the CRC-32 of these. A slot that is damaged or belongs to another metadata file is ignored.
 
 Invariant MW1: a slot never has a higher number than SQLite has on disk. It is written after the
-commit (the sync) without waiting for the disk: `kill -9` leaves what was written, and a power cut
+commit (the sync) without waiting for the disk: `kill -9` leaves the written slot, and a power cut
 leaves this slot, an older one or none. A slot is smaller than a sector, so it is written whole.
 Closed metadata have no such file, because SQLite has moved its log into the database file.
 """
@@ -50,7 +50,7 @@ class Witness:
         try:
             data = os.pread(self._descriptor, _SLOT_BYTES, offset)
         except OSError:
-            # A slot that cannot be read is ignored; it says nothing about the metadata.
+            # A slot that cannot be read is ignored; it proves nothing about the metadata.
             return b"", 0
         if len(data) == _SLOT_BYTES:
             fields = data[: _FIELDS.size]
@@ -87,7 +87,7 @@ class Witness:
         try:
             self._path.unlink(missing_ok=True)
         except OSError:
-            # The file system may be read-only. What the file says stays true (MW1).
+            # The file system may be read-only. The file's numbers stay true (MW1).
             return
 
 

@@ -1,14 +1,14 @@
-"""Which segments of a queue, and which of their bytes, a restart needs: the STATE says that.
+"""Which segments of a queue, and which of their bytes, a restart needs, by the STATE.
 
 The state in the log is that of the last batch. So a kill or a power cut may leave on disk
 
-- segments above the last one of the STATE, and bytes after those that it counts of the last one:
+- segments above the last one of the STATE, and bytes of the last one after its count: they were
   written after the STATE. The log has their messages;
 - segments all of whose positions are gone: the PROGRESS that says so is on disk, and their removal
   was under way (RM1);
-- segments of a queue without a STATE: see `state_of_segments`.
+- segments of a queue without a STATE (`state_of_segments`).
 
-A restart removes and cuts all of that (restoring.py), and a check does not look at it (check.py).
+A restart removes or cuts all of these (restoring.py), and a check skips them (check.py).
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ from leveret.storage.segments import segment_path
 def with_last_segment(disk: Disk, directory: Path, state: State) -> State:
     """The STATE; its last segment is not above all the messages that it counts in segments.
 
-    A checksum that is right does not make the numbers in a record right: it may be forged. And
-    early versions recorded a segment whose write had failed.
+    A right checksum does not make the numbers in a record right: it may be forged. And early
+    versions recorded a segment whose write had failed.
     """
     last = segment_number(state.flushed_to - 1)
     if state.tail_number <= last:
@@ -36,7 +36,7 @@ def with_last_segment(disk: Disk, directory: Path, state: State) -> State:
 
 
 def is_needed(state: State, number: int) -> bool:
-    """The segment may have messages that the STATE counts and that are not gone."""
+    """Whether the segment may have messages that the STATE counts and that are not gone."""
     start, end = positions_of(number)
     is_done = end <= state.flushed_to and state.gone.covers(start, end)
     return number <= state.tail_number and not is_done
@@ -47,9 +47,8 @@ def state_of_segments(
 ) -> State | None:
     """The STATE that a queue has lost; None if the log never had one.
 
-    Without a STATE the log has all messages of the segments, so these are not needed. If it does
-    not, the STATE is lost: then all messages in the segments are restored, also those that are
-    gone.
+    Without a STATE the log has all messages of the segments, so these are not needed. If any is
+    missing, the STATE is lost: then all messages in the segments are restored, also gone ones.
 
     runs: of all segments of the queue, with the number of the segment. tail: the number and the
     size of the last segment.

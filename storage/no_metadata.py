@@ -1,4 +1,4 @@
-"""The metadata of a broker without a data directory: nothing is written, and nothing found."""
+"""The metadata of a broker without a data directory: nothing is written or found."""
 
 from contextlib import AbstractContextManager, nullcontext
 

@@ -1,8 +1,8 @@
 """The pager: keeps the messages of a node within its memory budget without blocking the event loop.
 
 Queues report when they grow. When together they hold more than the budget, each gets a target
-(paging.py). Messages above the target are paged out in slices: a worker's thread writes those that
-are not on disk yet, then they are dropped from memory. The event loop runs between slices. The
+(paging.py). Messages above the target are paged out in slices: a worker's thread writes the ones
+that are not on disk yet, then they are dropped from memory. The event loop runs between slices. The
 target of a lazy queue is always 0.
 
 The same slices move messages out of a log file that is to be removed (`move_out`). Slices are
@@ -10,16 +10,16 @@ written one after the other, so that a message's place in its segment is known b
 
 **Promises.** A turn of the loop plans at most one slice of SLICE_BYTES, and does not wait for the
 disk.
-**Not promised.** The budget is exceeded while the disk is slower than publishers, who are then held
-back (`is_overfull`), and by messages that are unacked, which cannot be paged out.
+**Not promised.** The budget is exceeded while the disk is slower than publishers, which are then
+held back (`is_overfull`), and by unacked messages, which cannot be paged out.
 
 Invariants:
 
 PG1  One slice is planned and written at a time, under `lock`; so slices of a queue are written in
      the order of their positions (SL1).
 PG2  A message is dropped from memory only after the write of its slice has returned.
-PG4  After the write of a slice has failed no slice is planned: the next one would count messages as
-     written that are not (SL2).
+PG4  After a failed write of a slice no slice is planned: the next one would count unwritten
+     messages as written (SL2).
 
 PG3 is in memory_counts.py.
 """
@@ -43,14 +43,14 @@ from leveret.storage.worker import Worker
 SLICE_BYTES = 1024 * 1024
 """The bytes of a slice. Planning it takes about a millisecond."""
 ROOM_BYTES = 2 * SLICE_BYTES
-"""What a full disk has to have free for a slice: what frees space needs some, too."""
+"""The free space a full disk must have for a slice: operations that free space need some, too."""
 OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
 """Publishers are held back when messages take more than the first multiple of the budget, until
 they take less than the second: publishers are faster than the disk."""
 LAZY_BYTES, LAZY_BYTES_HIGH = 64 * 1024, 8 * 1024 * 1024
-"""What a lazy queue may have in memory; above the second, publishers are held back."""
+"""The bytes that a lazy queue may have in memory; above the second, publishers are held back."""
 PAGEABLE_SHARE = 10
-"""A tenth of the budget is kept for messages that are not unacked, however much those take."""
+"""A tenth of the budget is kept for messages that are not unacked, whatever unacked ones take."""
 TARGETS_SECONDS = 0.1
 RATES_SECONDS = 2.0
 RETRY_SECONDS = 0.5
@@ -61,8 +61,8 @@ logger = logging.getLogger("leveret.store")
 class Pager:
     """Keeps queues within the budget. All methods are for the event loop's thread.
 
-    budget_bytes: for all messages in memory. is_disk_full: nothing is paged out, as the space that
-    is left is for what frees space.
+    budget_bytes: for all messages in memory. is_disk_full: nothing is paged out, as the space left
+    is for operations that free space.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Pager:
 
     @property
     def allowed_bytes(self) -> int:
-        """The bytes that messages may take which could be on disk only."""
+        """The limit in bytes for messages that could be on disk only."""
         budget = self.budget_bytes
         return max(budget // PAGEABLE_SHARE, budget - self._counts.unpageable_bytes)
 
     def note(self, queue: TieredQueue) -> None:
-        """A queue may have grown."""
+        """Count a queue that may have grown."""
         held = self._counts.note(queue)
         if queue.is_lazy:
             self._lazy.add(queue)
@@ -141,7 +141,7 @@ class Pager:
             self.overfull_changed()
 
     async def note_all(self) -> None:
-        """Count all queues again: they do not report when they shrink."""
+        """Count all queues again, since they do not report that they have shrunk."""
         self._is_stuck = False
         await self._count_all()
         if self.held_bytes > self.allowed_bytes:
@@ -154,7 +154,7 @@ class Pager:
         self._watch_fullness()
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Change the bytes that messages in memory may take."""
+        """Change the memory budget of messages, in bytes."""
         self.budget_bytes = budget_bytes
         self._watch_fullness()
         if self.held_bytes > self.allowed_bytes:
@@ -192,7 +192,7 @@ class Pager:
             self._watch_fullness()
 
     def forget(self, queue: TieredQueue) -> None:
-        """The queue is deleted."""
+        """Forget a deleted queue."""
         self._counts.forget(queue)
         self._lazy.discard(queue)
         self._behind.discard(queue)
@@ -272,8 +272,8 @@ class Pager:
     async def move_out(self, wanted: list[tuple[TieredQueue, int]]) -> None:
         """Write each queue's messages below a position to segments. They stay in memory.
 
-        Raises DiskFull if messages are left for which a full disk has no room: nothing is planned
-        that would wait for room, since they may be consumed meanwhile.
+        Raises DiskFull if a full disk has no room for all of them: no slice is planned that would
+        wait for room, since its messages may be consumed before there is any.
         """
         waiting = list(reversed(wanted))
         while waiting:
@@ -300,7 +300,7 @@ class Pager:
             await asyncio.sleep(0)
 
     async def _has_room(self) -> bool:
-        """There is room for a slice, as far as is known."""
+        """Whether there seems to be room for a slice."""
         if not self.is_disk_full:
             return True
         return await self._worker.run(self._files.free_bytes) >= ROOM_BYTES
@@ -334,7 +334,7 @@ class Pager:
         return self._worker.run(lambda: write_planned(self._files, writes))
 
     async def until_there_is_room(self, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Call what writes; again, every RETRY_SECONDS, while the disk is full."""
+        """Attempt a write, and repeat it every RETRY_SECONDS while the disk is full."""
         is_full = False
         while True:
             try:

@@ -1,9 +1,9 @@
-"""How many bytes each queue may keep in memory. Pure: figures in, targets out.
+"""The number of bytes that each queue may keep in memory. Pure: figures in, targets out.
 
 While all queues together are within the budget each may keep everything. Above it, a queue that
 delivers needs its next messages in memory, and a queue without deliveries needs none. So each queue
-has a demand, the bytes that it delivers in some seconds, and what the demands leave of the budget
-is divided in proportion to what the queues hold. Facts: RabbitMQ's `rabbit_memory_monitor` gives
+has a demand, the bytes that it delivers in some seconds, and the rest of the budget is divided in
+proportion to the bytes that the queues hold. Facts: RabbitMQ's `rabbit_memory_monitor` gives
 all queues the same duration in memory.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 NO_TARGET = 1 << 62
 """A queue with this target may have everything in memory."""
 DURATION_SECONDS = 10.0
-"""A queue's demand is what it delivers in this time."""
+"""A queue's demand is the bytes that it delivers in this time."""
 
 
 class Figures(NamedTuple):
@@ -28,7 +28,7 @@ class Figures(NamedTuple):
 def targets(queues: list[Figures], budget_bytes: int) -> list[int] | None:
     """For each queue the bytes it may keep; None if all may keep everything.
 
-    The targets of queues that are not lazy add up to the budget, or what they hold if that is less.
+    The targets of queues that are not lazy add up to the budget, or to their bytes if less.
     """
     held = [0 if queue.is_lazy else queue.pageable_bytes for queue in queues]
     total = sum(held)

@@ -2,7 +2,7 @@
 worker's thread.
 
 The event loop decides the file and the offset of each write. So the offset of the next write is
-known before anything is written, and after a full disk the same writes can be repeated.
+known before the data are written, and after a full disk the same writes can be repeated.
 
 Invariants:
 

@@ -1,8 +1,9 @@
 """Whether publishers should be held back, and whether the disk is full, from the log, the pager,
 the number of log files and the reserve. A callback reports each change.
 
-A disk is full from a write that found no room, or from `FULL_BYTES` of free space on, until the
-reserve (reserve.py) is held again. It is given up at once, for acks and deletions.
+The disk counts as full from a write that found no room, or from less than `FULL_BYTES` of free
+space, until the reserve (reserve.py) is held again. The reserve is given up at once, for acks and
+deletions.
 """
 
 import logging
@@ -70,12 +71,12 @@ class Pressure:
         self._change(before, gives_up=is_full)
 
     def note_free_bytes(self, free_bytes: int) -> None:
-        """The free space was measured."""
+        """Note the free space as measured."""
         if free_bytes < FULL_BYTES:
             self.note_full()
 
     def note_full(self) -> None:
-        """A write found no room."""
+        """Note that a write found no room."""
         self._change(self._is_full, gives_up=True)
 
     def _change(self, before: bool, gives_up: bool) -> None:
@@ -102,7 +103,7 @@ class Pressure:
     # The reserve
 
     async def take_reserve(self, worker: Worker) -> None:
-        """Take the reserve, if it is not held and there is room."""
+        """Take the reserve, unless it is held or there is no room."""
         reserve = self._reserve
         if reserve is None or reserve.is_held:
             return

@@ -1,15 +1,16 @@
-"""What a purge of a tiered queue records: which positions are gone, and which bytes left segments.
+"""The records of a purge of a tiered queue: the positions that are gone, and the bytes that left
+segments.
 
-Mostly the positions are recorded at once, so that no restart brings a purged message back. But a
-queue may have very many unacked messages with ready ones between them. Then as many intervals are
-to be recorded, which is done in steps: a kill before the last one, a second later or so, brings
-back some of the messages.
+Usually the positions are recorded at once, so that no restart brings a purged message back. But a
+queue may have very many unacked messages with ready ones between them. Then an interval for each is
+recorded, in steps: a kill before the last step, about a second later, brings some of the messages
+back.
 
-The bytes of the messages that are in memory and in segments are counted in steps in any case, as
-these messages are freed; meanwhile the ledger says that it does not know them.
+The bytes of messages that are both in memory and in segments are always counted in steps, as these
+messages are freed; until then the ledger reports the count as unknown.
 
-Invariant PU1: while positions are left to be recorded, no slice is planned, and `flushed_to` stays
-where it is. So a position below it that is not gone is in a segment, as a STATE says.
+Invariant PU1: while positions are left to be recorded, no slice is planned, and `flushed_to` does
+not change. So a position below it that is not gone is in a segment, as in a STATE.
 """
 
 from collections import deque
@@ -23,16 +24,16 @@ from leveret.storage.ledger import Ledger
 from leveret.storage.message import Entry
 
 RECORDED_AT_ONCE = 4096
-"""Intervals. It takes some milliseconds."""
+"""The intervals of a step, which takes some milliseconds."""
 STEPS_AT_ONCE = 4
 
 
 class Purges:
-    """The purges of one queue, whose parts these are.
+    """The purges of one queue, with the parts of that queue.
 
     left_segment: called with the position and the size of each entry that is in a segment, too.
-    gone: called with entries that are gone, in the order of their positions. noted: called when
-    positions were recorded.
+    gone: called with gone entries, in the order of their positions. noted: called when positions
+    were recorded.
     """
 
     __slots__ = (
@@ -59,11 +60,11 @@ class Purges:
         self._steps: deque[Iterator[int]] = deque()
 
     def __bool__(self) -> bool:
-        """Positions are left to be recorded."""
+        """Whether positions are left to be recorded."""
         return bool(self._steps)
 
     def begin(self, end: int, hand_over: Callable[[], Iterator[list[Entry]]]) -> Iterator[int]:
-        """All below `end` is gone, but for what is unacked (TQ1). Returns the steps of freeing it.
+        """Note all below `end` but unacked messages as gone (TQ1). Returns the steps of freeing.
 
         hand_over: takes all entries out of memory.
         """
@@ -79,10 +80,10 @@ class Purges:
         return self._work()
 
     def _note_at_once(self, on_disk: Intervals, end: int) -> bool:
-        """Record the positions, unless both ways take long; whether it was done.
+        """Record the positions, unless both ways take long. Returns whether it was done.
 
-        They are put together from what is fewer: entries between which there may be gaps, or
-        unacked ones.
+        They are collected from the smaller set: entries between which there may be gaps, or
+        unacked entries.
         """
         fresh, memory, unacked = self._ledger.fresh, self._memory, self._unacked
         loose = memory.loose_count + on_disk.interval_count
@@ -108,7 +109,7 @@ class Purges:
         ledger.end_count()
 
     def _work(self) -> Iterator[int]:
-        """Record until all is: how many entries or intervals in each step."""
+        """Record all positions in steps. Yields the number of entries or intervals in each."""
         while self._steps:
             work = next(self._steps[0], None)
             if work is None:
@@ -118,7 +119,7 @@ class Purges:
             yield work
 
     def go_on(self, steps: int | None = STEPS_AT_ONCE) -> None:
-        """Do so many steps, or all."""
+        """Do this number of steps, or all."""
         for _ in islice(self._work(), steps):
             pass
 
@@ -128,7 +129,7 @@ def _freeing(
 ) -> Iterator[int]:
     """The steps of freeing entries that were in memory and are gone.
 
-    left_segment: called with the position and the size of each that is in a segment, too.
+    left_segment: called with the position and size of each entry that is also in a segment.
     """
     flushed_to = ledger.flushed_to
     if not flushed_to:

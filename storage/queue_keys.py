@@ -4,7 +4,7 @@ LEVELS = 256
 TRANSIENT_IDS = 1 << 48
 """Storage ids from this one on are of queues that are not durable."""
 HEAD_IDS = 1 << 47
-"""The head of a mirrored queue's copy (chained_queue.py) has the id of its tail, and this added."""
+"""The head of a mirrored queue's copy (chained_queue.py) has its tail's id plus this number."""
 
 
 def storage_id_of(key: int) -> int:

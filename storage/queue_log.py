@@ -1,19 +1,19 @@
 """The tiered queues as a client of the log: all queues of a node together are one client.
 
-Published runs are gathered, and encoded when the log makes a batch, or when many wait. A message
+Published runs are gathered, and encoded when the log makes a batch or many runs wait. A message
 that was routed to several queues is one record. A message that is gone before it is encoded is left
 out. Acks and fetches are not recorded one by one: each batch has one PROGRESS for each queue that
 has changed.
 
-For each log file this client keeps the queues with records in the file, and the position after the
-last message published to each. To move on from a file, the messages left in it are written to the
+For each log file this client keeps the queues with records in the file, and the position after each
+queue's last published message. To move on from a file, the messages left in it are written to the
 queues' segments, the segments are synced, and a STATE of each queue is appended to the log. The
 STATE replaces all records of the queue in the file.
 
 Invariants:
 
-QL1  A message is in the log before it is in a segment (tiered_queue.py, TQ3): so a position that
-     only a segment has is one that the log has lost.
+QL1  A message is in the log before it is in a segment (tiered_queue.py, TQ3): so the log has lost
+     a position that only a segment has.
 QL2  A STATE counts only messages in synced segments.
 QL3  A file is needed while it has records of a queue that exists and no later STATE replaces them.
 """
@@ -34,15 +34,15 @@ from leveret.storage.queue_recovery import QueueRecovery
 
 UNENCODED_MAX: Final = 4_000
 """Messages that wait to be encoded, and queues that they were routed to. While the disk is behind,
-many more wait for the next batch: to encode all of them together would take 50 ms."""
+many more wait for the next batch: encoding all of them together would take 50 ms."""
 
 PROGRESS_BYTES_MAX = 256 * 1024
-"""After so many bytes of PROGRESS, 16 for each interval, that of other queues is left for the next
-batch."""
+"""After this many bytes of PROGRESS, 16 for each interval, the PROGRESS of other queues is left for
+the next batch."""
 
 
 class LoggedQueue(RunQueue, Protocol):
-    """What the log needs of a queue."""
+    """A queue as the log needs it."""
 
     def take_progress(self) -> bytes | None:
         """A PROGRESS record of the changes since the last call; None if there are none."""
@@ -55,7 +55,7 @@ Queue = TypeVar("Queue", bound=LoggedQueue)
 
 
 class Mover(Protocol[Queue]):
-    """What writes messages to segments: the pager (pager.py).
+    """A writer of messages to segments: the pager (pager.py).
 
     queues: those that exist, by key. lock: held while a slice is planned and written.
     """
@@ -85,8 +85,8 @@ class FileContents:
 class QueueLog(Generic[Queue]):
     """A `LogClient`.
 
-    recovery: what a restart found of each queue. sync_segments: syncs all segments that were
-    written to.
+    recovery: each queue's state as a restart found it. sync_segments: syncs all segments that
+    were written to.
     """
 
     name: ClassVar[str] = "queues"
@@ -121,10 +121,10 @@ class QueueLog(Generic[Queue]):
         body_bytes: int,
         expires_wall_ms: int,
     ) -> None:
-        """Messages were published to a queue. All queues that they were routed to share the list.
+        """Append messages published to a queue. All queues that they were routed to share the list.
         body_bytes: the sum of their bodies' sizes.
 
-        Each queue has entries of its own, which count as pending; bodies count once. If the
+        Each queue has entries of its own, which count as pending; a body counts once. If the
         messages have numbers, these are consecutive.
         """
         runs = self._runs
@@ -153,7 +153,7 @@ class QueueLog(Generic[Queue]):
             self._encoded.add(run)
 
     def note_dirty(self, queue: LoggedQueue) -> None:
-        """The queue will have progress to record."""
+        """Note a queue that will have progress to record."""
         self._dirty.append(queue)
         self._log.write_later()
 
@@ -197,7 +197,7 @@ class QueueLog(Generic[Queue]):
     # Restarting
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """See `LogClient`."""
+        """Apply a queue's record. Returns a description of damage in it, or None."""
         contents = self._contents_of(file)
         if record.kind == RUN:
             return self._recover_run(file, contents, data, record)
@@ -219,7 +219,7 @@ class QueueLog(Generic[Queue]):
     # Moving on from a file
 
     def oldest_needed(self) -> int | None:
-        """The oldest file with records of a queue that exists; see QL3."""
+        """The oldest file with records of an existing queue (QL3)."""
         queues = self._mover.queues
         for number in sorted(self._contents):
             if not queues.keys().isdisjoint(self._contents[number].touched):
@@ -234,7 +234,7 @@ class QueueLog(Generic[Queue]):
         await mover.move_out(wanted)
         await self._sync_segments()
         async with mover.lock:
-            # Segments may have been written meanwhile.
+            # Segments may have been written while this waited.
             await self._sync_segments()
             self._append_states([queues[key] for key in contents.touched if key in queues])
         for number in [number for number in self._contents if number <= file.number]:

@@ -1,4 +1,4 @@
-"""What a restart finds in the log about each queue.
+"""The log's records of each queue, as a restart reads them.
 
 A queue's last STATE, the messages published after it (RUN) and the positions that are gone since
 (PROGRESS) add up to the queue as it was. Messages in segments stay there; the STATE counts them.
@@ -28,7 +28,7 @@ MakeMessages = Callable[[Run, list[bytes]], list[Message]]
 
 
 class FoundQueue:
-    """What the log says of one queue.
+    """The state of one queue by its records in the log.
 
     entries: published, and not known to be in segments. gone: positions of messages that are gone.
     fetched_to: messages below this position were delivered before. wants_count: the log does not
@@ -49,7 +49,7 @@ class FoundQueue:
         self.wants_count = False
 
     def set_state(self, state: State) -> None:
-        """Replace what earlier records said of segments."""
+        """Replace the state of segments from earlier records."""
         self.state = state
         self.gone.update(state.gone)
         self.fetched_to = max(self.fetched_to, state.fetched_to)
@@ -94,7 +94,7 @@ class FoundQueue:
 class QueueRecovery:
     """Reads the records of queues, in the order in which they were written.
 
-    found: what they say of each queue, by its key. messages: how many were read.
+    found: the state of each queue, by its key. messages: the number that was read.
     """
 
     def __init__(self, make_messages: MakeMessages) -> None:

@@ -1,8 +1,8 @@
-"""What a backing queue holds and where, by RabbitMQ's names (`rabbit_variable_queue:info`).
+"""The contents of a backing queue by place, with RabbitMQ's names (`rabbit_variable_queue:info`).
 
-`StorageCounts` is cheap: metrics ask it of every queue. The management API shows with a queue what
-RabbitMQ calls `backing_queue_status`. Pure: figures in, figures out. Counts are of messages; bytes
-are those of their bodies.
+`StorageCounts` is cheap: metrics read it for every queue. The management API shows a queue's
+`backing_queue_status`, as RabbitMQ does. Pure: figures in, figures out. Counts are of messages;
+bytes are of their bodies.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ SUMMED = ("q1", "q2", "q3", "q4", "len", "ram_msg_count", "ram_ack_count", "next
 
 
 class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """How many messages a queue holds, and where.
+    """The numbers of messages that a queue holds, by place.
 
     paged_out: ready messages that are on disk only. disk_reads, disk_writes: messages read from
     segments and written to them since the start.
@@ -37,12 +37,12 @@ class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def ready_ram(self) -> int:
-        """Ready messages in memory."""
+        """The number of ready messages in memory."""
         return self.ready - self.paged_out
 
     @property
     def ram(self) -> int:
-        """Messages in memory."""
+        """The number of messages in memory."""
         return self.ready - self.paged_out + self.unacked
 
     @property
@@ -76,9 +76,9 @@ def summed_counts(counts: Iterable[StorageCounts]) -> StorageCounts:
 
 
 class Places(NamedTuple):
-    """How many of a tiered queue's ready messages are where.
+    """The numbers of a tiered queue's ready messages by place.
 
-    q1, q2, q3, q4: messages in each; those in q2 are being written, to be on disk only.
+    q1, q2, q3, q4: messages in each; messages in q2 are being written, to be on disk only.
     delta_count: messages on disk only and not in q3. delta_first, delta_end: their lowest position,
     and one more than the highest; 0 if there are none.
     """
@@ -93,7 +93,7 @@ class Places(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a tiered queue may have in memory, in bytes; and the position of its next message."""
+    """The memory limit of a tiered queue in bytes, and the position of its next message."""
 
     is_lazy: bool
     target_bytes: int
@@ -137,8 +137,8 @@ def memory_status(ready_count: int) -> dict[str, Any]:
 
 
 def summed_status(levels: Iterable[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
-    """The `backing_queue_status` of a priority queue, of those of its levels: pairs of a priority
-    and a status.
+    """The `backing_queue_status` of a priority queue, from those of its levels: pairs of a
+    priority and a status.
     """
     parts = list(levels)
     status: dict[str, Any] = {name: sum(part.get(name, 0) for _, part in parts) for name in SUMMED}

@@ -1,4 +1,4 @@
-"""What a tiered queue needs of the store of its node (tiered_queue.py, store.py)."""
+"""The store of a node as a tiered queue needs it (tiered_queue.py, store.py)."""
 
 from typing import Any, Protocol
 
@@ -8,21 +8,21 @@ from leveret.storage.segment_entries import MessageSource
 from leveret.storage.segment_slices import SegmentStore
 
 Queue = Any
-"""A tiered queue: the module of its class uses this one."""
+"""A tiered queue. Its class is not imported, since its module imports this one."""
 
 
 class QueueStore(MessageSource, SegmentStore, Protocol):
-    """The store. disk_writes: messages of all queues."""
+    """The store. disk_writes: the number of messages written, of all queues."""
 
     log: Log
     queue_log: QueueLog[Any]
     disk_writes: int
 
     def note_memory(self, queue: Queue) -> None:
-        """The queue may have grown."""
+        """Note that the queue may have grown."""
 
     def note_shrunk(self, queue: Queue) -> None:
-        """Messages of the queue have gone, which has segments."""
+        """Note that messages of a queue with segments have gone."""
 
     def forget(self, queue: Queue) -> None:
-        """The queue is deleted."""
+        """Forget a deleted queue."""

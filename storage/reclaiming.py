@@ -1,20 +1,20 @@
 """Gives disk space back on a node that is idle, or whose disk is short.
 
 The log is retired, segments are removed and the message store is swept as new messages are written.
-A node that is idle would keep what its last messages took. So would a node whose publishers wait
-because the disk is short: nothing new is written, and the alarm would last for ever.
+An idle node would keep the space of its last messages. So would a node whose publishers wait
+because the disk is short: nothing new is written, and the alarm would never end.
 
 So `CHECK_SECONDS` (store.py) after the last look
 
-- queues whose messages have gone remove the segments that are not needed any more;
+- queues whose messages have gone remove the segments that are no longer needed;
 - the log begins a new file and retires all others, if little was written since the last look or
   the disk is short, and most of the log is of messages that are gone;
 - the message store is swept with less garbage than otherwise.
 
 **Promises.** A node without messages, or whose messages are consumed during a disk alarm, has no
 more than `LOG_BYTES_MIN` in full log files, no segments, and `GARBAGE_BYTES_MIN` in bodies. **Not
-promised.** That space is given back if most of the log is still needed: moving that to segments
-would take as much again first. Nor while files are kept for a repair, which nobody knows as needed.
+promised.** That space is given back if most of the log is still needed: moving it to segments
+would first take the same space again. Nor while files of unknown use are kept for a repair.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ GARBAGE_BYTES_MIN = 1024 * 1024
 QUIET_BYTES = 64 * 1024
 """The node is idle if it has written fewer bytes than this to the log since the last look."""
 IDLE_FACTOR, SHORT_FACTOR = 4, 2
-"""How many times as large as the messages in memory the log has to be."""
+"""The log must be this many times as large as the messages in memory."""
 IDLE_SHARE, SHORT_SHARE = 0.5, 0.1
-"""The share of the message store that has to be garbage."""
+"""The share of the message store that must be garbage."""
 QUEUES_AT_ONCE = 100
-"""Queues that are looked at in one turn of the loop."""
+"""Queues that are examined in one turn of the loop."""
 
 
 class Reclaiming:
@@ -67,7 +67,7 @@ class Reclaiming:
         self._log_bytes_left = 0
 
     def start(self, keeps_unclaimed: bool) -> None:
-        """All queues are restored: find out what a restart has left to be given back.
+        """Find the space that a restart has left to be given back, after all queues are restored.
 
         keeps_unclaimed: files of queues that are not declared are kept for a repair.
         """
@@ -80,7 +80,7 @@ class Reclaiming:
         self._bodies.garbage_bytes = max(0, self._bodies.total_bytes - needed_bytes)
 
     def note(self, queue: TieredQueue) -> None:
-        """Messages of a queue have gone, which has segments."""
+        """Note that messages of a queue with segments have gone."""
         self._shrunk.add(queue)
 
     def look(self) -> None:
@@ -91,7 +91,7 @@ class Reclaiming:
         self._log_end = newest.number, newest.size
 
     async def run(self) -> None:
-        """Give back what is due. Errors of the log, its clients and the disk are raised."""
+        """Give back the space that is due. Raises errors of the log, its clients and the disk."""
         await self._leave_segments()
         if self._may_retire_all() and await self._retirement.retire_all():
             self._log_bytes_left = self._files.total_bytes
@@ -100,12 +100,12 @@ class Reclaiming:
             await self._sweeper.sweep_if_wanted(GARBAGE_BYTES_MIN, share)
 
     def _may_retire_all(self) -> bool:
-        """Most of the log is of messages that are gone, and nothing else would retire it soon."""
+        """Whether most of the log is of gone messages, and nothing else would retire it soon."""
         if not (self._is_allowed and (self.is_disk_short or self._is_idle)):
             return False
         factor = SHORT_FACTOR if self.is_disk_short else IDLE_FACTOR
         needed_bytes = factor * max(self._pager.memory_bytes, 0)
-        # What was left after the last time is states of queues, which are written again each time.
+        # The log after the last retirement is states of queues, which are rewritten each time.
         return self._files.total_bytes > max(LOG_BYTES_MIN, needed_bytes, 2 * self._log_bytes_left)
 
     async def _leave_segments(self) -> None:

@@ -1,16 +1,16 @@
 """The heads of the store's own records: their layouts, and whether bytes have them. Pure.
 
-formats.py describes the records. What `is_run`, `is_progress` and `is_state` accept can be decoded:
-the counts in it are those of what follows, no position is above POSITION_MAX, and an address is two
-short strings. That the properties of a run can be decoded is checked by those who need them.
+formats.py describes the records. Heads that `is_run`, `is_progress` and `is_state` accept can be
+decoded: their counts match their contents, no position is above POSITION_MAX, and an address is two
+short strings. The readers of a run's properties check that these can be decoded.
 """
 
 import struct
 from typing import Final
 
 POSITION_MAX: Final = 1 << 47
-"""A queue that takes a million messages a second needs four years to get there. It leaves as many
-positions again for what is published after a restart (PriorityQueue gives a position 48 bits)."""
+"""A queue that takes a million messages a second reaches it after four years. As many positions are
+left for messages published after a restart (PriorityQueue gives a position 48 bits)."""
 
 RUN_START = struct.Struct("<QIHHIB")
 TARGET = struct.Struct("<QQ")
@@ -27,7 +27,7 @@ NUMBERED: Final = 4
 
 
 def is_run(head: bytes, body_bytes: int) -> bool:
-    """Whether this is the head of a RUN with so many bytes of bodies."""
+    """Whether this is the head of a RUN with this many bytes of bodies."""
     if len(head) < RUN_START.size:
         return False
     fixed: tuple[int, int, int, int, int, int] = RUN_START.unpack_from(head)

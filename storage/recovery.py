@@ -8,19 +8,19 @@ middle of a record because the node stopped while it wrote; the whole records be
 
 Damage: bytes that are no whole record are reported with file and offset, and reading continues at
 the next whole record. So a client must tolerate that a record is missing in the middle. In the last
-batch of the newest file it is not damage, but what the node was writing when it stopped
-(torn_end.py); nothing of that was confirmed, and it is not reported as a loss.
+batch of the newest file such bytes are not damage: the node was writing them when it stopped
+(torn_end.py). None of that batch was confirmed, and it is not reported as a loss.
 
 Invariants:
 
-RV1  The oldest needed file is what the last OLDEST of the newest readable file says, or else that
-     file's header. Older files are stale: a file that was removed may be back after a power cut.
-RV2  A record of a kind that no client has stops the start: to skip it would lose what its writer
-     was promised. The error names the feature that wrote it (formats.py, named records).
+RV1  The last OLDEST of the newest readable file names the oldest needed file, or else that file's
+     header does. Older files are stale: a file that was removed may be back after a power cut.
+RV2  A record of a kind that no client has stops the start: skipping it would break the promise
+     to its writer. The error names the feature that wrote it (formats.py, named records).
 RV3  Files are read from the oldest to the newest, each from its beginning to its end.
-RV4  What was read is synced before a file is removed or cut on the word of it (store.py): after a
-     kill it may be in the memory of the system only, and a power cut would take it back.
-RV5  In a torn batch, a record that takes messages away counts only if all that precedes it in the
+RV4  The records read are synced before a file is removed or cut because of them (store.py): after
+     a kill they may be in the system's memory only, and a power cut would undo them.
+RV5  In a torn batch, a record that takes messages away counts only if everything before it in the
      batch is whole: a message may have gone from one queue to another in that batch (a quorum
      queue's returned messages, and its dead letters), and be in neither otherwise.
 """
@@ -49,18 +49,18 @@ from leveret.storage.log_files import LogFile, log_numbers, log_path, synced_byt
 from leveret.storage.torn_end import torn_from
 
 PROGRESS_RECORDS = 2_000
-"""Progress is told when so many more records were read."""
+"""Progress is reported each time this many records were read."""
 TORN = 0
-"""The size of a file with a torn batch in it: how many of its bytes count is not known."""
+"""The size of a file with a torn batch in it: the number of bytes that count is unknown."""
 
 
 class LogReader:
-    """Reads a log. clients: all that are registered, by the kinds of their records.
+    """Reads a log. clients: the registered ones, by the kinds of their records.
 
-    files: those to be kept. stale: files that are not needed any more. next_number: of the file
-    that is begun next. damage: what was damaged or missing of each file, as sentences. torn: what
-    the node was writing when it stopped, as sentences. records: how many were read. was_closed: the
-    node was stopped cleanly.
+    files: those to be kept. stale: files that are no longer needed. next_number: that of the file
+    to begin next. damage: the damaged or missing parts of each file, as sentences. torn: the data
+    that the node was writing when it stopped, as sentences. records: the number read. was_closed:
+    the node was stopped cleanly.
     """
 
     def __init__(self, directory: Path, disk: Disk, clients: Sequence[RecordReader]) -> None:
@@ -95,7 +95,7 @@ class LogReader:
                 progress(before + offset, total)
 
     def _needed(self, numbers: list[int]) -> list[int]:
-        """The needed files that exist; those that are missing are reported."""
+        """The needed files that exist; missing ones are reported."""
         oldest = self._oldest(numbers)
         present = [number for number in numbers if number >= oldest]
         self.stale = [self._path(number) for number in numbers if number < oldest]
@@ -110,9 +110,9 @@ class LogReader:
         return present
 
     def _oldest(self, numbers: list[int]) -> int:
-        """The oldest file that is needed; see RV1.
+        """The oldest file that is needed (RV1).
 
-        A file cannot say that it is not needed itself, so a number above its own does not count.
+        A file cannot declare itself unneeded, so a number above its own does not count.
         """
         for number in reversed(numbers):
             data = self._disk.read_all(self._path(number))
@@ -131,7 +131,7 @@ class LogReader:
         return log_path(self._directory, number)
 
     def _refuse_other_version(self, number: int, error: FormatError) -> None:
-        """A file of another version is not damaged, and must not be touched."""
+        """Raise an error: a file of another version is not damaged, and must not be changed."""
         if isinstance(error, VersionError):
             raise StoreError(
                 f"{self._path(number)} cannot be read: {error}; start the version that wrote it"
@@ -142,13 +142,13 @@ class LogReader:
 
     @property
     def problems(self) -> list[str]:
-        """What was damaged or missing, in the order of the files."""
+        """The damaged or missing parts, in the order of the files."""
         return [problem for path in sorted(self.damage) for problem in self.damage[path]]
 
     def _read_file(self, number: int, size: int | None) -> Iterator[int]:
-        """Read a file of which so many bytes count; None if that is not known.
+        """Read a file of which `size` bytes count; None if that is unknown.
 
-        Gives now and then how far it is.
+        Yields the number of bytes read from time to time.
         """
         path = self._path(number)
         data = self._disk.read_all(path)

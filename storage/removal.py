@@ -1,14 +1,14 @@
 """Removing segments that are not needed, and the directories of deleted queues.
 
-The pager's thread removes both, so after every slice that was planned before. The record that makes
-them unneeded is on disk first: otherwise a power cut could restore a queue without its messages.
+The pager's thread removes both, after all slices planned earlier. The record that makes them
+unneeded is on disk first: otherwise a power cut could restore a queue without its messages.
 
 Invariants:
 
 RM1  A segment of a durable queue is removed only after the sync of the PROGRESS or STATE that says
      that all of its positions are gone.
-RM2  The directory of a deleted queue is removed only after the sync of the metadata, which do not
-     declare the queue any more.
+RM2  The directory of a deleted queue is removed only after the sync of the metadata, which no
+     longer declare the queue.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Removal:
     def remove_segments(
         self, paths: list[Path], is_logged: bool, removed: Callable[[], object]
     ) -> None:
-        """Remove segments of a queue in which no position is needed; see RM1.
+        """Remove segments of a queue in which no position is needed (RM1).
 
         is_logged: the queue is durable. removed: called when they are removed, or removing failed.
         """
@@ -73,7 +73,7 @@ class Removal:
             self._disk.sync_directory(directory)
 
     def remove_directory(self, directory: Path) -> None:
-        """Remove the files of a deleted queue; see RM2. Many queues share one sync."""
+        """Remove the files of a deleted queue (RM2). Many queues share one sync."""
         if not self._directories:
             self._loop.call_soon(self._remove_directories)
         self._directories.append(directory)

@@ -1,4 +1,4 @@
-"""Repairing the files of a stopped node, so that a check finds nothing any more.
+"""Repairing the files of a stopped node, so that a check finds no more problems.
 
 Damaged log files and segments are rewritten with their intact records; a copy of each is kept in
 `damaged/` in the data directory. Messages that are lost are recorded as gone in a new log file. A
@@ -54,7 +54,7 @@ def repair_store(
     declared: DeclaredIds | None = None,
     progress: Progress = lambda done, total: None,
 ) -> list[Path]:
-    """Rewrite what is damaged; returns the paths of the files. See `check_store`.
+    """Rewrite damaged files; returns their paths. The arguments are those of `check_store`.
 
     Raises StoreError if a file cannot be read, or is of another version.
     """
@@ -74,7 +74,7 @@ class _Repair:
         if damaged := _damaged(report, ".log"):
             for file in damaged:
                 self._rewrite_log(file.path)
-            # What is lost in segments is said by what is left of the log.
+            # The rest of the log tells which messages are lost in segments.
             report = self._check()
         queues = {str(queue.state.key): queue for queue in report.queues}
         for file in _damaged(report, ".segment"):
@@ -94,7 +94,7 @@ class _Repair:
     # The log
 
     def _rewrite_log(self, path: Path) -> None:
-        """What is torn at the end stays as it is, so that it is known as torn (RV5)."""
+        """Rewrite a log file. A torn end is kept, so that it is known as torn (RV5)."""
         log, number = path.parent, int(path.stem)
         size = synced_bytes(self._disk, log, number, log_numbers(self._disk, log))
         data = self._disk.read_all(path)[:size]
@@ -140,9 +140,9 @@ class _Repair:
     # Segments and bodies
 
     def _rewrite_segment(self, path: Path, queue: QueueReport) -> None:
-        """Records after a damaged part move to lower offsets: nothing refers to these.
+        """Records after a damaged part move to lower offsets: nothing refers to offsets.
 
-        What the STATE does not count of the last segment is left out: the log has it.
+        Bytes of the last segment that the STATE does not count are left out: the log has them.
         """
         state, lost = queue
         is_last = int(path.stem) == state.tail_number
@@ -155,7 +155,7 @@ class _Repair:
         self._replace(path, SEGMENT_MAGIC, b"".join(whole))
 
     def _rewrite_header(self, path: Path) -> None:
-        """Of a file of bodies: no message is lost with it."""
+        """Rewrite the header of a file of bodies: no message is lost with it."""
         _refuse_other_versions(path, self._disk.read(path, 0, FILE_HEADER_BYTES), BODIES_MAGIC)
         self._write(path, encode_file_header(BODIES_MAGIC, int(path.stem)), False)
         self._repaired.append(path)
@@ -208,7 +208,7 @@ def _refuse_other_versions(path: Path, data: bytes, magic: bytes) -> int:
 
 
 def _damaged_in(data: bytes, record: Record) -> Intervals:
-    """The positions, in the first of its queues, of those messages of a RUN that are damaged."""
+    """The positions, in the first of its queues, of a RUN's damaged messages."""
     damaged = Intervals()
     if record.kind == RUN:
         run = decode_run(record.head)

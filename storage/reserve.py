@@ -1,15 +1,15 @@
-"""The reserve: disk space that is kept for what frees disk space.
+"""The reserve: disk space that is kept for operations that free disk space.
 
-Acks, deletions and the removal of log files are written to disk before anything is freed, and a
-start writes, too. On a full disk a node could do none of that: it would stay full for ever. So the
-space of two files is allocated. The first is given up when the disk is full, for a running node;
-the second when a node is started and the disk is still full. Both are taken again when there is
-room for them twice. Until then publishers wait (pressure.py), so that what frees space has the
-reserve to itself.
+Acks, deletions and the removal of log files are written to disk before space is freed, and a start
+writes, too. On a full disk a node could do none of these: the disk would stay full. So the space of
+two files is allocated. The first is given up when the disk is full, for a running node; the second
+when a node is started and the disk is still full. Both are taken again when there is room for them
+twice. Until then publishers wait (pressure.py), so that operations that free space have the reserve
+to themselves.
 
 **Promises.** A batch of the log that finds the disk full fits into the first part, unless the disk
 is so small that an eighth of it is less than the batch. A node starts once on a disk without any
-space. **Not promised.** That another program leaves the space alone once it was given up.
+space. **Not promised.** That other programs do not take the space after it was given up.
 """
 
 from pathlib import Path
@@ -18,9 +18,9 @@ from leveret.storage.disk import Disk, StoreError
 
 RUNNING_FILE, STARTING_FILE = "reserve", "reserve-for-start"
 TRIAL_FILE = "reserve-trial"
-"""It is there for a moment only."""
+"""This file exists only for a moment."""
 RESERVE_BYTES_MAX = 8 * 1024 * 1024
-"""What a batch of the log may have (log.py, `PENDING_BYTES_HIGH`)."""
+"""The largest size of a batch of the log (log.py, `PENDING_BYTES_HIGH`)."""
 DISK_SHARE, STARTING_SHARE = 8, 8
 """Of a small disk the reserve is an eighth; the part for a start is an eighth of that."""
 FULL_BYTES = 512 * 1024
@@ -38,7 +38,7 @@ class Reserve:
         self.is_held = bool(disk.size(self._running) and disk.size(self._starting))
 
     def take(self) -> bool:
-        """Allocate what is missing, if there is room for it twice. Returns whether all is held.
+        """Allocate the missing files, if there is room for twice that. Returns whether all is held.
 
         Waits for the disk. Raises StoreError if the disk cannot be used.
         """
@@ -60,12 +60,12 @@ class Reserve:
         return self._free(self._running)
 
     def make_room_to_start(self) -> None:
-        """Before anything is opened: free one part if the disk is full. Raises StoreError."""
+        """Free one part if the disk is full, before other files are opened. Raises StoreError."""
         if self._has_room():
             return
         if not self.give_up():
             self._free(self._starting)
-        # btrfs has the space of a removed file only when that is on disk.
+        # btrfs frees the space of a removed file only when the removal is on disk.
         descriptor = self._disk.open_directory(self._directory)
         try:
             self._disk.sync_file_system(descriptor, self._directory)
@@ -73,7 +73,7 @@ class Reserve:
             self._disk.close(descriptor)
 
     def _has_room(self) -> bool:
-        """A start can write. btrfs counts space as free that nobody can have, so some is taken."""
+        """Whether a start can write. btrfs counts unusable space as free: this allocates some."""
         if self._disk.space(self._directory).free_bytes < FULL_BYTES:
             return False
         if not self._disk.allocate(self._trial, FULL_BYTES):
@@ -92,5 +92,5 @@ def make_room_to_start(directory: Path) -> None:
     try:
         Reserve(directory, Disk()).make_room_to_start()
     except StoreError:
-        # What is opened next reports what is wrong with the directory.
+        # The next open of a file reports the error of the directory.
         return

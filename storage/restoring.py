@@ -1,7 +1,7 @@
-"""Restoring queues after a restart, from what the log says of each and the segments on disk.
+"""Restoring queues after a restart, from their records in the log and the segments on disk.
 
-Of most segments only the names are read. Segments with messages that are not persistent are read as
-a whole, to find the positions of these messages, which are gone.
+Only the names of most segments are read. Segments with messages that are not persistent are read
+whole, to find the positions of these messages, which are gone.
 
 A queue with segments and without a STATE in the log first wrote segments after the last log file
 was retired. So the log still has every message of its segments, and the segments are removed. If
@@ -12,9 +12,9 @@ Invariants:
 
 C1  The messages restored are those that the log has and those that the STATE counts in segments,
     without those recorded as gone, each once.
-C2  Bytes in segments that the STATE does not count are removed before the queue is used: a later
-    write to a segment must not be followed by bytes of an older one.
-C3  No queue is used before what restoring removed is synced: `sync` follows the last queue.
+C2  Bytes in segments that the STATE does not count are removed before the queue is used: bytes of
+    an older write must not follow a later write in a segment.
+C3  No queue is used before the removals of restoring are synced: `sync` follows the last queue.
 """
 
 import logging
@@ -49,7 +49,7 @@ logger = logging.getLogger("leveret.store")
 
 
 class RestoringStore(Protocol):
-    """What restoring needs of the store."""
+    """The store as restoring needs it."""
 
     disk: Disk
 
@@ -61,9 +61,9 @@ class Restorer:
     """Restores queues one by one.
 
     was_closed: the node was stopped cleanly. Otherwise any message may have been delivered without
-    a record of it, so all count as redelivered (as in RabbitMQ), except in queues that know.
-    directory: of the queues' segments. found: what the log says of each queue, by its key; an entry
-    is taken out when its queue is restored.
+    a record of it, so all count as redelivered (as in RabbitMQ), except in queues that record
+    deliveries. directory: of the queues' segments. found: each queue's state in the log, by its
+    key; an item is removed when its queue is restored.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Restorer:
         return sorted(self._found.keys() | self._with_segments().keys())
 
     def has_found(self, key: int) -> bool:
-        """A restart found files or log records of this queue."""
+        """Whether a restart found files or log records of this queue."""
         return key in self._found or key in self._with_segments()
 
     def _with_segments(self) -> dict[int, list[int]]:
@@ -94,7 +94,7 @@ class Restorer:
         return self._segments
 
     def remove_rest(self) -> None:
-        """Remove the files and records of queues that were not restored: they are deleted."""
+        """Remove files and records of queues that were not restored: these queues are deleted."""
         self._found.clear()
         for key in list(self._with_segments()):
             self._disk.remove_tree(self._directory / str(key))
@@ -124,7 +124,7 @@ class Restorer:
         queue.writer.numbers = kept
         queue.writer.number = state.tail_number
         if state.tail_number in kept:
-            # It may be shorter than it was, if it is damaged or was repaired.
+            # The file may be shorter than before, if it is damaged or was repaired.
             size = self._disk.size(segment_path(directory, state.tail_number))
             # A file without a whole header is written from its beginning.
             queue.writer.tail_bytes = (
@@ -152,9 +152,9 @@ class Restorer:
         return corrected
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
-        """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
+        """Cut off bytes written after the STATE, and remove segments that are not needed (C2).
 
-        Returns the numbers of the segments that are kept. The directory is to be synced (`sync`):
+        Returns the numbers of the segments that are kept. The directory must be synced (`sync`):
         the log would have no record of a segment that reappears after a power cut.
         """
         kept = set()
@@ -171,7 +171,7 @@ class Restorer:
         return kept
 
     def sync(self) -> None:
-        """Sync what restoring removed: once for all queues, since each sync waits for the disk."""
+        """Sync the removals: once for all queues, since each sync waits for the disk."""
         trimmed, self._trimmed = self._trimmed, []
         if len(trimmed) <= SYNC_EACH_MAX:
             for directory in trimmed:
@@ -195,7 +195,7 @@ class Restorer:
         self._disk.remove(path)
 
     def _runs_in(self, path: Path, level: int = logging.ERROR) -> list[Run]:
-        """The runs in a segment. Raises StoreError: what cannot be read now is not given up.
+        """The runs in a segment. Raises StoreError: unreadable messages are not given up.
 
         level: at which damage is logged.
         """
@@ -232,12 +232,12 @@ class Restorer:
         return size
 
     def _do_without_state(self, queue: TieredQueue, numbers: list[int], found: FoundQueue) -> None:
-        """If segments have persistent messages that the log does not, restore from segments."""
+        """If segments have persistent messages that the log lacks, restore from segments."""
         directory = queue.writer.directory
         runs = (
             (number, run)
             for number in numbers
-            # What the node was writing when it stopped is in the log as well.
+            # Data that the node was writing when it stopped are in the log as well.
             for run in self._runs_in(segment_path(directory, number), logging.INFO)
         )
         tail = numbers[-1], self._disk.size(segment_path(directory, numbers[-1]))
@@ -254,7 +254,7 @@ class Restorer:
 
 
 def _lose_missing(queue: TieredQueue, kept: set[int]) -> None:
-    """Lose the messages in segments that do not exist, however many there should be."""
+    """Lose the messages in missing segments, for any number of them."""
     there = Intervals((number, number + 1) for number in sorted(kept))
     for start, end in list(queue.delta.positions):
         for first, after in there.gaps(segment_number(start), segment_number(end - 1) + 1):

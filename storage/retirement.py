@@ -1,7 +1,7 @@
 """Retirement: removing log files from the oldest on, once no client of the log needs them.
 
 The newest `FILES_KEPT` files are kept: most messages in them are consumed before the files are old,
-and need not be written a second time. An older file is retired in five steps; the node may crash
+and need not be written again. An older file is retired in five steps; the node may crash
 after any of them:
 
     1  each client that needs the file moves on: it writes a replacement of the file's records
@@ -14,7 +14,7 @@ after any of them:
 Before step 3 is durable a restart reads the file, and the replacements after it. Afterwards the
 file is stale, whether it was removed or not.
 
-What is asserted here is LG5 of log.py.
+The assertions here are of LG5 (log.py).
 """
 
 from leveret.storage.disk import Disk, DiskFull
@@ -38,14 +38,14 @@ class Retirement:
 
     @property
     def is_due(self) -> bool:
-        """There are more than `FILES_KEPT` files."""
+        """Whether there are more than `FILES_KEPT` files."""
         return len(self._files.files) > FILES_KEPT
 
     async def retire_oldest(self) -> bool:
-        """Remove the oldest file. Errors of clients, the log and the disk are raised.
+        """Remove the oldest file. Raises errors of clients, the log and the disk.
 
-        Returns False, and the file stays, if the disk is full and has no room for replacements of
-        its records: fewer may be needed soon, when messages are consumed.
+        Returns False and keeps the file if a full disk has no room for replacements of its
+        records: fewer may be needed soon, when messages are consumed.
         """
         file = self._files.files[0]
         try:
@@ -71,10 +71,10 @@ class Retirement:
                 assert not needs(client, file), f"LG5: {client.name} has moved on from {file.path}"
 
     async def retire_all(self) -> bool:
-        """Begin a new file, and remove all others. Errors and the result are those of
+        """Begin a new file, and remove all other files. Errors and the result are those of
         `retire_oldest`.
 
-        The newest last: the space of the others may be needed to begin another one.
+        The newest file is last: beginning another one may need the space of the older files.
         """
         newest = self._files.files[-1]
         if not await self._retire_to(newest.number - 1):
@@ -91,6 +91,6 @@ class Retirement:
 
 
 def needs(client: LogClient, file: LogFile) -> bool:
-    """The client needs this file or an older one."""
+    """Whether the client needs this file or an older one."""
     oldest = client.oldest_needed()
     return oldest is not None and oldest <= file.number

@@ -1,10 +1,10 @@
 """Reads entries from a queue's segments, a run at a time, in the order of their positions.
 
 Delta, which reads messages back into memory, and each cursor have a `SegmentEntries` of their own,
-since it has the open file and the offset in it. They decide which positions are read, and what
-happens to messages that cannot be read.
+since it has the open file and the offset in it. They select the positions to read, and handle
+messages that cannot be read.
 
-What the system has in memory is read at once, in pieces of 256 KiB, and for anything else a thread
+Data in the system's page cache are read at once, in pieces of 256 KiB; for all other data a thread
 waits for the disk (file_reads.py).
 """
 
@@ -24,7 +24,7 @@ from leveret.storage.segments import Lost, SegmentReader, SegmentWriter, segment
 
 
 class MessageSource(Protocol):
-    """What reading messages needs of the store (store.py).
+    """The store (store.py) as reading messages needs it.
 
     disk_reads: messages that were read back, of all queues. reads: for callers that do not wait.
     """
@@ -43,7 +43,7 @@ class MessageSource(Protocol):
 
 
 class RunHead(NamedTuple):
-    """What the messages of a run have in common. expires_at_ms: on the broker's clock."""
+    """The common part of a run's messages. expires_at_ms: on the broker's clock."""
 
     address: Address
     header: Header
@@ -65,7 +65,7 @@ def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
 
 
 class SegmentEntries:
-    """A reader of one queue's segments. It raises BeingRead where the disk has to be waited for."""
+    """A reader of one queue's segments. It raises BeingRead instead of waiting for the disk."""
 
     __slots__ = ("_head", "_passed_to", "_reader", "_source", "_writer")
 
@@ -90,15 +90,15 @@ class SegmentEntries:
         """The first run that does not end before a position, in the segment of that position.
 
         None at the segment's end; a Lost for damaged bytes, or for a run whose properties cannot be
-        decoded; the next call skips them. Raises Unreadable if reading fails, BeingRead among
-        these; FileMissing if there
-        is no such file, and FormatError if it is not a segment. The next call begins anew then.
+        decoded; the next call skips them. Raises Unreadable if reading fails, or BeingRead, a
+        subclass; FileMissing if there is no such file, and FormatError if it is not a segment. The
+        next call starts again then.
         """
         try:
             found = self._find(first)
         except (FileMissing, FormatError, StoreError) as error:
             self.close()
-            # Another version is able to read a file that it wrote.
+            # The version that wrote this file can read it.
             if isinstance(error, FileMissing | FormatError) and not isinstance(error, VersionError):
                 raise
             path = segment_path(self._writer.directory, segment_number(first))
@@ -139,9 +139,9 @@ class SegmentEntries:
         return self._head
 
     def bodies(self, run: Run) -> list[bytes | None]:
-        """The bodies of the run that was found; None for one that is damaged.
+        """The bodies of the run that was found; None for a damaged one.
 
-        For a run with its bodies in the segment: see `stored_body` for the others.
+        For a run with its bodies in the segment; `stored_body` is for all other runs.
         """
         return self._reader.bodies(run, 0, len(run.sizes))
 
@@ -156,7 +156,7 @@ class SegmentEntries:
     ) -> tuple[list[Entry], int]:
         """Entries at positions from `first` up to, not including, `end`, all of which are on disk.
 
-        They are from one run at most, and limited by `bytes_max` (see `Cursor.read`). fetched_to:
+        They are from one run at most, and limited by `bytes_max` as in `Cursor.read`. fetched_to:
         entries below it are redelivered. Returns them and the position to continue at, which is
         above `first`; messages before it that are not among them are damaged. Raises Unreadable if
         the first one cannot be read now.

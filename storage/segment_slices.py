@@ -1,20 +1,20 @@
 """Writes one queue's messages to its segments in slices, and removes segments.
 
 Messages are written in the order of their positions, and planned in windows of some thousand
-positions, so that no turn looks at all of a long queue. `plan` returns the next slice, a worker's
+positions, so that no turn examines all of a long queue. `plan` returns the next slice, a worker's
 thread writes it, and then `written` is called. So messages below `flushed_to` that are not gone are
 in segments, and no index is needed. Messages stay in memory until the queue pages them out.
 
-**Promises.** A slice exceeds the bytes that were asked for by less than one message. A segment is
-removed when no position in it is needed, after the log has the record of that on disk.
+**Promises.** A slice exceeds the requested bytes by less than one message. A segment is
+removed when no position in it is needed, after the log has that record on disk.
 
 Invariants:
 
 SL1  Slices are planned and written in the order of their positions, one at a time: under the lock
      of the pager.
-SL2  Of the entries below the end of a slice, only those that are gone are not in segments.
-SL3  A segment is removed only if all its positions are below `flushed_to`, and gone as far as the
-     log knows.
+SL2  All entries below the end of a slice are in segments, except gone ones.
+SL3  A segment is removed only if all its positions are below `flushed_to`, and gone by the log's
+     records.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ from leveret.storage.segments import SegmentWriter
 WINDOW_POSITIONS = 8192
 """Positions that are planned at once."""
 WINDOWS_MAX = 32
-"""Windows that a slice looks through at most, in a queue of which little is left."""
+"""The most windows that a slice searches, in a queue with few messages left."""
 
 
 class Slice(NamedTuple):
@@ -46,10 +46,10 @@ class Slice(NamedTuple):
 
 
 class SegmentStore(Protocol):
-    """What slices need of the store.
+    """The store as slices need it.
 
     embed_below: a body with fewer bytes is kept in segments, others in `bodies`. wall_offset_ms:
-    what is added to a time of the broker's clock to get that of the wall clock.
+    added to a time of the broker's clock to get that of the wall clock.
     """
 
     bodies: MessageStore
@@ -65,8 +65,8 @@ class SegmentStore(Protocol):
 class SegmentSlices:
     """The writing of one queue's segments.
 
-    unacked: the queue's, by position. finds_gone: positions at which nothing is found are gone; the
-    ledger has not been told. removals: of segments, that are not finished.
+    unacked: the queue's, by position. finds_gone: positions without an entry are gone, though not
+    in the ledger. removals: the number of unfinished removals of segments.
     """
 
     __slots__ = (
@@ -90,16 +90,16 @@ class SegmentSlices:
 
     @property
     def planned_count(self) -> int:
-        """How many entries of the plan wait to be written."""
+        """The number of entries of the plan that wait to be written."""
         return len(self._plan)
 
     @property
     def has_files(self) -> bool:
-        """Segments exist, or their removal is not finished."""
+        """Whether segments exist, or their removal is not finished."""
         return bool(self.writer.numbers or self.removals)
 
     def forget_plan(self) -> None:
-        """Drop the plan: entries of it are gone, and others may be left."""
+        """Drop the plan: some of its entries are gone."""
         self._plan.clear()
         self._plan_end = 0
 
@@ -108,7 +108,7 @@ class SegmentSlices:
     def plan(self, bytes_max: int, end: int) -> Slice:
         """The next slice of messages below `end`.
 
-        With 0 as `bytes_max` it passes over what is gone, and ends before the first other message.
+        With 0 as `bytes_max` it skips gone positions, and ends before the first message left.
         """
         ledger = self._ledger
         entries: list[Entry] = []
@@ -124,7 +124,7 @@ class SegmentSlices:
             entry = self._plan.popleft()
             if not ledger.is_gone(entry.position):
                 if entries and entry.position != entries[-1].position + 1:
-                    # It begins a record of its own, which takes as long again to encode.
+                    # It begins another record, which doubles the time to encode.
                     size += ENTRY_BYTES
                 entries.append(entry)
                 size += len(entry.message.body) + ENTRY_BYTES
@@ -132,9 +132,9 @@ class SegmentSlices:
         return Slice(entries, self._plan_writes(entries), slice_end, size)
 
     def _plan_window(self, end: int) -> bool:
-        """Plan what is to be written at the next positions below `end`; False if there are none.
+        """Plan the entries at the next positions below `end`; False if there are none.
 
-        A window is a bounded number of positions, so that it is found at once in a long queue.
+        A window is a bounded number of positions, so that planning is fast in a long queue.
         """
         start = max(self._plan_end, self._ledger.flushed_to)
         if start >= end:
@@ -177,7 +177,7 @@ class SegmentSlices:
         return writes + self.writer.plan(entries, expires, self._ledger.key)
 
     def written(self, done: Slice) -> None:
-        """The slice is in segments."""
+        """Note a slice that is in segments."""
         ledger = self._ledger
         assert done.end >= ledger.flushed_to, "SL1"
         self.writer.written()
@@ -189,9 +189,9 @@ class SegmentSlices:
     # Removing
 
     def leave_last(self, next_position: int) -> int:
-        """All positions are gone: leave out those that the last segment has left (SG1).
+        """Skip the positions that the last segment has left, when all positions are gone (SG1).
 
-        next_position: of the queue. Returns the position at which it goes on.
+        next_position: the queue's. Returns the position at which the queue continues.
         """
         self._plan.clear()
         end = max(next_position, positions_of(self.writer.number)[1])

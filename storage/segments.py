@@ -2,7 +2,7 @@
 
 A segment holds the runs of `SEGMENT_POSITIONS` positions; its number is the first position divided
 by that. A segment does not record which of its positions are gone: the ledger does (ledger.py), and
-a reader is given the position to read from.
+a reader gets the position to read from.
 
 Writing has two steps: `SegmentWriter.plan` plans writes in the event loop, and a worker's thread
 carries them out (planned_writes.py).
@@ -13,7 +13,7 @@ SG1  Positions in a queue's segments only grow: a segment is appended to and nev
 SG2  A record has positions of one segment only.
 SG3  Only the first `tail_bytes` bytes of the last segment count; bytes after them were written
      after the STATE that a restart found, and are cut off.
-SG4  No segment that counts has a higher number than the last one, though the last one was removed:
+SG4  No segment that counts has a higher number than the last one, even if the last one was removed:
      a restart removes segments with higher numbers.
 """
 
@@ -71,11 +71,11 @@ class Lost(NamedTuple):
 
 
 class SegmentWriter:
-    """Plans where the next messages of a queue are written.
+    """Plans the places of a queue's next messages.
 
-    number, tail_bytes: of the last segment for which writes were planned, which may be removed by
-    now, and how many of its bytes count when they are carried out. numbers: of all segments that
-    exist. end: number and tail_bytes as of the writes that were carried out, for a STATE.
+    number, tail_bytes: the last segment for which writes were planned, which may be removed by
+    now, and the number of its bytes that count after these writes. numbers: those of all existing
+    segments. end: number and tail_bytes after the writes carried out so far, for a STATE.
     """
 
     __slots__ = ("directory", "end", "number", "numbers", "tail_bytes")
@@ -92,7 +92,7 @@ class SegmentWriter:
         return segment_path(self.directory, number)
 
     def written(self) -> None:
-        """What was planned is carried out. If it fails, the bytes of it do not count."""
+        """Note that planned writes were carried out. The bytes of failed writes do not count."""
         assert self.number >= max(self.numbers, default=-1), "SG4"
         self.end = (self.number, self.tail_bytes)
 
@@ -101,7 +101,7 @@ class SegmentWriter:
     ) -> list[PlannedWrite]:
         """The writes for these entries, which are in the order of their positions.
 
-        expires_wall_ms: for each entry. key: the queue's.
+        expires_wall_ms: one for each entry. key: the queue's.
         """
         writes: list[PlannedWrite] = []
         pieces: list[LogRecord] = []
@@ -130,7 +130,7 @@ class SegmentWriter:
 
 
 def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple[int, int]]:
-    """Which entries share a record: (start, end) pairs of indexes in the list; see SG2."""
+    """Which entries share a record: (start, end) pairs of list indexes (SG2)."""
     start, size = 0, 0
     position, message, expires, number = -1, None, 0, 0
     for place, entry in enumerate(entries):
@@ -192,10 +192,10 @@ def _checked(message: Message) -> StoredBody:
 class SegmentReader:
     """Reads a queue's segments in order, a run at a time. It keeps its offset between calls.
 
-    It also keeps the file open, unless very many readers do: then it opens it for each read.
+    It also keeps the file open; if very many readers do, it opens the file for each read.
 
-    Methods that read raise BeingRead while a thread reads for them (file_reads.py). They have not
-    changed anything then, and are to be called again.
+    Methods that read raise BeingRead while a thread reads for them (file_reads.py). They have then
+    changed nothing, and must be called again.
     """
 
     __slots__ = (
@@ -223,7 +223,7 @@ class SegmentReader:
             self.close()
             self._open(segment_path(directory, number), size)
             self.number = number
-        # The last of what was planned for a segment may be written after the next one was begun.
+        # The last writes planned for a segment may run after the next segment was begun.
         self._size = self._disk.size(self.path) if size is None else size
 
     def _open(self, path: Path, size: int | None) -> None:
@@ -269,7 +269,7 @@ class SegmentReader:
     def bodies(self, run: Run, start: int, end: int) -> list[bytes | None]:
         """The bodies of the messages from index `start` to `end` of the run that was returned.
 
-        None stands for a body that is damaged.
+        None stands for a damaged body.
         """
         assert self._found is not None, "next_run returns the run first"
         buffer, offset = self._buffer, self._found.body_offset + sum(run.sizes[:start])

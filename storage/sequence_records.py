@@ -4,10 +4,10 @@ A client writes one record for each batch, so that a torn batch has all of its e
 record is a named record (formats.py): one of the kinds from 16 on, whose head begins with the name
 of the feature. After the name:
 
-    first     u64       the number of the first entry; the others count up from it
+    first     u64       the number of the first entry; later ones count up from it
 
     what      u8        ENTRY or TRUNCATE
-    sequence  u64       the sequence it belongs to, numbered by the client
+    sequence  u64       the entry's sequence, numbered by the client
     size      u32       bytes of the data
     crc       u32       of the data, for reading one entry alone
     data                ENTRY: the client's own; TRUNCATE: u64 number
@@ -38,12 +38,12 @@ class Item(NamedTuple):
 
 
 def truncation(sequence: int, number: int, void_from: int) -> Item:
-    """An item that makes void what the sequence has from a number on."""
+    """An item that voids the entries of a sequence from a number on."""
     return Item(TRUNCATE, sequence, number, _FIRST.pack(void_from))
 
 
 def void_from(item: Item) -> int:
-    """The lowest number that a truncation makes void."""
+    """The lowest number that a truncation voids."""
     return int(_FIRST.unpack(item.data)[0])
 
 
@@ -62,7 +62,7 @@ def encode_items(kind: int, name: str, items: list[Item]) -> tuple[bytes, list[i
 def decode_items(head: bytes, name: str) -> tuple[list[Item], list[int]]:
     """The inverse of `encode_items`.
 
-    Raises FormatError if another feature wrote the record, or if the head ends in an item.
+    Raises FormatError if another feature wrote the record, or if the head ends within an item.
     """
     start = 1 + len(name)
     if head[:start] != named_head(name, b""):
@@ -83,7 +83,7 @@ def decode_items(head: bytes, name: str) -> tuple[list[Item], list[int]]:
 
 
 def _decode_item(head: bytes, place: int) -> tuple[int, int, int]:
-    """What an item is, its sequence, and how many bytes its data have, which follow it."""
+    """An item's kind, its sequence, and the size of its data in bytes, which follow it."""
     data_at = place + _ITEM.size
     if data_at <= len(head):
         what, sequence, size, _ = _ITEM.unpack_from(head, place)

@@ -7,7 +7,7 @@
 
 A queue's key is its storage id times 256, plus its priority level. The life of a store: `open`
 reads the log; `queue` restores the declared queues one by one; `all_restored` ends that and starts
-the background task; `close` writes what waits and stops.
+the background task; `close` writes waiting records and stops.
 
 The store connects these modules and decides nothing itself: the log writes, the pager moves
 messages to segments, `Retirement` removes log files, `Removal` removes segments, the sweeper frees
@@ -71,8 +71,8 @@ class Store:
     """The messages of one node.
 
     log: its clients are registered before `open`. pressure: whether publishers are held back.
-    failed: called with the error when the store has stopped; the node has to stop.
-    wall_offset_ms: what is added to the broker's clock to get the wall clock. embed_below: a body
+    failed: called with the error when the store has stopped; the node must stop.
+    wall_offset_ms: added to the broker's clock to get the wall clock. embed_below: a body
     with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk. reads:
     of messages, for callers in the event loop. disk_reads, disk_writes: messages that were read
     from segments and written to them, those of deleted queues included.
@@ -104,7 +104,7 @@ class Store:
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
         self.disk.write_in_place(directory / LOG)
-        # The names of these directories: files are synced with the directory that they are in.
+        # Sync the names of these directories: files are synced only with their own directory.
         self.disk.sync_directory(directory)
         self._log_worker = Worker(loop, "leveret-log")
         self._page_worker = Worker(loop, "leveret-pager")
@@ -137,7 +137,7 @@ class Store:
     # Starting
 
     def open(self, progress: Callable[[int, int], object] = lambda done, total: None) -> None:
-        """Read the log. Raises StoreError. progress: see `LogReader.read`."""
+        """Read the log. Raises StoreError. progress: as for `LogReader.read`."""
         reader = LogReader(self._directory / LOG, self.disk, self.log.clients)
         reader.read(progress)
         self._restorer.was_closed = reader.was_closed
@@ -145,7 +145,7 @@ class Store:
             logger.error("%s", problem)
         for what in reader.torn:
             logger.warning("%s", what)
-        # RV4: a killed process leaves records that are read here and not on disk.
+        # RV4: records that a killed process left may be readable here but not on disk.
         self._log_files.sync(reader.files)
         self._metadata.sync()
         self.disk.remove_tree(self._directory / TRANSIENT)
@@ -168,8 +168,8 @@ class Store:
     @property
     def highest_storage_id(self) -> int:
         """The highest storage id of a durable queue that exists or has files or records; 0 if none
-        has. New ids are the metadata's (MD1): a file of a deleted queue may come back after a power
-        cut, so that the files do not tell which ids were used.
+        has. New ids are the metadata's (MD1): files of a deleted queue may come back after a power
+        cut, so files do not show which ids were used.
         """
         return self._highest_id
 
@@ -179,7 +179,7 @@ class Store:
     ) -> TieredQueue:  # fmt: skip
         """A queue, or a level of one, with the messages that a restart found.
 
-        knows_deliveries: see `TieredQueue`. is_head: of a chain; see `HEAD_IDS`.
+        knows_deliveries: as in `TieredQueue`. is_head: it is the head of a chain (`HEAD_IDS`).
         """
         if not is_durable:
             storage_id = self._next_transient
@@ -206,14 +206,14 @@ class Store:
         ]
 
     def has_head(self, storage_id: int, level: int) -> bool:
-        """Whether a restart found the head of a chain: see `HEAD_IDS`."""
+        """Whether a restart found the head of a chain (`HEAD_IDS`)."""
         return self._restorer.has_found((storage_id + HEAD_IDS) * LEVELS + level)
 
     def all_restored(self, keeps_unclaimed: bool = False) -> None:
-        """All declared queues are restored: start the background task.
+        """Start the background task, after all declared queues are restored.
 
-        Files and records of other queues are of deleted queues. They are removed, unless they are
-        kept because declarations were lost.
+        Files and records of all other queues belong to deleted queues. They are removed, unless
+        they are kept because declarations were lost.
         """
         if not keeps_unclaimed:
             self._restorer.remove_rest()
@@ -248,25 +248,25 @@ class Store:
             entry.expires_at_ms = self.expires_at_ms(entry.expires_at_ms)
 
     def note_memory(self, queue: TieredQueue) -> None:
-        """The queue may have grown."""
+        """Note that the queue may have grown."""
         self.pager.note(queue)
 
     def note_shrunk(self, queue: TieredQueue) -> None:
-        """Messages of a queue with segments have gone."""
+        """Note that messages of a queue with segments have gone."""
         self.reclaiming.note(queue)
 
     def set_disk_short(self, is_short: bool) -> None:
-        """The disk alarm is in force, or is over."""
+        """Note that the disk alarm is in force, or is over."""
         self.reclaiming.is_disk_short = is_short
 
     def remove_segments(
         self, paths: list[Path], is_logged: bool, removed: Callable[[], object]
     ) -> None:
-        """No position in these segments is needed any more."""
+        """Remove segments in which no position is needed."""
         self._removal.remove_segments(paths, is_logged, removed)
 
     def forget(self, queue: TieredQueue) -> None:
-        """The queue is deleted."""
+        """Forget a deleted queue."""
         self.pager.forget(queue)
         if queue.has_segments:
             self.bodies.garbage_bytes += queue.delta.size
@@ -315,7 +315,7 @@ class Store:
             self._fail(error)
 
     async def _look(self) -> None:
-        """What is done every `CHECK_SECONDS`."""
+        """Do the checks that are due every `CHECK_SECONDS`."""
         await self.pager.note_all()
         await self.pressure.take_reserve(self._page_worker)
         self.reclaiming.look()
@@ -330,7 +330,7 @@ class Store:
 
     async def close(self) -> None:
         """Write the records that wait, and stop."""
-        # Both tasks at once: a slice that one of them has planned must not be planned again.
+        # Cancel both tasks at once: a slice that one has planned must not be planned again.
         tasks = [task for task in (self._task, self.pager.task) if task is not None]
         for task in tasks:
             task.cancel()

@@ -9,7 +9,7 @@ class StoreFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Totals since the start, deleted queues included.
 
     messages_read, messages_written: messages that were paged in and out. bodies_read,
-    bodies_written: large bodies in the message store. All others are operations on files, their
+    bodies_written: large bodies in the message store. All other fields are file operations, their
     bytes, and the seconds that their callers waited.
     """
 
@@ -30,7 +30,7 @@ class StoreFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def store_figures(
     disk: DiskCounts, messages: tuple[int, int], bodies: tuple[int, int]
 ) -> StoreFigures:
-    """The current figures. messages, bodies: how many were read, and how many written."""
+    """The current figures. messages, bodies: the numbers read, and written."""
     return StoreFigures(
         messages_read=messages[0],
         messages_written=messages[1],

@@ -1,4 +1,4 @@
-"""The sweeper: finds which large bodies are still needed and frees the space of the others.
+"""The sweeper: finds the large bodies that are still needed and frees the space of all others.
 
 Only segments refer to bodies. So the sweeper reads the segments of all queues, in a worker's
 thread, and leaves out the positions that are gone.
@@ -106,7 +106,7 @@ class Sweeper:
     def _gone_of_all(self) -> Iterable[tuple[TieredQueue, list[Intervals]]]:
         for queue in self._pager.queues.values():
             if queue.writer.numbers:
-                # What is fresh may be recorded later than with the next sync.
+                # Fresh positions may be recorded later than with the next sync.
                 yield queue, queue.ledger.recorded()
 
 

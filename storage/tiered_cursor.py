@@ -15,7 +15,7 @@ from leveret.storage.segment_entries import SegmentEntries
 
 
 class TieredCursor:
-    """See `leveret.storage.backing_queue.Cursor`. position: where the next read begins."""
+    """A `leveret.storage.backing_queue.Cursor`. position: the start of the next read."""
 
     __slots__ = ("_delta", "_ledger", "_memory", "_segments", "position")
 

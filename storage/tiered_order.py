@@ -52,7 +52,7 @@ class TieredOrder:
         return len(self._memory) + self._delta.count
 
     def places(self, planned_count: int) -> Places:
-        """How many entries are where. planned_count: those of the slice that is being written."""
+        """The numbers of entries by place. planned_count: those of the slice being written."""
         memory, delta = self._memory, self._delta
         written = min(planned_count, len(memory.q1)) if self.is_split else 0
         positions = delta.positions
@@ -80,7 +80,7 @@ class TieredOrder:
         self.tail = self._memory.q1.tail
 
     def bound_tail(self) -> None:
-        """Append to a new block, if the tail is as large as one may be."""
+        """Append to a new block, if the tail is full."""
         if len(self.tail) >= BLOCK_ENTRIES:
             self._memory.q1.bound()
             self._split()
@@ -106,7 +106,7 @@ class TieredOrder:
         q1 = self._memory.q1
         return q1.first.position if q1 else NO_POSITION
 
-    # Looking
+    # Inspecting
 
     def first(self) -> Entry | None:
         """The first entry. May read from disk."""
@@ -124,7 +124,7 @@ class TieredOrder:
         return [] if entry is None else [Head(0, entry.position, entry)]
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """See `BackingQueue.unexpired`."""
+        """The number of the next entries, at least, that precede the first expired one."""
         if self.is_split:
             self.fill()
             count = min(count, max(1, self._memory.q4_before(self._first_behind)))
@@ -141,7 +141,7 @@ class TieredOrder:
     # Taking
 
     def fetch(self, count: int) -> list[Entry]:
-        """Remove the first entries of requeued, q4, delta and q1. Raises Unreadable: see BQ7."""
+        """Remove the first entries of requeued, q4, delta and q1. Raises Unreadable (BQ7)."""
         memory = self._memory
         entries: list[Entry] = []
         while len(entries) < count:
@@ -161,14 +161,14 @@ class TieredOrder:
         return entries
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Remove these entries, as far as they are ready. Returned in order."""
+        """Remove those of these entries that are ready. Returned in order."""
         in_memory = self._memory.take([entry.position for entry in entries])
         taken = in_memory + self._delta.take(entries)
         taken.sort(key=attrgetter("position"))
         return taken
 
     def page_out(self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]) -> int:
-        """Drop entries in segments from memory. Returns how many; see `InMemory.page_out`."""
+        """Drop entries in segments from memory, as `InMemory.page_out`. Returns how many."""
         dropped = self._memory.page_out(flushed_to, bytes_max, is_gone)
         if dropped:
             self._split()
@@ -176,7 +176,7 @@ class TieredOrder:
         return len(dropped)
 
     def hand_over(self) -> Iterator[list[Entry]]:
-        """Remove all entries; see `InMemory.hand_over`."""
+        """Remove all entries, in pieces as in `InMemory.hand_over`."""
         pieces = self._memory.hand_over()
         self._delta.clear()
         self.is_split = False

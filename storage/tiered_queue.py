@@ -2,15 +2,15 @@
 
 Messages are in memory while the node has enough of it. When memory is short, the pager (pager.py)
 writes messages to segments and drops from memory those that will be delivered last. They are read
-back as consumers get near them.
+back as consumers approach them.
 
 Persistent messages of a durable queue are appended to the log, too. Before one of its files is
 removed, the messages left in it are written to segments and stay in memory.
 
-The queue consists of parts, each with its own state and invariants: the order of what is ready
-(tiered_order.py), in memory (in_memory.py) and on disk only (delta.py); which positions are gone
-(ledger.py, purging.py); what segments (segment_slices.py) and the log (log_batches.py) have; what
-is not persistent (transient_messages.py); reading without taking (tiered_cursor.py).
+The queue consists of parts, each with its own state and invariants: the order of ready entries
+(tiered_order.py), in memory (in_memory.py) and on disk only (delta.py); gone positions (ledger.py,
+purging.py); the contents of segments (segment_slices.py) and the log (log_batches.py); transient
+messages (transient_messages.py); reading without taking (tiered_cursor.py).
 
 **Promises** besides those of the contract (backing_queue.py): a persistent message of a durable
 queue is confirmed after the log has synced it. A restart restores it unless it was settled.
@@ -53,7 +53,7 @@ NOTE_BYTES: Final = 128 * 1024
 
 
 class TieredQueue(BackingQueue):
-    """See `leveret.storage.backing_queue.BackingQueue`. For the log it is a `LoggedQueue`.
+    """A backing queue in memory and on disk. For the log it is a `LoggedQueue`.
 
     key: its number in the log. is_lazy: kept on disk. knows_deliveries: after the node was killed,
     only messages with a record of their delivery are redelivered. noted_bytes,
@@ -107,7 +107,7 @@ class TieredQueue(BackingQueue):
 
     @property
     def next_position(self) -> int:
-        """Of the message that is published next."""
+        """The position of the next published message."""
         return self._next_position
 
     def next_position_of(self, message: Message) -> int:
@@ -119,11 +119,11 @@ class TieredQueue(BackingQueue):
         return entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """All from 0 on: the queue has no priorities."""
+        """All positions from 0 on: the queue has no priorities."""
         return [(0, self._next_position)]
 
     def go_on_at(self, position: int) -> None:
-        """See `BackingQueue.go_on_at`. The positions that are left out are gone (TQ1)."""
+        """Give the next message this position. Skipped positions are gone (TQ1)."""
         self._is_led = True
         start, self._next_position = self._next_position, position
         assert position >= start, "BQ1"
@@ -192,7 +192,7 @@ class TieredQueue(BackingQueue):
         return self._order.fetchable(count)
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """See `BackingQueue.unexpired`."""
+        """The number of the next entries, at least, that precede the first expired one."""
         return self._order.unexpired(count, now_ms)
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
@@ -240,7 +240,7 @@ class TieredQueue(BackingQueue):
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Unacked entries are gone."""
+        """Settle unacked entries: they are gone."""
         self.unacked_count -= len(entries)
         if not self._tracks:
             for entry in entries:
@@ -264,7 +264,7 @@ class TieredQueue(BackingQueue):
             self._note_dirty()
 
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
-        """Unacked entries become ready again, each at its old position."""
+        """Make unacked entries ready again, each at its old position."""
         self._memory.requeued.add(entries)
         size = 0
         for entry in entries:
@@ -296,12 +296,12 @@ class TieredQueue(BackingQueue):
         return Purged(count, self._purges.begin(self._next_position, self._order.hand_over))
 
     def end_purges(self) -> None:
-        """Record what purges have left to be recorded."""
+        """Record the positions that purges have left to be recorded."""
         if self._purges:
             self._purges.go_on(None)
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
-        """Entries are gone. They are in the order of their positions."""
+        """Note entries, in the order of their positions, as gone."""
         if self._transient.count:
             self._transient.forget(entries)
         store = self._store
@@ -313,7 +313,7 @@ class TieredQueue(BackingQueue):
             self._store.bodies.garbage_bytes += size
 
     def _lost(self, count: int, size: int) -> None:
-        """Messages could not be read back."""
+        """Count messages that could not be read back as lost."""
         self.ready_count -= count
         self.ready_bytes -= size
         if not self._is_dirty:
@@ -344,7 +344,7 @@ class TieredQueue(BackingQueue):
         return record
 
     def are_gone(self, start: int, end: int) -> bool:
-        """All messages at these positions are gone."""
+        """Whether all messages at these positions are gone."""
         return self.is_deleted or self.ledger.gone.covers(start, end)
 
     def encode_state(self) -> bytes | None:
@@ -358,23 +358,23 @@ class TieredQueue(BackingQueue):
 
     @property
     def pageable_bytes(self) -> int:
-        """About how much memory those of its messages take that could be on disk only, in bytes."""
+        """About the bytes of memory of its messages that could be on disk only."""
         count = self.ready_count - self.delta.count
         return self.ready_bytes - self.delta.size + ENTRY_BYTES * count
 
     @property
     def unpageable_bytes(self) -> int:
-        """About how much memory its unacked messages take, in bytes."""
+        """About the bytes of memory of its unacked messages."""
         return self.unacked_bytes + ENTRY_BYTES * self.unacked_count
 
     @property
     def waits_for_log(self) -> bool:
-        """Some messages are not in the log yet and cannot be written to segments (TQ3)."""
+        """Whether some messages are not in the log yet and cannot go to segments (TQ3)."""
         return self._batches.batch > self._store.log.written
 
     @property
     def has_segments(self) -> bool:
-        """It has files on disk."""
+        """Whether it has files on disk."""
         return self._slices.has_files
 
     def plan_slice(self, bytes_max: int, end: int) -> Slice | None:
@@ -392,13 +392,13 @@ class TieredQueue(BackingQueue):
         return self._slices.plan(bytes_max, end)
 
     def slice_written(self, written: Slice) -> None:
-        """The slice is in segments."""
+        """Note a slice that is in segments."""
         self._slices.written(written)
         self._disk_writes += len(written.entries)
         self._store.disk_writes += len(written.entries)
 
     def page_out(self, bytes_max: int) -> int:
-        """Drop entries in segments from memory, up to so many bytes. Returns how many."""
+        """Drop entries in segments from memory, up to `bytes_max`. Returns how many."""
         count = self._order.page_out(self.ledger.flushed_to, bytes_max, self.ledger.is_gone)
         assert self.ready_count == len(self._order), "TQ2"
         return count
@@ -413,7 +413,7 @@ class TieredQueue(BackingQueue):
     def leave_segments(self) -> None:
         """Remove the segments in which no position is needed; of an empty queue the last one, too.
 
-        While no slice is being written: under the lock of the pager.
+        Call it while no slice is being written: under the lock of the pager.
         """
         if self.is_deleted:
             return
@@ -435,7 +435,7 @@ class TieredQueue(BackingQueue):
     # Restart, inspection, deletion
 
     def restore(self, entries: list[Entry]) -> None:
-        """Continue from what a restart found, which is in the ledger and the writer already.
+        """Continue after a restart, whose findings are in the ledger and the writer already.
 
         entries: those in the log and not in segments, in order.
         """
@@ -454,7 +454,7 @@ class TieredQueue(BackingQueue):
             self._note_dirty()
 
     def mark_delivered(self, entries: list[Entry]) -> None:
-        """All that was restored may have been delivered. entries: those in memory."""
+        """Note that all restored messages may have been delivered. entries: those in memory."""
         self.ledger.fetched_to = self._next_position
         for entry in entries:
             entry.redelivered = True
@@ -464,7 +464,7 @@ class TieredQueue(BackingQueue):
         return TieredCursor(self._memory, self.delta, self.ledger, position)
 
     def counts(self) -> StorageCounts:
-        """See `BackingQueue.counts`."""
+        """The numbers of messages that the queue holds, by place."""
         ready_count, unacked_count, delta = self.ready_count, self.unacked_count, self.delta
         persistent_count = persistent_bytes = 0
         if self.is_durable:
@@ -477,13 +477,13 @@ class TieredQueue(BackingQueue):
         )  # fmt: skip
 
     def status(self) -> dict[str, Any]:
-        """See `BackingQueue.status`."""
+        """RabbitMQ's `backing_queue_status`."""
         places = self._order.places(self._slices.planned_count)
         limits = Limits(self.is_lazy, self.target_bytes, self._next_position)
         return tiered_status(self.counts(), places, limits)
 
     def delete(self) -> Iterator[int]:
-        """The queue is deleted: free its memory and remove its files."""
+        """Free the memory of the deleted queue and remove its files."""
         self.is_deleted = True
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0

@@ -1,9 +1,9 @@
 """Which bytes at the end of a log file may be torn, because the node stopped while it wrote them.
 
 A batch is written after the sync of the batch before it (log.py, LG1), and it begins with an OLDEST
-record (LG6). So a whole OLDEST record proves that all bytes before it were synced, and only what
-follows the last one may be torn: any part of it may be missing, since a disk writes the sectors of
-one batch in any order. Nothing in there was confirmed.
+record (LG6). So a whole OLDEST record proves that all bytes before it were synced. Only bytes after
+the last one may be torn: any part of them may be missing, since a disk writes the sectors of one
+batch in any order. No record in them was confirmed.
 
 A log that was closed ends with a CLOSED record, after whose sync nothing was written. Files before
 format version BATCHES_SINCE have no OLDEST records at the beginning of batches; in these only bytes

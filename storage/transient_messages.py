@@ -1,4 +1,4 @@
-"""The messages of a durable queue that are not persistent, counted as they come and go."""
+"""The count of a durable queue's messages that are not persistent."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from leveret.storage.message import Entry
 
 
 class TransientMessages:
-    """count: how many are ready or unacked. size: the bytes of their bodies."""
+    """Messages that are not persistent. count: ready or unacked. size: the bytes of bodies."""
 
     __slots__ = ("count", "size")
 
@@ -15,14 +15,14 @@ class TransientMessages:
         self.size = 0
 
     def forget(self, entries: Iterable[Entry]) -> None:
-        """Entries are gone: subtract those that are not persistent."""
+        """Subtract those of gone entries that are not persistent."""
         for entry in entries:
             if not entry.message.header.is_persistent:
                 self.count -= 1
                 self.size -= len(entry.message.body)
 
     def keep_only(self, entries: Iterable[Entry]) -> None:
-        """All entries but these are gone. It is not known how many of those on disk counted."""
+        """Recount from these entries: all others are gone, an unknown number of them on disk."""
         self.count = self.size = 0
         for entry in entries:
             if not entry.message.header.is_persistent:

@@ -4,8 +4,8 @@ Entries that were never fetched are in a deque in the order of their positions; 
 apart from these (in_memory.py). Unacked entries are only counted: the caller that fetched an entry
 keeps it.
 
-Of the contract's promises (backing_queue.py) BQ6 has no disk to apply to here. Messages are never
-safe from a restart, so a publish is confirmed at once.
+Of the contract's promises (backing_queue.py) BQ6 on disk reads does not apply. Messages never
+survive a restart, so a publish is confirmed at once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from leveret.storage.queue_status import StorageCounts, memory_status
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TransientQueue(BackingQueue):
-    """See `leveret.storage.backing_queue.BackingQueue`."""
+    """A backing queue in memory only."""
 
     __slots__ = (
         "_memory", "_next_position", "_ready", "has_expiring", "ready_bytes", "ready_count",
@@ -60,11 +60,11 @@ class TransientQueue(BackingQueue):
         return entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """All from 0 on: the queue has no priorities."""
+        """All positions from 0 on: the queue has no priorities."""
         return [(0, self._next_position)]
 
     def go_on_at(self, position: int) -> None:
-        """See `BackingQueue.go_on_at`."""
+        """Give the next message this position."""
         assert position >= self._next_position, "BQ1"
         self._next_position = position
 
@@ -102,11 +102,11 @@ class TransientQueue(BackingQueue):
         return [] if entry is None else [Head(0, entry.position, entry)]
 
     def fetchable(self, count: int) -> int:
-        """All of them: nothing is read from disk."""
+        """The next `count` ready entries: nothing is read from disk."""
         return min(count, self.ready_count)
 
     def unexpired(self, count: int, now_ms: int) -> int:
-        """See `BackingQueue.unexpired`."""
+        """The number of the next entries, at least, that precede the first expired one."""
         return self._memory.unexpired(count, now_ms)
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
@@ -141,13 +141,13 @@ class TransientQueue(BackingQueue):
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Unacked entries are gone."""
+        """Settle unacked entries: they are gone."""
         self.unacked_count -= len(entries)
         for entry in entries:
             self.unacked_bytes -= len(entry.message.body)
 
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
-        """Unacked entries become ready again, each at its old position."""
+        """Make unacked entries ready again, each at its old position."""
         self._memory.requeued.add(entries)
         size = 0
         for entry in entries:
@@ -167,29 +167,29 @@ class TransientQueue(BackingQueue):
         self.ready_count = self.ready_bytes = 0
         return Purged(count, map(len, pieces))
 
-    # Looking
+    # Inspecting
 
     def cursor(self, position: int = 0) -> "TransientCursor":
         """A cursor over the entries in memory."""
         return TransientCursor(self._memory, position)
 
     def counts(self) -> StorageCounts:
-        """See `BackingQueue.counts`: everything is in memory."""
+        """The numbers of messages: everything is in memory."""
         return StorageCounts(
             self.ready_count, self.ready_bytes, self.unacked_count, self.unacked_bytes
         )
 
     def status(self) -> dict[str, Any]:
-        """See `BackingQueue.status`."""
+        """RabbitMQ's `backing_queue_status`."""
         return memory_status(self.ready_count)
 
     def delete(self) -> Iterator[int]:
-        """The queue is deleted: free its memory."""
+        """Free the memory of the deleted queue."""
         return self.purge().freeing
 
 
 class TransientCursor:
-    """Reads a transient queue from a position on. position: where the next read begins."""
+    """Reads a transient queue from a position on. position: the start of the next read."""
 
     __slots__ = ("_memory", "position")
 

@@ -1,21 +1,21 @@
 """Files that were written and not synced yet. They stay open until the sync that covers them.
 
-The system writes data to the disk some time after the write. An error of that is reported by a sync
+The system writes data to the disk some time after the write. A sync reports an error of that
 through a descriptor that was open at the write; a descriptor that is opened later may not get it.
-So a few files are kept open. When more are written before a sync, none is, and one syncfs syncs
-them all: through a descriptor of the root directory that was open before the first of these writes,
-it reports every error of the file system since then (Linux 5.8 and later).
+So a few files are kept open. When more are written before a sync, no file is kept open, and one
+syncfs syncs them all: through a descriptor of the root directory opened before the first of these
+writes, it reports every error of the file system since then (Linux 5.8 and later).
 
-**Promise.** If data that were written through `opened` do not reach the disk, the next `sync` says
-so. **Not promised.** Errors of many files on a file system that does not report them to syncfs.
+**Promise.** If data written through `opened` do not reach the disk, the next `sync` fails.
+**Not promised.** Errors of many files on a file system that does not report them to syncfs.
 
 Invariants:
 
 UF1  Every file that was written since the last sync is open here since its first write, or the root
      directory is, and the next sync is that of the file system.
-UF2  At most SYNC_EACH_MAX files are open here between writes. What removes files calls
-     `give_up_removed` in the same job, since the space of a file is not free while it is open.
-UF3  After a sync that failed no sync is tried: the system reports an error once.
+UF2  At most SYNC_EACH_MAX files are open here between writes. A job that removes files also
+     calls `give_up_removed`, since the space of a file is not free while it is open.
+UF3  After a failed sync no sync is tried: the system reports an error only once.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class UnsyncedFiles:
 
     @contextmanager
     def opened(self, path: Path, is_new: bool) -> Iterator[int]:
-        """A descriptor to write to a file; see UF1. is_new: the file is created. Raises StoreError.
+        """A descriptor to write to a file (UF1). is_new: the file is created. Raises StoreError.
 
         A file that is open here is not created again: a write is repeated after a full disk.
         """
@@ -72,7 +72,7 @@ class UnsyncedFiles:
         return self.disk.space(self._root).free_bytes
 
     def sync(self) -> None:
-        """Sync everything written so far, and close it. Raises StoreError; see UF3."""
+        """Sync all files written so far, and close them. Raises StoreError (UF3)."""
         if self._has_failed:
             raise StoreError("segments cannot be synced: an earlier sync failed")
         try:
@@ -94,12 +94,12 @@ class UnsyncedFiles:
         self.disk.sync_directories_of(self._descriptors)
 
     def give_up_removed(self) -> None:
-        """Close files that were removed, so that their space is freed; see UF2."""
+        """Close files that were removed, so that their space is freed (UF2)."""
         for path in [path for path in self._descriptors if not path.exists()]:
             self.disk.close(self._descriptors.pop(path))
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all files and the root directory."""
         self._close_files()
         self._are_many = False
         if self._root_descriptor != NOT_OPEN:

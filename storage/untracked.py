@@ -1,9 +1,9 @@
 """Containers that the garbage collector does not look into.
 
-A full collection looks at every item of every container, which takes 0.2 seconds for a million
+A full collection examines every item of every container, which takes 0.2 seconds for a million
 messages: none of them is in the processor's cache. Messages and entries cannot be part of a cycle
-(message.py), so a container that holds nothing else need not be looked at. What the collector does
-not know of counts as referred to from outside, so nothing is freed too early.
+(message.py), so a container that holds nothing else need not be examined. The collector treats
+unknown objects as referred to from outside, so nothing is freed too early.
 
 This is CPython's C API. In other interpreters `untracked` does nothing.
 """
@@ -31,7 +31,7 @@ _untrack = _find_untrack()
 
 
 def untracked(container: Container) -> Container:
-    """The container. It must never hold anything but entries of messages, or lists of them."""
+    """The container. It must only ever hold entries of messages, or lists of them."""
     if _untrack is not None:
         _untrack(container)
     return container

@@ -2,7 +2,7 @@
 
 The loop submits a job, and a callback gets its result or its error. A store has three workers: one
 for the log, whose syncs publishers wait for, one that writes segments and bodies, and one that
-reads them.
+reads messages.
 
 Invariant T1: jobs of one worker run in the order in which they were submitted, and none runs after
 `stop` has returned.
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """One thread and its queue of jobs. name: of the thread."""
+    """One thread and its queue of jobs. name: the thread's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
