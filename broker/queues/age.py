@@ -1,10 +1,10 @@
 """How old the messages of a queue are, without a timestamp in each of them.
 
 Positions in a queue grow as messages are published, so a few marks (messages from this position on
-were published at that time) give the age of any message. A mark is made at most once a
-millisecond. When there are `MARKS_MAX`, marks are removed that are close to their neighbours for
-their age, so that marks get sparser with age. An age is at most an eighth too high (more only after
-months), at four kilobytes for a busy queue. The age of a recovered message counts from the restart.
+were published at that time) give the age of any message. At most one mark is made per millisecond.
+When there are `MARKS_MAX`, marks whose neighbours are close together for their age are removed, so
+marks get sparser with age. An age is at most an eighth too high (more only after months), at four
+kilobytes for a busy queue. The age of a recovered message counts from the restart.
 """
 
 from array import array
@@ -28,10 +28,11 @@ BOUNDS_MS: Final[tuple[int, ...]] = (
 
 
 class Ages:
-    """The ages of one queue, or of one priority of it.
+    """The ages of one queue, or of one priority of a queue.
 
-    marked_ms: when the last mark was made.
-    counts: delivered messages by how long they had waited; one more than there are bounds.
+    marked_ms: the time of the last mark.
+    counts: a histogram of delivered messages by waiting time; it has one number more than there are
+    bounds.
     """
 
     __slots__ = ("_marked_from", "_positions", "_times_ms", "counts", "marked_ms", "sum_ms")
@@ -40,7 +41,7 @@ class Ages:
         self._positions = array("q", [0])
         self._times_ms = array("q", [now_ms])
         self.marked_ms = now_ms
-        # The last of the positions: reading it from an array takes a call of the interpreter.
+        # The last position: reading it from an array takes a call of the interpreter.
         self._marked_from = 0
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.sum_ms = 0
@@ -87,7 +88,7 @@ class Ages:
             place += 1
 
     def _note(self, count: int, waited_ms: int) -> None:
-        # What is delivered at once, as nearly everything is, needs no search.
+        # Nearly all messages are delivered at once, and those need no search.
         place = bisect_left(BOUNDS_MS, waited_ms) if waited_ms > BOUND_MIN_MS else 0
         self.counts[place] += count
         self.sum_ms += count * waited_ms
@@ -109,7 +110,7 @@ def _places_kept(times_ms: list[int], now_ms: int, sparseness: float) -> list[in
 class QueueAges:
     """The ages of a queue's messages: one `Ages`, or one for each of its levels.
 
-    Positions count from 0 in each level, so marks of one say nothing about another.
+    Positions count from 0 in each level, so the marks of one level do not apply to another.
     """
 
     __slots__ = ("_level_of", "_levels", "plain")
@@ -118,7 +119,7 @@ class QueueAges:
         self._level_of = levels.of if levels is not None else None
         self._levels: dict[int, Ages] | None = {} if levels is not None else None
         self.plain = Ages(now_ms)
-        """Those of a queue without priorities; read directly on the message path."""
+        """The ages of a queue without priorities; read directly on the message path."""
 
     def __iter__(self) -> Iterator[Ages]:
         yield self.plain
@@ -148,7 +149,7 @@ class QueueAges:
             self.plain.delivered(entries[0].position, len(entries), now_ms)
 
     def oldest_ms(self, heads: Iterable[Head], now_ms: int) -> int | None:
-        """How long ago the oldest of the messages at the heads was published; None if none is."""
+        """The age of the oldest of the messages at the heads; None if there is none."""
         return max(
             (self._at(head.priority, now_ms).age_ms(head.position, now_ms) for head in heads),
             default=None,

@@ -25,7 +25,7 @@ AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
 STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
-"""A delivery limit that no message reaches: what RabbitMQ makes of a limit that is no number."""
+"""A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number."""
 
 
 class QueueOptions(NamedTuple):
@@ -57,7 +57,7 @@ class QueueOptions(NamedTuple):
 
     @property
     def keeps_dead_letters(self) -> bool:
-        """A dead letter stays in the queue until every queue that it goes to has it.
+        """A dead letter stays in the queue until each of its target queues has it.
 
         RabbitMQ's preconditions for at-least-once (`rabbit_quorum_queue:dlh`): there is a
         dead-letter exchange, and the queue drops nothing when it is full.
@@ -69,13 +69,13 @@ class QueueOptions(NamedTuple):
         )
 
     def is_exceeded(self, message_count: int, body_bytes: int) -> bool:
-        """Whether a queue of so many ready messages, with bodies of so many bytes, is too long."""
+        """Whether a queue with this many ready messages and bytes of bodies is too long."""
         if self.max_length is not None and message_count > self.max_length:
             return True
         return self.max_length_bytes is not None and body_bytes > self.max_length_bytes
 
     def lower_ttl_ms(self, own_ms: int | None) -> int | None:
-        """The time to live of a message in the queue; None for ever. own_ms: the message's own."""
+        """The time to live of a message in the queue; None: no limit. own_ms: the message's own."""
         if own_ms is None or self.message_ttl_ms is None:
             return self.message_ttl_ms if own_ms is None else own_ms
         return min(own_ms, self.message_ttl_ms)
@@ -149,14 +149,14 @@ def check_queue_type(
 def check_declare_arguments(
     arguments: Table, known: Collection[str], queue: str, vhost: str
 ) -> None:
-    """Raise 406 with RabbitMQ's text for a bad value. known: what queues of the kind take."""
+    """Raise 406 with RabbitMQ's text for a bad value. known: arguments that such queues take."""
     _check_values(_CHECKS, arguments, known, queue, vhost)
 
 
 def check_consume_arguments(
     arguments: Table, known: Collection[str], queue: str, vhost: str
 ) -> None:
-    """Raise 406 with RabbitMQ's text for a bad value. known: what consumers of the kind take."""
+    """Raise 406 with RabbitMQ's text for a bad value. known: what its consumers take."""
     _check_values(_CONSUME_CHECKS, arguments, known, queue, vhost)
 
 

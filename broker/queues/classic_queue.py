@@ -1,13 +1,13 @@
 """The classic queue: a queue in this process, which keeps its messages in a backing queue.
 
 It is an actor (broker/turns.py). Publishing appends and, if a consumer may have room, wakes the
-queue; its turn comes when the publisher's bytes have been read, and delivers in one go what has
-gathered. A queue with neither a limit nor anything that expires takes the short path, `publish` and
-`_deliver_many`. Everything else is checked only when it is asked for: limits when something is
-published or requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when
-it gets there), dead-lettering through the virtual host.
+queue. Its turn comes when the publisher's bytes have been read, and delivers all messages that have
+gathered. A queue without limits and without expiring messages takes the short path, `publish` and
+`_deliver_many`. Other checks are made only when needed: limits when messages are published or
+requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when it gets
+there), dead-lettering through the virtual host.
 
-Every question is answered at once: see `QueueClient` for the interface and its promises.
+Every question is answered at once: `QueueClient` has the interface and its promises.
 """
 
 from collections.abc import Sequence
@@ -43,20 +43,20 @@ from leveret.storage.message import Entry, Message
 from leveret.storage.message_run import MessageRun
 
 TURN_MESSAGES_MAX: Final = 2000
-"""A millisecond's work or so: what one queue may do before others have their turn."""
+"""About a millisecond of work: a queue's share before others have their turn."""
 TURN_IN_TIME_MS: Final = 1000
-"""A message that does not live so long is delivered at once, as in RabbitMQ, not in a turn."""
+"""A message with a shorter time to live is delivered at once, as in RabbitMQ, not in a turn."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
-"""About as much as one consumer is given at once, so that large bodies do not pile up on it."""
+"""About the most that one consumer is given at once, so that large bodies do not pile up on it."""
 
 
 class ClassicQueue(Actor):
-    """See `QueueClient`.
+    """A queue whose messages are kept by this process, in a backing queue.
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     what: its name, for texts.
-    is_plain: runs are published as they are: no limit or time to live has to be checked.
-    levels: for a kind whose queues always have some.
+    is_plain: runs are published unchecked, since there is no limit or time to live.
+    levels: those that all queues of the kind have; None if the arguments decide.
     elects_by_priority: the single active consumer is the one of the highest priority.
     """
 
@@ -178,7 +178,7 @@ class ClassicQueue(Actor):
             self._hold(publication)
 
     def _hold(self, publication: Publication) -> None:
-        """Have messages confirmed when the store has them on disk, if anybody waits for that."""
+        """Have messages confirmed when the store has them on disk, if their publisher waits."""
         publisher, first = publication.publisher, publication.first
         if publisher is not None:
             publisher.hold(first, len(publication.messages), self)
@@ -194,14 +194,14 @@ class ClassicQueue(Actor):
         elif not self.is_awake and self.ring.has_candidates:
             self._turns.wake(self)
         if self._plain_ages is None or backing.ready_count <= len(run.messages):
-            # Otherwise there was a first message before, which is watched.
+            # Otherwise an earlier message is first, and is watched.
             self._deaths.watch_head()
         return is_safe
 
     def _publish_with_care(
         self, message: Message, publisher: Publisher | None, number: int, ttl_ms: int | None
     ) -> bool:
-        """Publish to a queue that must look at each message; whether it is safe now."""
+        """Publish to a queue that must check each message; return whether it is safe now."""
         options, backing = self.options, self.backing
         if options.rejects_when_full and self._would_overflow(message):
             self._deaths.refuse(message)
@@ -223,7 +223,7 @@ class ClassicQueue(Actor):
 
     @reading
     def _deliver_at_once_or_expire(self, now_ms: int) -> None:
-        """A time to live of 0, since now_ms: a consumer with room gets the message, or nobody."""
+        """Publish with a time to live of 0: only a consumer that has room now gets the message."""
         while self.backing.ready_count and self._deliver_many(TURN_MESSAGES_MAX, now_ms):
             pass
         self._deaths.drop_expired()
@@ -235,7 +235,7 @@ class ClassicQueue(Actor):
     # Delivering
 
     def take_turn(self) -> None:
-        """Give consumers what there is, up to a turn's worth."""
+        """Give consumers the messages that one turn may deliver."""
         self.deliver_ready()
         self.publisher_hold.look()
         if self._deaths.is_behind:
@@ -269,8 +269,8 @@ class ClassicQueue(Actor):
             self._expiry.is_wanted = False
 
     def _deliver_many(self, budget: int, now_ms: int = 0) -> int:
-        """Deliver to the next consumer; many at once if it is the only candidate. now_ms: by which
-        what has expired is dropped instead; if 0, the time now.
+        """Deliver to the next consumer; many at once if it is the only candidate. now_ms: the time
+        by which expired messages are dropped instead; if 0, the time now.
         """
         ring = self.ring
         consumer = ring.next()
@@ -335,7 +335,7 @@ class ClassicQueue(Actor):
         answer.give(Got(entry, self.backing.ready_count))
 
     def settle_deliveries(self) -> None:
-        """Give consumers now what their next turn would give them, before somebody looks."""
+        """Make the deliveries of the queue's next turn now, before the queue is inspected."""
         if self.is_awake:
             self.deliver_ready()
 
@@ -408,7 +408,7 @@ class ClassicQueue(Actor):
             self._owner.delete_unused(self, is_urgent=not channel_ended)
 
     def credit(self, consumer: Consumer) -> None:
-        """A consumer that was passed over has room again."""
+        """A consumer that was skipped has room again."""
         if self.ring.wake(consumer):
             self.wake()
 
@@ -438,19 +438,19 @@ class ClassicQueue(Actor):
     # The queue as a whole
 
     def length(self, answer: Answer[QueueLength]) -> None:
-        """How many messages and consumers it has. Counts as use of the queue (x-expires)."""
+        """The numbers of messages and consumers. Counts as use of the queue (x-expires)."""
         self._unused.touch()
         self.settle_deliveries()
         if not self.reads.refuses(answer):
             answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
 
     def age_ms(self, entry: Entry) -> int:
-        """How long ago an entry's message was published to the queue."""
+        """The age of an entry's message: the time since it was published to the queue."""
         now_ms = self._clock.now_ms()
         return self.ages.of_message(entry.message, now_ms).age_ms(entry.position, now_ms)
 
     def purge(self, answer: Answer[int]) -> None:
-        """Drop every ready message; how many there were."""
+        """Drop every ready message; return their number."""
         if self.reads.refuses(answer):
             return
         self.settle_deliveries()
@@ -464,7 +464,7 @@ class ClassicQueue(Actor):
     def delete(
         self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
     ) -> None:
-        """Delete the queue; how many ready messages went with it."""
+        """Delete the queue; answer with the number of its ready messages."""
         self.settle_deliveries()
         if if_empty and self.backing.ready_count and not self.reads.has_crashed:
             answer.refuse(precondition_failed(f"{self.what} not empty"))
@@ -474,7 +474,7 @@ class ClassicQueue(Actor):
             self._owner.delete_queue(self, requester, answer.preceding(self.backing.ready_count))
 
     def delete_now(self) -> Sequence[Consumer]:
-        """The virtual host has deleted the queue: free everything; which consumers it had."""
+        """The virtual host has deleted the queue: free everything; return its consumers."""
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, QUEUE_DELETED, self.backing.ready_count)
         consumers = self.close()
@@ -482,7 +482,7 @@ class ClassicQueue(Actor):
         return consumers
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted: what is on disk stays there."""
+        """The node stops, or the queue is deleted: data on disk stays there."""
         self.is_deleted = True
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
         deaths, self._deaths = self._deaths, NO_DEATHS

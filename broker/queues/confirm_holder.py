@@ -1,7 +1,7 @@
-"""A holder of publishers' runs that may die: what a queue on another node, or a mirror, will be.
+"""A holder of publishers' runs that may die: a queue on another node, or a mirror.
 
-The log is a holder, too, but one that dies with the node only. A holder that can die on its own has
-to know whom it owes a confirm, so that its death settles or refuses exactly what it held.
+The log is a holder, too, but it dies only with the node. A holder that can die on its own must
+know which publishers it owes a confirm, so that its death settles or refuses exactly its runs.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class ConfirmHolder:
         self._owed[publisher] += 1
 
     def confirm(self, publisher: Publisher, first: int) -> None:
-        """A run that is held is safe. Nothing happens if the holder has died meanwhile."""
+        """A held run is safe. Nothing happens if the holder has died since."""
         if self.is_dead:
             return
         self._owed[publisher] -= 1
@@ -40,8 +40,8 @@ class ConfirmHolder:
     def die(self, is_settled: bool) -> None:
         """Nothing more will be confirmed.
 
-        is_settled: what was held counts as confirmed, as when the queue is deleted; else it is
-        refused.
+        is_settled: the held runs count as confirmed, as when the queue is deleted; otherwise they
+        are refused.
         """
         self.is_dead = True
         owed, self._owed = self._owed, Counter()

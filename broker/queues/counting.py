@@ -1,6 +1,6 @@
-"""What a queue counts of its messages: totals since it was declared, or since the node started.
+"""A queue's counts of its messages: totals since it was declared, or since the node started.
 
-A run or a batch is counted at a time. Rates are made of these counts by a sampler
+Counts grow by a run or a batch at a time. A sampler computes rates from them
 (mgmt/statistics).
 """
 
@@ -8,9 +8,9 @@ from leveret.storage.message import Entry
 
 
 class QueueCounts:
-    """The counts of one queue. What is delivered or got without acks is counted apart.
+    """The counts of one queue. Deliveries and gets without acks are counted apart.
 
-    declared_at_s: wall-clock time; of the start, if the queue is older.
+    declared_at_s: wall-clock time; the start of the node if the queue is older.
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
 """Dead letters: the x-death header of a message that died in a queue, and the cycle rule.
 
 Each (queue, reason) pair under which a message has died has one entry in its x-death array, with a
-count. The latest is the first one; the order of the others has no meaning. A message that would
-come back to a queue by itself, without a client having rejected it on the way, is in a cycle and
-dropped.
+count. The latest is the first one; the order of the other entries has no meaning. A message that
+would come back to a queue by itself, without a client having rejected it on the way, is in a cycle
+and is dropped.
 
 Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
 """
@@ -38,7 +38,7 @@ DEATH_HEADERS = (
 _X_DEATH, _CC = encode_short_string("x-death"), encode_short_string("CC")
 _WATCHED = frozenset([_CC, *map(encode_short_string, DEATH_HEADERS)])
 _DEATH_MARK = b"-death"
-"""Part of the names of all of them."""
+"""A part that the names of all these headers contain."""
 
 
 def letter_work(header: ContentHeader) -> int:
@@ -52,11 +52,11 @@ def decoding_work(header: ContentHeader) -> int:
 
 
 class DeathRecord:
-    """What the headers of a dead letter say of its deaths.
+    """The deaths of a dead letter, as its headers tell them.
 
-    fields: encoded, by their names as short strings; nothing for one to be removed. appended: the
-    same, one after the other. copied_keys: of the CC header. in_cycle: the names of the queues in
-    which it died, and no client has rejected it since.
+    fields: encoded, by their names as short strings; empty for a field to be removed. appended:
+    the same fields joined. copied_keys: the keys of the CC header. in_cycle: the names of the
+    queues in which it died since a client last rejected it.
     """
 
     __slots__ = ("appended", "copied_keys", "fields", "in_cycle")
@@ -73,11 +73,11 @@ class DeathRecord:
 class DeathNotes:
     """Records deaths in the headers of messages that die together: in one queue, for one reason.
 
-    time_s: of the deaths. drop_cc: drop the keys of CC and BCC, because the queue sets the routing
-    key of its dead letters. tells_last: set the x-last-death headers.
+    time_s: the time of the deaths. drop_cc: drop the keys of CC and BCC, because the queue sets the
+    routing key of its dead letters. tells_last: set the x-last-death headers.
 
-    Only the fields that record deaths are decoded, once for all messages in which they are equal
-    and that were published to one address; the others are copied.
+    Only the fields that record deaths are decoded, once for all messages with equal fields and the
+    same address; other fields are copied.
     """
 
     __slots__ = ("_drop_cc", "_queue", "_reason", "_records", "_tells_last", "_time_s")
@@ -93,9 +93,9 @@ class DeathNotes:
         self._records: dict[tuple[bytes, bytes, bytes, bytes | None], DeathRecord] = {}
 
     def add(self, header: ContentHeader, address: Address) -> tuple[ContentHeader, DeathRecord]:
-        """The header of the dead letter that is published for a message, and what it says.
+        """The header of a message's dead letter, and the deaths that it records.
 
-        address: the one that the message was last published to.
+        address: the address to which the message was last published.
         """
         properties = HeaderBytes(header.raw)
         fields = properties.fields
@@ -140,7 +140,7 @@ class DeathNotes:
 
 
 def _field_at(fields: bytes, places: dict[bytes, tuple[int, int, int]], name: bytes) -> bytes:
-    """An encoded field; nothing if there is none of this name."""
+    """An encoded field; empty if there is no field of this name."""
     place = places.get(name)
     return b"" if place is None else fields[place[1] : place[2]]
 
@@ -148,8 +148,8 @@ def _field_at(fields: bytes, places: dict[bytes, tuple[int, int, int]], name: by
 def without_deaths(header: ContentHeader) -> ContentHeader:
     """The header without the headers that record deaths.
 
-    A message begins anew when an operator retries it, so that it may die in the same queue again,
-    and when a client publishes it to a node that behaves as RabbitMQ 4.
+    A message begins anew when an operator retries it, so that it may die in the same queue
+    again, and when a client publishes it to a node that behaves as RabbitMQ 4.
     """
     headers = {name: field for name, field in header.headers.items() if name not in DEATH_HEADERS}
     return header if len(headers) == len(header.headers) else header.replace(headers=headers)
@@ -164,7 +164,7 @@ def cc_keys(headers: Table) -> list[str]:
 
 
 def queues_in_cycle(headers: Table) -> frozenset[str]:
-    """The names of the queues in which the message died, and no client has rejected it since."""
+    """The names of the queues in which the message died since a client last rejected it."""
     deaths = headers.get("x-death")
     names: set[str] = set()
     if deaths is None or deaths[0] != "A":
@@ -211,14 +211,14 @@ def _record_death(headers: Table, death: Table, address: Address, queue: str, re
 
 
 def _merged(deaths: list[Field]) -> list[Field]:
-    """Deaths of which each (queue, reason) pair has one, with a count.
+    """Deaths with one entry and a count for each (queue, reason) pair.
 
     Nodes before RabbitMQ 3.5 added an entry for each death. Like RabbitMQ's
-    `group_by_queue_and_reason`, this turns the order round if there are several.
+    `group_by_queue_and_reason`, this reverses the order if there are several.
     """
     if len(deaths) < 2:
         return deaths
-    # A client may have put any values there, also such that cannot be the key of a dict.
+    # A client may have put any values there, even some that cannot be keys of a dict.
     places = [repr(_place(field)) for field in deaths]
     counts = Counter(places)
     kept: list[Field] = []
@@ -237,7 +237,7 @@ def _tell(which: str, headers: Table, address: Address, queue: str, reason: str)
 
 
 def _place(field: Field) -> tuple[Any, Any] | None:
-    """The values of queue and reason of a death; None if it is no table."""
+    """The values of queue and reason of a death; None if it is not a table."""
     letter, table = field
     if letter != "F":
         return None
@@ -246,7 +246,7 @@ def _place(field: Field) -> tuple[Any, Any] | None:
 
 
 def _value(field: Field) -> Any:
-    """A value as RabbitMQ compares it, to which text and bytes are the same."""
+    """A value as RabbitMQ compares it: text and bytes are equal there."""
     letter, value = field
     return text_of(value) if letter == "x" else value
 

@@ -1,11 +1,11 @@
 """The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
 
-Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has got
-there (kept_letters.py). Those that die in one turn for one reason are dead-lettered together. A
-policy may make a million messages die at once, or a client reject as many with one method, so they
-die by the turn: as many as there is work left for (broker/turns.py), and the others in the next
-turns of their queue. Until then they are where they were: a queue is longer than its limit, and
-rejected messages are unacked.
+Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has
+arrived there (kept_letters.py). Messages that die in one turn for one reason are dead-lettered
+together. A policy may make a million messages die at once, or a client may reject as many with one
+method, so each turn of the queue handles only as many deaths as its budget of work allows
+(broker/turns.py). Until its turn a message stays where it was: the queue is longer than its limit,
+and rejected messages are unacked.
 """
 
 from collections import deque
@@ -46,13 +46,13 @@ class LetterKeeper(Protocol):
     is_wanted: bool
 
     def add(self, message: Message, reason: str) -> None:
-        """A message, as it was published, has died."""
+        """A message has died. It is given as it was published."""
 
 
 class Deaths:
     """The deaths in one queue. is_behind: some are left for the queue's next turn.
 
-    expiry: watches the head of the queue. keeper: of a queue that may keep its dead letters.
+    expiry: watches the head of the queue. keeper: None if the queue keeps no dead letters.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Deaths:
         return self._queue.options
 
     def go_on(self) -> None:
-        """In the queue's turn: what was left for it."""
+        """In the queue's turn: handle the deaths that were left for it."""
         self.is_behind = False
         self._reject_some()
         self.enforce_limits()
@@ -108,7 +108,7 @@ class Deaths:
     # Messages that die together
 
     def refuse(self, message: Message) -> None:
-        """The queue is full, and its overflow behaviour is to refuse what comes."""
+        """The queue is full, and its overflow behaviour is to refuse publishes."""
         queue = self._queue
         if self._owner.tracer is not None:
             self._owner.tracer.dropped(queue, message, MAXLEN)
@@ -116,7 +116,7 @@ class Deaths:
             self.dead_letter(message, MAXLEN)
 
     def dead_letter(self, message: Message, reason: str) -> None:
-        """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""
+        """Dead-letter a message, or drop it if the queue has no dead-letter exchange."""
         self._count_work(message)
         self._dead_letter([message], reason)
 
@@ -171,7 +171,7 @@ class Deaths:
     # Expiry
 
     def drop_expired(self) -> bool:
-        """Drop the messages at the head whose time is over. Returns False if some are left."""
+        """Drop the expired messages at the head. Returns False if some are left."""
         return not self.expiry.is_wanted or self._queue.is_deleted or self._drop_expired()
 
     @reading
@@ -225,7 +225,7 @@ class Deaths:
 
 
 class NoDeaths(Deaths):
-    """Of a queue that has ended: nothing dies there. One object for all, which knows no queue."""
+    """The deaths of a queue that has ended: none. All ended queues share one object."""
 
     __slots__ = ()
 

@@ -4,12 +4,12 @@ A queue wants messages while it is empty and one of its consumers has room. Only
 priority 0 or more count. Links of other brokers consume with priority -1: if they counted, two
 brokers that federate each other's queue would pass messages to and fro.
 
-The queue looks whenever this may have changed. It need not look when messages are published or
-dropped: as long as a consumer has room, the queue's next turn gives it what there is. A consumer
-that turns out to be full is marked as waiting, so that it reports when it has room again.
+The queue checks whenever this may have changed. It need not check when messages are published or
+dropped: while a consumer has room, the queue's next turn gives it the messages. A consumer that
+turns out to be full is marked as waiting, so that it reports when it has room again.
 
-Source: RabbitMQ's `rabbit_federation_queue`; there a consumer counts as full only when it could not
-be given a message.
+Source: RabbitMQ's `rabbit_federation_queue`; there a consumer counts as full only after it could
+not be given a message.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ class Ring(Protocol):
 
 
 class Demand:
-    """See the module.
+    """The demand of one queue.
 
     is_there: the queue wants messages. A queue that lives on another node does not. listeners:
-    called when that has changed, while the queue is at work: they act later.
+    called when that has changed, in the middle of the queue's work, so they must act later.
     """
 
     __slots__ = ("is_there", "listeners")
@@ -46,7 +46,7 @@ class Demand:
             self._set(is_there)
 
     def end(self) -> None:
-        """The queue does not live here any more."""
+        """The queue no longer lives here."""
         if self.is_there:
             self._set(False)
 

@@ -1,11 +1,11 @@
 """Which consumer gets the next message: round robin among those of the highest priority with room.
 
-Consumers with room are in rings, one ring for each priority. The one at the front of the ring of
-the highest priority is next, and goes to the back. A consumer that turns out to have no room leaves
-its ring and is marked as waiting, so that a thousand full consumers cost nothing; `wake` puts it
-back.
-With a single active consumer only that one is ever in a ring. Nothing here takes longer with many
-consumers or priorities, except to list them.
+Consumers with room are in rings, one ring for each priority. The consumer at the front of the ring
+of the highest priority is next, and goes to the back. A consumer that turns out to have no room
+leaves its ring and is marked as waiting, so that a thousand full consumers cost nothing; `wake`
+puts it back.
+With a single active consumer only the active one is ever in a ring. No operation takes longer with
+many consumers or priorities, except listing them.
 
 Source: RabbitMQ's `rabbit_queue_consumers`, and its documentation on consumer priorities and on
 single active consumers.
@@ -18,7 +18,7 @@ from leveret.broker.queues.queue_client import Consumer
 
 
 class PriorityRings:
-    """Consumers in rings, by priority. count: in all rings.
+    """Consumers in rings, by priority. count: the number in all rings.
 
     head: the consumer at the front of the ring of the highest priority; None if there are none. It
     is kept, since finding it costs more than the rest of giving one message to one consumer.
@@ -95,7 +95,7 @@ class ConsumerRing:
         self.active: Consumer | None = None
 
     def add(self, consumer: Consumer) -> None:
-        """Add a consumer, which is taken to have room."""
+        """Add a consumer, which is assumed to have room."""
         self.consumers[consumer] = None
         if self.is_single_active:
             self._standby.add(consumer, self._rank(consumer))
@@ -125,7 +125,7 @@ class ConsumerRing:
         return consumers
 
     def wake(self, consumer: Consumer) -> bool:
-        """The consumer may have room again; whether it was waiting, and is in its ring now."""
+        """The consumer may have room again; whether it was waiting and is now in its ring."""
         if not consumer.is_waiting:
             return False
         self._enter(consumer)
@@ -166,21 +166,21 @@ class ConsumerRing:
         return self._rings.count == 1
 
     def may_add(self, consumer: Consumer) -> bool:
-        """Whether neither it nor one of the others wants the queue for itself.
+        """Whether neither this consumer nor another one of the queue is exclusive.
 
         A queue with a single active consumer cannot be used exclusively.
         """
         if consumer.is_exclusive and (self.consumers or self.is_single_active):
             return False
-        # One that is exclusive is the only one.
+        # An exclusive consumer is the only one.
         return len(self.consumers) != 1 or not next(iter(self.consumers)).is_exclusive
 
     def _rank(self, consumer: Consumer) -> int:
-        """By what a single active consumer is chosen."""
+        """The rule by which a single active consumer is chosen."""
         return consumer.priority if self._elects_by_priority else 0
 
     def _elect(self) -> None:
-        """Of several consumers the first one, or the first of the highest priority, is active."""
+        """The first consumer is active, or the first one of the highest priority."""
         if self.active is None and self._standby.head is not None:
             self.active = self._standby.head
             self._enter(self.active)

@@ -1,8 +1,8 @@
 """The two timers of a queue: when its first message expires, and when the queue itself does.
 
-As in RabbitMQ a message expires only when it is at the head of its queue, so one timer for the head
-is all that a queue needs. A queue with `x-expires` is deleted when it has had no consumer and no
-basic.get or redeclaration for so long.
+As in RabbitMQ a message expires only at the head of its queue, so one timer for the head is enough.
+A queue with `x-expires` is deleted when it has had no consumer, basic.get or redeclaration for that
+time.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class HeadExpiry:
         self._expired()
 
     def stop(self) -> None:
-        """The queue ends. It is not referred to any more."""
+        """The queue ends. It is no longer referred to."""
         self._expired = _nothing
         if self._timer is not None:
             self._timer.cancel()
@@ -52,8 +52,8 @@ class HeadExpiry:
 class UnusedExpiry:
     """Calls back when a queue has not been used for its `x-expires` time.
 
-    in_use: whether the queue has a consumer, which counts as use. expired: called with how long
-    the queue was not used, in milliseconds.
+    in_use: whether the queue has a consumer, which counts as use. expired: called with the time
+    for which the queue was unused, in milliseconds.
     """
 
     __slots__ = ("_clock", "_expired", "_expires_ms", "_in_use", "_last_used_ms", "_timer")
@@ -69,7 +69,7 @@ class UnusedExpiry:
         self._timer: Timer | None = None
 
     def set_time(self, expires_ms: int | None) -> None:
-        """The time that the queue may be unused, in milliseconds; None for ever."""
+        """The time that the queue may be unused, in milliseconds; None: unlimited."""
         if expires_ms == self._expires_ms:
             return
         self._expires_ms = expires_ms
@@ -100,7 +100,7 @@ class UnusedExpiry:
             self._wait(self._expires_ms - unused_ms)
 
     def close(self) -> None:
-        """The queue ends. It is not referred to any more."""
+        """The queue ends. It is no longer referred to."""
         self._stop()
         self._expires_ms = None
         self._in_use = self._expired = _nothing
@@ -112,5 +112,5 @@ class UnusedExpiry:
 
 
 def _nothing(*_arguments: object) -> bool:
-    """What is called back for a queue that has ended."""
+    """The callback of a queue that has ended."""
     return False

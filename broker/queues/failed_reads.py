@@ -1,20 +1,20 @@
-"""What a queue does when the disk does not let it read the next message, or not at once.
+"""A queue's behaviour when the disk cannot give it the next message, or not at once.
 
 Such a failure (no file handle is free, an input error) says nothing about the message, which stays
 in the queue. Nothing is delivered until a read succeeds; it is tried again every RETRY_MS. After
 CRASHED_AFTER_MS the queue has crashed, in RabbitMQ's words: its consumers are cancelled, clients
-that ask for anything but its deletion get RabbitMQ's 404, publishers that want confirms get nacks,
-and management shows the state. Reading is tried further, and a success ends all that.
+that ask for anything but its deletion get RabbitMQ's 404, publishers with confirms get nacks, and
+management shows the state. The queue goes on trying to read; a success ends the crash.
 
-A message for which the disk has to be waited for is read by a thread of the store, and the queue
-waits in the same way until it was.
+A message that the disk cannot give at once is read by a thread of the store, and the queue waits
+in the same way until it is read.
 
 Source: `rabbit_misc:absent` and `rabbit_amqqueue:delete_with` of RabbitMQ, for a queue whose
 process ended and could not be started again.
 
 Invariants:
 
-FR1  While `is_failing`, the queue reads nothing but the one message that is tried again.
+FR1  While `is_failing`, the queue reads only the message that is tried again.
 FR2  A get that waits is answered once: with a message, or with the 404.
 """
 
@@ -32,7 +32,7 @@ from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
 
 RETRY_MS = 100
 CRASHED_AFTER_MS = 10_000
-"""Less than the 15 seconds after which a channel fails whose get is not answered."""
+"""Less than the 15 seconds after which an unanswered get fails its channel."""
 CRASHED_RETRY_MS = 5_000
 
 logger = logging.getLogger("leveret.queue")
@@ -41,9 +41,9 @@ logger = logging.getLogger("leveret.queue")
 class FailedReads:
     """The failed reads of one queue.
 
-    is_failing: the last read failed, or is not done. has_crashed: reads have failed for so long
-    that the queue is given up. what: the queue, for texts. changed: called when the queue has
-    crashed, and when reading works again.
+    is_failing: the last read failed, or is not done. has_crashed: reads have failed for
+    CRASHED_AFTER_MS. what: the queue, for texts. changed: called when the queue has crashed, and
+    when reading works again.
     """
 
     __slots__ = (
@@ -86,18 +86,18 @@ class FailedReads:
         return self.has_crashed
 
     def holds(self, answer: Answer[Any], ask_again: Callable[[], object]) -> bool:
-        """Refuse the answer if the queue has crashed; have it asked again later while reads fail.
+        """Refuse the answer if the queue has crashed; while reads fail, have it asked again later.
 
-        So those who want the next message get theirs in the order in which they asked.
+        So gets of the next message are answered in the order in which they were made.
         """
         if self.is_failing and not self.has_crashed:
             self.wait(answer, ask_again)
         return self.refuses(answer) or self.is_failing
 
     def refuses_publication(self, publication: Publication) -> bool:
-        """Refuse what is published, if the queue has crashed and the publisher wants to know.
+        """Refuse a publication if the queue has crashed and the publisher wants confirms.
 
-        What others publish (dead letters) is kept: nobody would send it again.
+        Other publications (dead letters) are kept: they would not be sent again.
         """
         publisher, first = publication.publisher, publication.first
         if not self.has_crashed or publisher is None:
@@ -132,7 +132,7 @@ class FailedReads:
             self._failing_since_ms = None
             logger.warning("%s: its messages can be read again", self._what)
         self.is_failing = self.has_crashed = False
-        # What has expired or is over the limit is dropped by that, and nobody gets it.
+        # This drops expired messages and those over the limit: no get receives them.
         self._changed()
         if not self.is_failing:
             for answer, ask_again in self._take_waiting():
@@ -174,7 +174,7 @@ def _do_nothing() -> None:
 
 
 class Reader(Protocol):
-    """What reads messages of a queue. reads: the queue's failed reads."""
+    """An object that reads messages of a queue. reads: the queue's failed reads."""
 
     reads: FailedReads
 
@@ -186,7 +186,7 @@ Arguments = ParamSpec("Arguments")
 def reading(
     method: Callable[Concatenate[SomeReader, Arguments], bool | None],
 ) -> Callable[Concatenate[SomeReader, Arguments], bool]:
-    """The method reads messages: it ends at one that cannot be read, and waits for it (FR1).
+    """The method reads messages: it stops at an unreadable message, and waits for it (FR1).
 
     It returns False only if the method itself did.
     """

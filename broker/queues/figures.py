@@ -1,7 +1,7 @@
 """The figures of a classic queue (status.py), computed from its parts when they are asked for.
 
-The message path does nothing for them: the queue counts (counting.py), its backing queue knows what
-it holds and where, and its ring knows the consumers.
+The message path does no work for them: the queue counts (counting.py), its backing queue knows the
+messages and their places, and its ring knows the consumers.
 """
 
 from typing import Any
@@ -32,11 +32,11 @@ from leveret.storage.message import Entry
 
 QUEUE_BYTES = 2_500
 MESSAGE_BYTES = 120
-"""The memory of a queue, and of a message in it beside its body, roughly."""
+"""The approximate memory of a queue, and of a message beside its body."""
 
 
 class ClassicFigures:
-    """See `leveret.broker.queues.status.QueueFigures`. owner: of an exclusive queue."""
+    """The figures of one classic queue. owner: the owner of an exclusive queue."""
 
     __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring")
 
@@ -59,7 +59,7 @@ class ClassicFigures:
         self._reads = reads
 
     def refresh(self, answer: Answer[None]) -> None:
-        """See `QueueFigures.refresh`: all are computed when they are asked for."""
+        """Answer at once: all figures are computed on demand."""
         answer.give(None)
 
     def counts(self) -> CoarseCounts:

@@ -46,7 +46,7 @@ class Inspection:
         return str(self.queue.backing.position_of(entry))
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Take those of the messages, which a cursor has read, that are ready, in queue order.
+        """Take those of the messages read by a cursor that are ready, in queue order.
 
         They become unacked.
         """
@@ -68,12 +68,12 @@ class Inspection:
 
 
 async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:
-    """What `Cursor.read` returns, after a thread has read it if the disk has to be waited for."""
+    """The result of `Cursor.read`, read by a thread if the disk has to be waited for."""
     future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
 
     def read() -> None:
         if future.done():
-            # Nobody waits any more.
+            # The answer is no longer waited for.
             return
         try:
             future.set_result(cursor.read(bytes_max))

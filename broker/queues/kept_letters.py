@@ -3,13 +3,13 @@
 Promise: a message that dies is, at any moment and after a crash, in the queue, among its dead
 letters, or safe in every queue that it was routed to. It may be in two of these places.
 
-Not promised: that a letter arrives once, or in order with those that are published again.
+Not promised: that a letter arrives once, or in order with letters that are published again.
 
 Mechanism: the letters are a backing queue of their own, beside those of the queue's messages and
 under the same storage id. A message that dies is published to it and taken out of the queue in the
 same batch of the log. Its properties, as they are stored, have a header with the reason of its
 death. A worker takes letters, up to its prefetch limit, and settles them when they are confirmed.
-Those that were taken when the node stops are taken again after the start.
+Letters that were taken when the node stops are taken again after the start.
 
 Letters count as messages of the queue (`messages_dlx`) and for its limits. They are dropped with
 the queue, and when policies or arguments ask for another strategy; a purge leaves them.
@@ -42,7 +42,7 @@ logger = logging.getLogger("leveret.queue")
 class Kept(NamedTuple):
     """The mark of a letter's properties, as they are stored.
 
-    original: those that the message was published with. reason: why it died.
+    original: the properties that the message was published with. reason: why it died.
     """
 
     original: ContentHeader
@@ -56,7 +56,7 @@ class OwnedQueue(QueueClient, Protocol):
 
 
 class KeptLetters:
-    """The dead letters of one queue. See `LetterSource`.
+    """The dead letters of one queue, for its worker.
 
     is_wanted: messages that die are kept here. reads: the failed reads of letters.
     """
@@ -85,11 +85,11 @@ class KeptLetters:
             self.reads = FailedReads(owner.clock, what, self._backing, nobody, self._worker.wake)
         return self._worker
 
-    # What management shows
+    # Figures for management
 
     @property
     def count(self) -> int:
-        """The number of letters, with those that were taken."""
+        """The number of letters, including those that were taken."""
         backing = self._backing
         return 0 if backing is None else backing.ready_count + backing.unacked_count
 
@@ -102,7 +102,7 @@ class KeptLetters:
     # The queue's side
 
     def set_wanted(self, is_wanted: bool) -> None:
-        """Whether messages are kept when they die. Those that were kept are dropped if not."""
+        """Whether messages are kept when they die. If not, the kept ones are dropped."""
         if self.is_wanted and not is_wanted and self.count:
             self._drop()
         self.is_wanted = is_wanted
@@ -110,7 +110,7 @@ class KeptLetters:
             self._worker.look_again()
 
     def add(self, message: Message, reason: str) -> None:
-        """A message, as it was published, has died."""
+        """A message has died. It is given as it was published."""
         worker, backing = self._open(), self._backing
         assert backing is not None, "a worker has a backing queue"
         self._owner.turns.work_left -= KEEP_WORK
@@ -134,7 +134,7 @@ class KeptLetters:
         LongWork(self._owner.turns, f"dropping dead letters of {self._queue!r}", freeing).start()
 
     def close(self) -> None:
-        """The node stops, or the queue is deleted: what is on disk stays there."""
+        """The node stops, or the queue is deleted: data on disk stays there."""
         self.is_wanted = False
         self._taken.clear()
         if self._worker is not None and self.reads is not None:
@@ -174,13 +174,13 @@ class KeptLetters:
         return None
 
     def settle(self, letter: KeptLetter) -> None:
-        """A letter that was taken is safe where it went."""
+        """A letter that was taken is safe at its targets."""
         assert self._backing is not None, "a worker has a backing queue"
         self._backing.ack([self._taken.pop(letter.entry.position)])
 
 
 class NoLetters(KeptLetters):
-    """Of a queue that has ended: it keeps none. One object for all, which knows no queue."""
+    """The keeper of a queue that has ended: it keeps none. All ended queues share one object."""
 
     __slots__ = ()
 

@@ -11,7 +11,7 @@ from leveret.storage.message import Entry, Message
 
 
 class KeptLetter(NamedTuple):
-    """A message that died, as it was published, and why. entry: its place in the source."""
+    """A message that died, as it was published, and the reason. entry: its place in the source."""
 
     entry: Entry
     message: Message
@@ -29,11 +29,11 @@ class LetterSource(Protocol):
         """The next letter; None if there is none, or if it cannot be read now."""
 
     def settle(self, letter: KeptLetter) -> None:
-        """A letter that was taken is safe where it went: forget it."""
+        """A letter that was taken is safe at its targets: forget it."""
 
 
 class DeadLetterWorker(Protocol):
-    """What publishes the letters of one source."""
+    """Publishes the letters of one source."""
 
     def wake(self) -> None:
         """There are letters to be taken."""

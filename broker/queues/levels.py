@@ -1,4 +1,4 @@
-"""The levels of a queue: which part of it a message is in, the highest being delivered first.
+"""The levels of a queue: the parts that hold its messages, the highest being delivered first.
 
 A classic queue with priorities has a level for each of them. A quorum queue has one for the
 messages that were returned to it (returned.py).
@@ -18,5 +18,5 @@ class Levels(NamedTuple):
 
 
 def priority_levels(priority_max: int) -> Levels:
-    """The levels of a queue with priorities: a message without one has 0, too high ones the max."""
+    """The levels of a queue with priorities: a missing one is 0, a too high one the maximum."""
     return Levels(priority_max, lambda message: min(message.header.priority or 0, priority_max))

@@ -35,7 +35,7 @@ LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PriorityQueue(BackingQueue):
-    """See `leveret.storage.backing_queue.BackingQueue`. Levels are created when first needed.
+    """A backing queue of several levels. Levels are created when first needed.
 
     found: the levels in which a restart found messages.
     """
@@ -90,7 +90,7 @@ class PriorityQueue(BackingQueue):
         return self.first_position(self._level_of(entry.message)) + entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """Those of each level."""
+        """The ages of each level."""
         ranges = []
         for level, queue in self._levels.items():
             first = self.first_position(level)
@@ -249,7 +249,7 @@ class PriorityQueue(BackingQueue):
 
 
 def _level_of_deleted(level: int) -> BackingQueue:
-    """A level for what is published to a deleted queue by those who do not know of its end yet."""
+    """The level of a deleted queue, for publishers that do not know of the deletion yet."""
     return TransientQueue()
 
 

@@ -1,8 +1,8 @@
-"""A publication: messages that are handed to queues together, and who waits for their confirms.
+"""A publication: messages that are handed to queues together, and the publisher to be confirmed to.
 
 All queues that the messages are routed to get the same object, so none changes it; a queue that
-keeps other properties, or a part, makes a publication of its own. Who publishes sets `publisher`
-and `first` before the first queue has it.
+keeps other properties, or a part, makes a publication of its own. The publisher sets `publisher`
+and `first` before the first queue gets the object.
 """
 
 from typing import Protocol
@@ -58,19 +58,19 @@ class Publication(MessageRun):
         self.first = first
 
     def of(self, messages: list[Message]) -> "Publication":
-        """The same with other message objects, whose bodies are the same."""
+        """The same publication with other message objects, whose bodies are the same."""
         return Publication(messages, self.body_bytes, self.ttl_ms, self.publisher, self.first)
 
     def by(self, publisher: Publisher) -> "Publication":
-        """The same by another publisher, who has given the messages the same numbers."""
+        """The same publication by another publisher, which has given the messages equal numbers."""
         return Publication(self.messages, self.body_bytes, self.ttl_ms, publisher, self.first)
 
     def split(self, count: int) -> tuple["Publication", "Publication"]:
-        """The first messages, so many, and the others."""
+        """Two publications: the first messages, up to this count, and the remaining ones."""
         return self._part(0, count, self.ttl_ms), self._part(count, len(self.messages), self.ttl_ms)
 
     def by_time_to_live(self) -> list["Publication"]:
-        """The messages, all of which expire: together those in a row that live as long."""
+        """The messages, all of which expire, in parts: runs with the same time to live."""
         parts: list[Publication] = []
         start = place = ttl_ms = 0
         last: Header | None = None

@@ -1,17 +1,17 @@
-"""Holding back publishers that outrun a queue's consumers, so that these keep up.
+"""Holding back publishers that outrun a queue's consumers, so that the consumers keep up.
 
-A broker and its clients that have no processor time to spare spend most of it on publishers: these
-wait for nothing, while consumers wait for messages, and the broker for their acks. Then a backlog
-grows, and every message waits for seconds, though the consumers could take as many as are
+A broker and its clients without spare processor time spend most of it on publishers: these wait for
+nothing, while consumers wait for messages, and the broker for their acks. Then a backlog grows, and
+every message waits for seconds, though the consumers could take messages as fast as they are
 published.
 
 So a publisher of many messages at a time is not read while no consumer of a queue has room, and
 there is a backlog of `BACKLOG_COUNT_MIN` messages or `BACKLOG_BYTES_MIN` bytes. It is read again
 when the backlog is half as long, or after `HOLD_MS_MAX`.
 
-If at the rate of deliveries meanwhile the backlog would not be gone within `DRAIN_MS_MAX`, the
-consumers are slow by themselves. The queue is there to keep what is published then: no publisher is
-held back for `PAUSE_MS`.
+If the rate of deliveries during the hold is too low to drain the backlog within `DRAIN_MS_MAX`, the
+consumers themselves are slow. Then the queue is there to keep the messages: no publisher is held
+back for `PAUSE_MS`.
 """
 
 from asyncio import TimerHandle
@@ -22,7 +22,7 @@ from leveret.broker.queues.counting import QueueCounts
 
 BACKLOG_COUNT_MIN, BACKLOG_BYTES_MIN = 1000, 1024 * 1024
 SERVED_COUNT_MAX = 2000
-"""As many messages as a queue may give to consumers with room before others have their turn."""
+"""The number of messages that a queue may deliver before others have their turn."""
 HOLD_MS_MAX = 200
 DRAIN_MS_MAX = 2000
 PAUSE_MS = 2000
@@ -33,7 +33,7 @@ class Backlog(Protocol):
 
     @property
     def ready_count(self) -> int:
-        """How many they are."""
+        """The number of ready messages."""
 
     @property
     def ready_bytes(self) -> int:
@@ -45,18 +45,18 @@ class Ring(Protocol):
 
     @property
     def consumers(self) -> Collection[object]:
-        """All of them."""
+        """All consumers."""
 
     @property
     def has_candidates(self) -> bool:
-        """Whether one of them may have room."""
+        """Whether a consumer may have room."""
 
 
 class Timers(Protocol):
     """Real time (broker/turns.py)."""
 
     def call_later(self, delay_ms: int, callback: Callable[[], object], /) -> TimerHandle:
-        """Call back after so much time."""
+        """Call back after this time."""
 
 
 class PublisherHold:
@@ -109,7 +109,7 @@ class PublisherHold:
             self.release()
 
     def _end(self) -> None:
-        """The time is over: are the consumers slow?"""
+        """The time is over: check whether the consumers are slow."""
         delivered = self._delivered_count - self._delivered
         if delivered * DRAIN_MS_MAX < self._backing.ready_count * HOLD_MS_MAX:
             self._is_pausing = True

@@ -12,7 +12,7 @@ Q1. Calls of one caller take effect in their order: a message that is published 
     available to it.
 Q2. Each run is confirmed or refused: `publish` counts as a confirm when it returns, unless the
     queue held the run by then (`Publisher.hold`) or refused messages of it.
-Q3. Each `Answer` is given exactly once, even if the queue is deleted meanwhile.
+Q3. Each `Answer` is given exactly once, even if the queue is deleted before that.
 Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel` is, and
     never more than its room. When the queue is deleted or crashes, `Consumer.queue_deleted` is
     called once. `tell_cancelled` follows at once, or for a deletion when its caller calls it.
@@ -54,11 +54,11 @@ class ExclusiveOwner(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Consumer:
-    """What a queue needs of a consumer. A class, so that compiled code calls it directly.
+    """A consumer as a queue sees it. A class, so that compiled code calls it directly.
 
     is_waiting: it had no room when a message was ready for it. The queue skips it until
     `QueueClient.credit` reports that it has room again.
-    cancels_on_failover: it is not to go on with the next leader of a mirrored queue
+    cancels_on_failover: it must not go on with the next leader of a mirrored queue
     (x-cancel-on-ha-failover).
     """
 
@@ -94,7 +94,7 @@ class Consumer:
         """Send messages to the client, at most `room`."""
 
     def queue_replaced(self, queue: "QueueClient") -> None:
-        """Another object stands for the queue from now on: it begins to be mirrored, or ends to."""
+        """Another object stands for the queue from now on: its mirroring begins or ends."""
 
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed: leave the channel."""
@@ -134,7 +134,7 @@ class QueueClient(Protocol):
     declared: the options from its arguments. options: those combined with its policies.
     owner_connection: the only connection that may use it, if it is exclusive.
     bindings: the bindings to it, by their keys. figures: its figures for management.
-    home: the node that it lives on. demand: see `watch`.
+    home: the node that it lives on. demand: set by `watch`.
     """
 
     name: str
@@ -159,11 +159,11 @@ class QueueClient(Protocol):
 
     @property
     def kind(self) -> QueueKind:
-        """What its type of queue supports."""
+        """The features that its type of queue supports."""
 
     @property
     def publisher_hold(self) -> Hold:
-        """What publishers of many messages at a time ask whether they have to wait."""
+        """Tells publishers of many messages at a time whether they have to wait."""
 
     @property
     def figures(self) -> QueueFigures:
@@ -171,7 +171,7 @@ class QueueClient(Protocol):
 
     @property
     def is_down(self) -> bool:
-        """Its node cannot be reached: no message is routed to it. The routes change with it."""
+        """Its node cannot be reached: no message is routed to it. A change of it changes routes."""
 
     @property
     def is_exchange(self) -> bool:
@@ -219,7 +219,7 @@ class QueueClient(Protocol):
         """A skipped consumer has room again."""
 
     def watch(self, demand: Demand | None) -> None:
-        """Keep this up to date from now on, as far as the queue lives on this node; None: none."""
+        """Keep this demand up to date from now on, if the queue lives on this node; None: none."""
 
     # The queue as a whole
 

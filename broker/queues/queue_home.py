@@ -1,4 +1,4 @@
-"""Where a queue lives: the node that keeps its messages, and which declaration it is of."""
+"""Where a queue lives: the node that keeps its messages, and the identity of its declaration."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 class QueueHome(NamedTuple):
     """node: its name; empty for a queue of a node that is not in a cluster.
 
-    identity: of the declaration. A queue that is deleted and declared again has another one, so
-    that nothing which was sent to the first reaches the second.
+    identity: the declaration's. A queue that is deleted and declared again has another one, so
+    that nothing that was sent to the first queue reaches the second.
     """
 
     node: str

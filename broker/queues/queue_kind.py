@@ -1,6 +1,6 @@
-"""Kinds of queues, by the value of `x-queue-type`, and what each of them supports.
+"""Kinds of queues, by the value of `x-queue-type`, and the features of each kind.
 
-A kind adds itself to the table of a node with `QueueKinds.add`. What it supports is data, which
+A kind adds itself to the table of a node with `QueueKinds.add`. Its features are data, which
 declarations, policies and channels look up: the arguments that it takes and those by which a
 redeclaration is compared, whether a queue may be exclusive, auto-delete or transient, and which
 operations channels may ask for (compare the capabilities in RabbitMQ's `rabbit_queue_type`).
@@ -34,7 +34,7 @@ STREAM_ARGUMENTS = (
 EVERY_ARGUMENT = frozenset((*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS, *STREAM_ARGUMENTS)) - {
     TYPE_ARGUMENT
 }
-"""What is refused by a kind that does not take it; anything else is accepted and kept."""
+"""Arguments that a kind refuses if it does not take them; any other is accepted and kept."""
 EVERY_CONSUMER_ARGUMENT = frozenset(
     ("x-priority", "x-credit", "x-cancel-on-ha-failover", "x-stream-offset")
 )
@@ -48,17 +48,18 @@ STREAM_POLICIES = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-
 
 @dataclass(frozen=True)
 class QueueKind:
-    """What a kind of queue supports.
+    """The features of a kind of queue.
 
-    name: its `x-queue-type`. module: what RabbitMQ's error texts and API call it.
+    name: its `x-queue-type`. module: its name in RabbitMQ's error texts and API.
     arguments: those of queue.declare that it takes; a redeclaration is compared by them.
     consumer_arguments: those of basic.consume that it takes.
-    policy_target: what a policy's apply-to calls queues of this kind.
-    unsupported_policies: a policy with one of these keys is not in force for it at all.
-    policy_wins: keys whose value in a policy counts, whatever the argument is.
+    policy_target: the value of a policy's apply-to for queues of this kind.
+    unsupported_policies: a policy with one of these keys does not apply to it at all.
+    policy_wins: keys whose value in a policy counts, whatever the value of the argument.
     credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
     None for any number.
-    knows_deliveries: after the node was killed, too, only what was delivered is redelivered.
+    knows_deliveries: even after the node was killed, only messages that were delivered count as
+    redelivered.
     """
 
     name: str
@@ -153,4 +154,4 @@ STREAM_QUEUE = QueueKind(
     has_no_ack_consumers=False,
 )  # fmt: skip
 NOT_SERVED = {STREAM: STREAM_QUEUE}
-"""Kinds that RabbitMQ has: a declaration is checked for them, and then refused."""
+"""Kinds that RabbitMQ has: their declarations are checked, and then refused."""

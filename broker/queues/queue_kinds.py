@@ -15,7 +15,7 @@ from leveret.broker.queues.queue_owner import QueueOwner
 
 
 class MakeQueue(Protocol):
-    """Makes a queue of one kind, with what a restart found of it."""
+    """Makes a queue of one kind, with the state that a restart found."""
 
     def __call__(
         self,
@@ -37,12 +37,12 @@ class QueueKinds:
         self._served: dict[str, tuple[QueueKind, MakeQueue]] = {}
 
     def add(self, kind: QueueKind, make: MakeQueue) -> None:
-        """Serve a kind, in the place of what was served under its name before."""
+        """Serve a kind, in place of the kind that was served under its name before."""
         self._served[kind.name] = (kind, make)
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """What `x-queue-type` may be, those kinds included that are known and not served."""
+        """The values that `x-queue-type` may have, including known kinds that are not served."""
         return tuple(dict.fromkeys((*self._served, *NOT_SERVED)))
 
     def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
@@ -68,7 +68,7 @@ class QueueKinds:
         self._require_served(kind, queue, vhost)
 
     def kind_of(self, arguments: Table) -> QueueKind:
-        """The kind that arguments ask for; the one of classic queues if there is no such kind."""
+        """The kind that arguments ask for; the kind of classic queues if the value is unknown."""
         name = queue_type(arguments)
         served = self._served.get(name)
         if served is not None:

@@ -1,9 +1,9 @@
 """Mirrors of queues, as the broker sees them: a record that it keeps with a queue, as bytes.
 
-Who leads a queue and who mirrors it is declared like everything else. What is in a record, which
-changes there are and which of them are possible is the cluster's business (cluster/mirrors/). A
-change is asked for with `ChangeQueueMirrors`. The node that orders declarations has `QueueMirrors`
-complete it, so that a change is always made on the record that all changes before it have led to.
+A declaration says which node leads a queue and which nodes mirror it. The content of a record, and
+the changes that are possible, are the cluster's business (cluster/mirrors/). A change is requested
+with `ChangeQueueMirrors`. The node that orders declarations has `QueueMirrors` complete it, so that
+a change is always made on the record that all changes before it have led to.
 A queue without mirrors has no record.
 """
 
@@ -16,11 +16,11 @@ from leveret.broker.queues.queue_kind import QueueKind
 
 
 class MirrorsOutcome(NamedTuple):
-    """What a change of a queue's mirrors leads to.
+    """The result of a change of a queue's mirrors.
 
     record: empty for a queue without mirrors. node: the queue's home, which leads or is waited for.
-    new_copy: the node that has a new copy by this change, without messages; empty for none.
-    incarnation: the run of this node that is to have it.
+    new_copy: the node that gets a new copy by this change, without messages; empty for none.
+    incarnation: the run of the node that is to have the copy.
     """
 
     record: bytes
@@ -30,7 +30,7 @@ class MirrorsOutcome(NamedTuple):
 
 
 class DeclaredQueue(NamedTuple):
-    """What a queue is declared with that may be mirrored."""
+    """The declaration of a queue that may be mirrored."""
 
     vhost: str
     name: str
@@ -47,20 +47,20 @@ class QueueMirrors(Protocol):
     def complete(
         self, vhost: str, queue: QueueClient, record: bytes, change: bytes
     ) -> MirrorsOutcome | None:
-        """What a change leads to; None if no node has messages of the queue any more.
+        """The result of a change; None if no node has messages of the queue any longer.
 
-        It depends only on what is declared. record: of the queue before. Raises 406, with a
-        text for who has asked, if the change is not possible.
+        It depends only on declared objects. record: the queue's before the change. Raises 406, with
+        a text for the requester, if the change is not possible.
         """
 
     def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
-        """What stands for a queue on this node that is declared with a record."""
+        """The object that stands for a queue on this node that is declared with a record."""
 
     def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
         """A queue was declared with a record, or its record has changed.
 
-        record: empty if it has no mirrors any more. storage_id: of the copy that this node begins
-        with the change, or has when the queue is declared, as after a restart; 0 for none.
+        record: empty if it no longer has mirrors. storage_id: of the copy that begins on this node
+        with the change, or that it has when the queue is declared, as after a restart; 0 for none.
         """
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
@@ -68,7 +68,7 @@ class QueueMirrors(Protocol):
 
 
 class NoMirrors:
-    """See `QueueMirrors`: no queue is mirrored."""
+    """The mirrors of a node on its own: no queue is mirrored."""
 
     def complete(
         self, vhost: str, queue: QueueClient, record: bytes, change: bytes

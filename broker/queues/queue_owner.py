@@ -1,4 +1,4 @@
-"""What a queue in this process needs of the virtual host that it is in."""
+"""A virtual host, as the queues of this process see it."""
 
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class QueueOwner(Protocol):
     def make_dead_letter_worker(
         self, queue: QueueClient, letters: LetterSource
     ) -> DeadLetterWorker:
-        """What publishes the dead letters that a queue keeps."""
+        """The worker that publishes the dead letters that a queue keeps."""
 
     def note_kept(self, queue: QueueClient, reason: str) -> None:
         """A message died in a queue that keeps its dead letters until they are confirmed."""
@@ -43,7 +43,7 @@ class QueueOwner(Protocol):
         """Messages died in a queue that has a dead-letter exchange. Its work is counted."""
 
     def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
-        """So many messages died in a queue that has no dead-letter exchange."""
+        """Messages, `count` of them, died in a queue that has no dead-letter exchange."""
 
     def delete_queue(
         self, queue: QueueClient, requester: Requester = ..., answer: Answer[None] | None = ...
@@ -56,6 +56,7 @@ class QueueOwner(Protocol):
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
         """An auto-delete queue has lost its last consumer, or a queue expires: have it deleted.
 
-        is_urgent: in this turn, since a client waits. Else in a later one, if there is no work left
-        in this one: a channel may end with very many consumers, and many queues expire together.
+        is_urgent: delete it in this turn, since a client waits. Otherwise in a later turn, if this
+        one has no work left: a channel may end with very many consumers, and many queues expire
+        together.
         """

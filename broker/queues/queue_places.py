@@ -34,8 +34,8 @@ class RemoteOwner:
 class QueuePlaces(Protocol):
     """The nodes of the cluster, as virtual hosts see them.
 
-    node, incarnation: the name of this one, and the number of its run. mirrors: who else has which
-    queues.
+    node, incarnation: this node's name, and the number of its run. mirrors: the records of mirrors
+    of queues.
     """
 
     node: str
@@ -45,7 +45,7 @@ class QueuePlaces(Protocol):
     def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:
         """The home of a queue that is about to be declared on this node.
 
-        The arguments, the policies and the configuration say how it is chosen.
+        The arguments, the policies and the configuration determine how it is chosen.
         """
 
     def make_remote(
@@ -62,7 +62,7 @@ class QueuePlaces(Protocol):
         """The client of a queue that lives on another node."""
 
     def move(self, queue: QueueClient, home: QueueHome) -> None:
-        """The node of a queue was given another name."""
+        """A queue's home has been changed to another node."""
 
     def added(self, vhost: str, queue: QueueClient) -> None:
         """A queue that lives here was declared."""

@@ -1,4 +1,4 @@
-"""The figures of a quorum queue: those of its messages, and of the dead letters that it keeps."""
+"""The figures of a quorum queue: of its messages, and of the dead letters that it keeps."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from leveret.broker.queues.status import (
 
 
 class QuorumFigures:
-    """See `leveret.broker.queues.status.QueueFigures`. messages: the figures without letters."""
+    """The figures of one quorum queue. messages: the figures without letters."""
 
     __slots__ = ("_letters", "_messages")
 
@@ -25,7 +25,7 @@ class QuorumFigures:
         self._letters = letters
 
     def refresh(self, answer: Answer[None]) -> None:
-        """See `QueueFigures.refresh`."""
+        """Answer at once: all figures are computed on demand."""
         self._messages.refresh(answer)
 
     def counts(self) -> CoarseCounts:

@@ -5,17 +5,17 @@ It keeps messages as a classic queue does, and differs from one in these rules (
 
 - Every message is persistent, whatever its delivery mode is.
 - A message that is returned counts its returns (returned.py). If they exceed the delivery limit, it
-  is dead-lettered with the reason `delivery_limit`. A message goes to the front, behind those that
-  were returned before, if there is a limit or its channel has ended, and to the end otherwise.
-- When it is full and refuses publishes, it takes one message more than the limit, and then none
-  until a fifth of the limit is free.
+  is dead-lettered with the reason `delivery_limit`. If there is a limit or its channel has ended, a
+  message goes to the front, behind those that were returned before; otherwise it goes to the end.
+- A full queue that refuses publishes takes one message more than the limit, and then none until
+  a fifth of the limit is free.
 - With the dead-letter strategy at-least-once, if its preconditions hold, a message that dies stays
-  in the queue until all queues that it goes to have confirmed it (kept_letters.py).
+  in the queue until all of its targets have confirmed it (kept_letters.py).
 - Consumers are never exclusive; the first one is the single active consumer; a consumer without a
   prefetch limit may hold 2,000 messages; basic.get needs competing consumers.
 - The conditions of queue.delete are not supported. Only consumers and basic.get count as use.
 
-Returned messages are published again by the turn, as many as there is work left for
+Returned messages are published again in turns, each with as many as its budget of work allows
 (broker/turns.py). Until then they count as unacknowledged.
 """
 
@@ -93,7 +93,7 @@ NOBODY = Nobody()
 
 
 class QuorumQueue(ClassicQueue):
-    """See `QueueClient`."""
+    """A queue of one member whose messages are kept by this process."""
 
     __slots__ = ("_figures_without_letters", "_is_refusing", "_kept", "_letters", "_returning")
 
@@ -120,9 +120,9 @@ class QuorumQueue(ClassicQueue):
         self._differ()
 
     def _differ(self) -> None:
-        """Replace what a classic queue has.
+        """Replace parts of a classic queue.
 
-        In `__init__`, mypyc would not give up what the attributes had before, which would stay.
+        In `__init__`, mypyc would not release the old values of the attributes, which would stay.
         """
         self.options = _supported(self.options)
         self._letters.set_wanted(self.options.keeps_dead_letters)
@@ -213,7 +213,7 @@ class QuorumQueue(ClassicQueue):
     # Settling
 
     def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
-        """Delivered messages are returned."""
+        """Return delivered messages to the queue."""
         if self.is_deleted:
             super().requeue(entries)
             return
@@ -223,7 +223,7 @@ class QuorumQueue(ClassicQueue):
         self._return_some()
 
     def _return_some(self) -> None:
-        """Publish returned messages again, up to a turn's worth."""
+        """Publish returned messages again, up to the work of one turn."""
         limit = self.options.delivery_limit
         while self._returning and self._turns.work_left > 0:
             self._turns.work_left -= RETURN_WORK
@@ -241,7 +241,7 @@ class QuorumQueue(ClassicQueue):
             self._turns.wake(self)
 
     def take_turn(self) -> None:
-        """Take back what was returned, and give consumers what there is."""
+        """Take back returned messages, and deliver to consumers."""
         if self._returning:
             self._return_some()
         super().take_turn()
@@ -259,7 +259,7 @@ class QuorumQueue(ClassicQueue):
     # The queue as a whole
 
     def length(self, answer: Answer[QueueLength]) -> None:
-        """How many messages and consumers it has. Does not count as use of the queue."""
+        """The numbers of messages and consumers. Does not count as use of the queue."""
         self.settle_deliveries()
         answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
 
@@ -280,7 +280,7 @@ class QuorumQueue(ClassicQueue):
         super().delete(False, False, requester, answer)
 
     def delete_now(self) -> Sequence[Consumer]:
-        """The virtual host has deleted the queue: free everything; which consumers it had."""
+        """The virtual host has deleted the queue: free everything; return its consumers."""
         letters = self._letters
         self._returning.clear()
         consumers = super().delete_now()
@@ -288,7 +288,7 @@ class QuorumQueue(ClassicQueue):
         return consumers
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted: what is on disk stays there."""
+        """The node stops, or the queue is deleted: data on disk stays there."""
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
         letters, self._letters = self._letters, NO_LETTERS
         self.figures = self._figures_without_letters

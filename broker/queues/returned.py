@@ -1,4 +1,4 @@
-"""What a quorum queue keeps with a message that was returned to it: how often, and where it goes.
+"""A quorum queue's record of a message that was returned to it: how often, and its new place.
 
 A returned message is published to its queue again and the delivered one is acked, both in the same
 batch of the log. So its delivery count and its place survive a restart without a record of their
@@ -27,8 +27,8 @@ _RETURNS_BYTES = RETURNS.encode()
 class Returned(NamedTuple):
     """The mark of a returned message's properties, as they are stored.
 
-    original: those that it was published with. returns: how often it was returned. is_first: it
-    goes to the front.
+    original: the properties that it was published with. returns: the number of its returns.
+    is_first: it goes to the front.
     """
 
     original: ContentHeader
@@ -39,7 +39,7 @@ class Returned(NamedTuple):
 class Delivered(NamedTuple):
     """The mark of the properties of a message with its delivery count, as consumers get them.
 
-    original, returns: see `Returned`. level: of the queue, in which the message is.
+    original, returns: as in `Returned`. level: the queue's level that the message is in.
     """
 
     original: ContentHeader
@@ -63,7 +63,7 @@ def _delivered_header(original: ContentHeader, count: int, level: int) -> Conten
 
 
 def is_marked(header: Header) -> bool:
-    """Whether the properties say that the message was returned, or seem to."""
+    """Whether the properties say, or seem to say, that the message was returned."""
     return _RETURNS_BYTES in header.raw
 
 
@@ -77,7 +77,7 @@ def _unmarked(headers: Table) -> Table | None:
 
 
 def _read(header: Header) -> Returned | None:
-    """What stored properties say; None if the message was not returned."""
+    """The content of stored properties; None if the message was not returned."""
     mark = _mark_of(header)
     if isinstance(mark, Returned):
         return mark
@@ -109,12 +109,12 @@ LEVELS = Levels(1, _level_of)
 
 
 def delivered(entry: Entry, shows_zero: bool) -> Entry:
-    """An entry as its receiver gets it. shows_zero: also the first delivery has a count."""
+    """An entry as its receiver gets it. shows_zero: the first delivery has a count, too."""
     message = entry.message
     if isinstance(_mark_of(message.header), Delivered):
         return entry
     stored = _read(message.header)
-    # A message that was delivered when the node stopped was returned by that.
+    # A message that was delivered when the node stopped was returned by the stop.
     count = entry.redelivered + (0 if stored is None else stored.returns)
     if not count and not shows_zero:
         return entry
@@ -125,7 +125,7 @@ def delivered(entry: Entry, shows_zero: bool) -> Entry:
 
 
 def return_count(message: Message) -> int:
-    """How often a message that was delivered, or is in the queue, was returned before."""
+    """The number of returns of a message that was delivered, or is in the queue."""
     mark = _mark_of(message.header)
     if isinstance(mark, Delivered):
         return mark.returns

@@ -59,7 +59,7 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def given(self) -> tuple[int, ...]:
-        """What it gave to clients, in the order of `broker.counts.GIVEN`."""
+        """Its counts of messages given to clients, in the order of `broker.counts.GIVEN`."""
         return (
             self.delivered, self.delivered_no_ack, self.got, self.got_no_ack, self.got_empty,
             self.redelivered, self.acked,
@@ -91,9 +91,9 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     """One consumer.
 
     activity: `UP`, `WAITING` or `SINGLE_ACTIVE`. unacked: the number of messages that it holds
-    unsettled. credit: the number of further ones that it may hold; None if unlimited. timeout_ms:
-    how long it may hold one; None if only the node's limit applies. arguments: as JSON
-    (amqp/json_form.py). node: that of its channel, if the queue lives on another one; the other
+    unsettled. credit: the number of further messages that it may hold; None if unlimited.
+    timeout_ms: how long it may hold one; None if only the node's limit applies. arguments: as JSON
+    (amqp/json_form.py). node: the node of its channel, if the queue lives on another one; the other
     figures are then those of its subscription.
     """
 
@@ -146,7 +146,7 @@ class QueueFigures(Protocol):
     """The interface to a queue's figures. Every method returns immediately."""
 
     def refresh(self, answer: Answer[None]) -> None:
-        """Have the others return what is so now. Refused if the queue's node cannot be reached."""
+        """Bring the figures up to date. Refused if the queue's node cannot be reached."""
 
     def counts(self) -> CoarseCounts:
         """The counts; takes about a microsecond."""
