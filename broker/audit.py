@@ -1,13 +1,13 @@
-"""Who changed what: acts, who requested them and from where, and who is told of them.
+"""Audit: acts, their requesters and where the requests came from, and the listeners that are told.
 
 An act is one change of the node that a person would want to trace: a user was created, a policy
 set, a queue purged. Each is one line of the log at the level info, and management keeps it in the
 audit log (mgmt/audit.py). The words are RabbitMQ's where it logs the change itself; the requester
 is added behind them.
 
-Declarations are told by the declaration log, which all of them pass (registry/declaration_log.py);
-what each one says is known to its kind of objects (registry/objects/). What is not a declaration,
-such as a purge, calls `note`.
+The declaration log, which all declarations pass, tells of them (registry/declaration_log.py); each
+kind of objects knows the sentences for its declarations (registry/objects/). Acts that are not
+declarations, such as a purge, call `note`.
 """
 
 import logging
@@ -24,8 +24,8 @@ logger = logging.getLogger("leveret.audit")
 class Act(msgspec.Struct, frozen=True):
     """One change.
 
-    action: what was done to the object, in RabbitMQ's names of events where it has one, such as
-    `user.created`. kind: of the object. text: the sentence of the log. detail: further facts, which
+    action: the change of the object, in RabbitMQ's names of events where it has one, such as
+    `user.created`. kind: the object's. text: the sentence of the log. detail: further facts, which
     are never secrets.
     """
 
@@ -46,7 +46,7 @@ def log_act(requester: Requester, act: Act) -> None:
 
 
 class Audit:
-    """Tells of the acts on one broker."""
+    """Tells listeners of the acts on one broker."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -56,7 +56,7 @@ class Audit:
         self._listeners.append(listener)
 
     def note(self, requester: Requester, act: Act) -> None:
-        """Something was done: log it, and tell the listeners."""
+        """An act has taken place: log it, and tell the listeners."""
         log_act(requester, act)
         for listener in self._listeners:
             listener(requester, act)

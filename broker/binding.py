@@ -12,24 +12,24 @@ BindingKey = tuple[str, str, str, str, bytes]
 
 
 class BindingWatcher(Protocol):
-    """Is told of the bindings of an exchange, in the order in which they come and go."""
+    """Told of an exchange's bindings as they are added and removed, in order."""
 
     def binding_added(self, binding: "Binding") -> None:
         """A new binding."""
 
     def binding_removed(self, binding: "Binding") -> None:
-        """A binding that is gone."""
+        """A binding was removed."""
 
 
 class Exchange:
-    """One exchange. `type` has its bindings in the form that routes; the others by key.
+    """One exchange. `type` has its bindings in the form for routing; others have them by key.
 
-    delayed: the messages that wait here; None unless it is of the type x-delayed-message.
+    delayed: the messages that wait here; None unless the type is x-delayed-message.
 
     alternate_name: the exchange for messages that match nothing here; it need not exist.
     is_deleted: routes pass it over, though bindings may still lead to it.
-    published_count: messages that were published. routed_count: the copies that queues got. policy:
-    the policy that applies. watchers: of its bindings; a new tuple when they change.
+    published_count: messages that were published. routed_count: the copies that queues got.
+    policy: the policy that applies. watchers: of its bindings; a new tuple when they change.
     """
 
     __slots__ = (
@@ -73,14 +73,14 @@ class Exchange:
 
     @property
     def alternate(self) -> "Exchange | None":
-        """The alternate exchange, if it exists at this moment."""
+        """The alternate exchange; None if there is none at this moment."""
         if self.alternate_name is None:
             return None
         return self._exchanges.get(self.alternate_name)
 
 
 class Binding:
-    """From an exchange to a queue or another exchange, with a routing key and arguments."""
+    """A binding from an exchange to a queue or an exchange, with a routing key and arguments."""
 
     __slots__ = ("arguments", "destination", "key", "routing_key", "source")
 
@@ -107,7 +107,7 @@ class Binding:
 
     @property
     def is_durable(self) -> bool:
-        """It survives a restart, because both of its ends do."""
+        """Whether it survives a restart, as it does if both of its ends do."""
         return self.source.durable and self.destination.durable
 
     def attach(self) -> None:

@@ -1,7 +1,7 @@
-"""What a broker needs of the cluster that its node belongs to. A broker on its own has none.
+"""A node's membership of a cluster, as its broker sees it. A broker on its own has none.
 
-The cluster (cluster/cluster_node.py) is above the broker: it is made by who runs the node and given
-to the broker, which calls it at the right moments of a start and a stop.
+The cluster (cluster/cluster_node.py) is above the broker: the caller that runs the node makes it
+and gives it to the broker, which calls it at the right moments of a start and a stop.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from leveret.storage.metadata_sync import MetadataSync
 class Clustering(Protocol):
     """The membership of one run of a node.
 
-    failed: called with the error when the node cannot follow the others; the broker has to stop.
-    running_changed: called with the names of the nodes that run when there are others, or when
-    others tell their static shovels.
+    failed: called with the error when the node cannot follow the other nodes; the broker has to
+    stop. running_changed: called with the names of the running nodes when these change, or when
+    other nodes report their static shovels.
     """
 
     failed: Callable[[Exception], object]
@@ -35,18 +35,18 @@ class Clustering(Protocol):
     ) -> DeclarationLog:
         """The log of declarations. local: declares on this node alone. sync: of its store.
 
-        services: those of the broker; they have the local log until this has returned.
+        services: the broker's; they have the local log until this has returned.
         """
 
     def prepare(self, definitions: Definitions) -> None:
-        """What was read from the node's store is about to be restored."""
+        """The declarations read from the node's store are about to be restored."""
 
     async def start(self, definitions: Definitions) -> None:
-        """What the node had is restored, and clients are not accepted yet: join the others.
+        """The node's declarations are restored, and clients not accepted yet: join the others.
 
-        definitions: what was read from its store. Raises an error that says why the node cannot
-        start.
+        definitions: the declarations read from its store. Raises an error that says why the node
+        cannot start.
         """
 
     async def stop(self) -> None:
-        """The connections of clients are closed: leave the others."""
+        """The connections of clients are closed: leave the cluster's other nodes."""

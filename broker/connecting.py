@@ -1,9 +1,9 @@
 """Connections of this node to the servers of URIs, for shovels and federation links.
 
 A URI without a host (`amqp://`, `amqp:///vhost`) names this node itself: client and server are
-connected in memory, and no password is asked for. Who sets such a URI must be allowed to use the
-virtual host (policies/shovel_parameter.py). Any other URI names a server that is reached through a
-socket, be it another broker or a node of this cluster.
+connected in memory, and no password is asked for. A user that sets such a URI must be allowed to
+use the virtual host (policies/shovel_parameter.py). Any other URI names a server that is reached
+through a socket, whether another broker or a node of this cluster.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unres
 """RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""
 LARGEST_FRAME_MAX: Final = (1 << 32) - 1
 NAME: Final = "this node"
-"""What stands for the address of the server, in errors."""
+"""Stands for the address of the server in errors."""
 
 
 class Connecting:
-    """Opens connections. config: of this node, whose limits of frames and messages are those of its
-    connections to other servers, unless a URI has a frame_max. accept: makes the protocol that it
-    has for a client.
+    """Opens connections. config: this node's; its limits of frames and messages apply to its
+    connections to other servers, unless a URI has a frame_max. accept: makes the protocol by which
+    the node serves a client.
 
     An end in memory has the node's name for an address, and the client's end a number for a port,
     so that each connection of a cluster has a name of its own.
@@ -52,7 +52,7 @@ class Connecting:
     ) -> ClientConnection:
         """Connect to the server of a URI. Raises ConnectionFailed, with a text without passwords.
 
-        name: what the server's operators see of the connection. default_vhost: of a URI that names
+        name: the connection's name for the server's operators. default_vhost: for a URI that names
         none.
         """
         try:
@@ -80,8 +80,8 @@ class Connecting:
             ends = End(self._node, next(self._numbers)), End(self._node, 0)
             connect_in_memory(client, cast(asyncio.Protocol, server), *ends)
 
-        # The node trusts itself. What was published before max_message_size was lowered is taken,
-        # and headers may grow with those that a link adds.
+        # The node trusts itself. Messages from before max_message_size was lowered are accepted,
+        # and links may add headers to a message.
         address = ServerAddress(
             NAME, vhost=here.vhost, user=here.user or "", password=here.password or "",
             frame_max=LARGEST_FRAME_MAX,

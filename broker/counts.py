@@ -1,7 +1,7 @@
-"""Counts of messages for statistics: plain integers on the objects that they are about.
+"""Counts of messages for statistics: plain integers on the objects that they describe.
 
-The message path updates nothing but these sums, a run or a batch at a time. Acks are not counted at
-all: what was delivered, is not unsettled and was not given back, was acked.
+The message path updates nothing but these sums, a run or a batch at a time. Acks are not counted:
+a delivery that is neither unsettled nor given back was acked.
 """
 
 from collections import Counter
@@ -14,16 +14,16 @@ NAMES = (
 GIVEN = (
     "delivered", "delivered_no_ack", "got", "got_no_ack", "got_empty", "redelivered", "acked",
 )  # fmt: skip
-"""What a queue gives to clients."""
+"""A queue's counts of messages given to clients."""
 NOTHING_GIVEN = (0,) * len(GIVEN)
 
 
 class MessageCounts:
-    """The messages of one channel, or of many together.
+    """The messages of one channel, or of several channels together.
 
-    published: by clients. routed: copies that queues got of them. returned, dropped: unroutable,
-    mandatory or not. delivered, got: to be acked; with `_no_ack`: not to be. given_back: deliveries
-    that were requeued or rejected. refused: messages that a queue did not take.
+    published: by clients. routed: copies of them that queues got. returned, dropped: unroutable,
+    mandatory or not. delivered, got: with acks; with `_no_ack`: without. given_back: deliveries
+    that were requeued or rejected. refused: messages that a queue refused.
     """
 
     __slots__ = (*NAMES, "given_back", "refused")
@@ -39,7 +39,7 @@ class MessageCounts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def copy(self) -> "MessageCounts":
-        """A copy, which does not change."""
+        """A copy that does not change."""
         made = MessageCounts()
         made.add(self)
         return made
@@ -53,10 +53,10 @@ class NodeCounts:
 
     closed_channels: the messages of closed channels. published_with_confirms: those published on
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
-    dead_lettered, discarded: messages that died, by the kind of their queue and the reason, where
-    there is a dead-letter exchange and where there is none. kept: those that their queue keeps
-    until they are confirmed (at-least-once); kept_confirmed: how many of them were. deleted_queues:
-    what queues that were deleted had given (`GIVEN`), by their kind.
+    dead_lettered, discarded: messages that died, by the kind of their queue and the reason, with
+    and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
+    confirmed (at-least-once); kept_confirmed: the confirmed ones. deleted_queues: the counts that
+    deleted queues had (`GIVEN`), by their kind.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class NodeCounts:
         self.deleted_queues: dict[str, tuple[int, ...]] = {}
 
     def add_deleted_queue(self, kind: str, given: tuple[int, ...]) -> None:
-        """A queue was deleted; keep what it gave, in the order of `GIVEN`."""
+        """A queue was deleted; keep its counts, in the order of `GIVEN`."""
         before = self.deleted_queues.get(kind, NOTHING_GIVEN)
         self.deleted_queues[kind] = tuple(map(int.__add__, before, given))
 

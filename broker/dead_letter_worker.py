@@ -1,16 +1,16 @@
 """Dead-lettering at least once: publishes the dead letters that one queue keeps, with confirms.
 
 Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
-it, and there was one at least. Until then it is in its source (queues/kept_letters.py).
+it, and there was at least one. Until then it is in its source (queues/kept_letters.py).
 
-Not promised: that a target gets a letter once. After a crash all letters are published again that
-were not settled.
+Not promised: that a target gets a letter once. After a crash all unsettled letters are published
+again.
 
 Mechanism: the worker takes letters from the source while it has fewer than its prefetch limit under
 way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would go in a
 cycle) is tried again as soon as the routes of the virtual host change, and after the retry time. A
 letter that a target refused is tried again after the retry time, with all targets that have not
-confirmed it. A target that holds it confirms it some time, or dies, so it is not given it again.
+confirmed it. A target that holds the letter will confirm it or die, so it is not given it again.
 
 Invariants:
 
@@ -51,20 +51,20 @@ Target = QueueClient | Exchange
 """Where a letter goes: a queue, or an exchange that delays it."""
 
 REASONS_MAX = 20
-"""Reasons for keeping letters that the log has until settings change: clients name queues."""
+"""Logged reasons for keeping letters, until settings change: limited, as clients name queues."""
 
 logger = logging.getLogger("leveret.vhost")
 
 
 class WorkerSettings(NamedTuple):
-    """prefetch_count: letters that may be under way. retry_ms: see the module."""
+    """prefetch_count: letters that may be under way. retry_ms: the time between two tries."""
 
     prefetch_count: int = 32
     retry_ms: int = 180_000
 
 
 class WorkerVhost(DeadLetteringVhost, Protocol):
-    """What a worker needs of the virtual host. generation: grows when routes change."""
+    """The virtual host, as a worker sees it. generation: grows when routes change."""
 
     name: str
     counts: NodeCounts
@@ -78,10 +78,10 @@ class WorkerVhost(DeadLetteringVhost, Protocol):
 class Letter:
     """A letter that is under way.
 
-    time_s: of its death, as its header says. waiting: targets that hold it. settled: those that
+    time_s: of its death, as its header says. waiting: targets that hold it. settled: targets that
     have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
-    retry_at_ms: when it is tried again, if it is refused or unrouted. is_due: it is tried again in
-    this turn or the next, or its route is being found.
+    retry_at_ms: when a refused or unrouted letter is tried again. is_due: it is tried again in this
+    turn or the next, or its route is being found.
     """
 
     kept: KeptLetter
@@ -95,7 +95,7 @@ class Letter:
 
     @property
     def is_done(self) -> bool:
-        """Every target has it, and there is one."""
+        """Every target has confirmed it, and there is at least one."""
         return bool(self.settled) and not (self.waiting or self.is_refused or self.is_due)
 
 
@@ -119,7 +119,7 @@ class Confirm:
         self._worker.confirmed(self._letter, self._target)
 
     def refuse(self, number: int) -> None:
-        """The target does not take it."""
+        """The target refuses it."""
         self.is_pending = True
         self._worker.refused(self._letter, self._target)
 
@@ -132,7 +132,7 @@ class Confirm:
 
 
 class LetterWorker(Actor):
-    """The worker of one queue: see `DeadLetterWorker`."""
+    """The worker of one queue, which takes letters in its turns."""
 
     __slots__ = (
         "_due", "_generation", "_is_closed", "_letters", "_looks_again", "_queue", "_settings",
@@ -161,7 +161,7 @@ class LetterWorker(Actor):
     def __repr__(self) -> str:
         return f"<dead-letter worker of {self._queue!r}>"
 
-    # What the source says
+    # Calls by the source
 
     def wake(self) -> None:
         """There are letters to be taken."""
@@ -179,7 +179,7 @@ class LetterWorker(Actor):
         self._due.clear()
 
     def close(self) -> None:
-        """The queue ends: no letter is settled any more."""
+        """The queue ends: no more letters are settled."""
         self._is_closed = True
         self.forget()
         self._stop_timer()
@@ -187,7 +187,7 @@ class LetterWorker(Actor):
     # Publishing
 
     def take_turn(self) -> None:
-        """Publish letters that are due again, and new ones: a turn's worth."""
+        """Publish letters that are due again, and new ones, up to the work of one turn."""
         if self._is_closed:
             return
         self._find_due()
@@ -303,7 +303,7 @@ class LetterWorker(Actor):
         return targets
 
     def _warn(self, why: str) -> None:
-        """Say once why letters stay in their queue."""
+        """Log once why letters stay in their queue."""
         if why in self._warned or len(self._warned) == REASONS_MAX:
             return
         self._warned.add(why)
@@ -322,7 +322,7 @@ class LetterWorker(Actor):
         self._settle_if_done(letter)
 
     def refused(self, letter: Letter, target: Target) -> None:
-        """A target does not take the letter: try again later."""
+        """A target refuses the letter: try again later."""
         letter.waiting.discard(target)
         letter.is_refused = True
         self.wake()

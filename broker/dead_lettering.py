@@ -1,12 +1,11 @@
 """Dead-lettering: messages that died in a queue are published to its dead-letter exchange.
 
 At most once and without confirms, as classic queues of RabbitMQ do it; dead_letter_worker.py does
-it at least once. What the header of a dead letter says, and when it would go in a cycle, is in
-queues/dead_letter.py.
+it at least once. queues/dead_letter.py makes the headers of dead letters and finds cycles.
 
 Messages that die together in one queue for one reason make a run. Its dead letters are made one by
-one, and published in runs again (`letter_runs`): those to one address that queues treat alike and
-that died in the same queues. Such a run is routed once, where the exchange decides by the key.
+one, and published in runs again (`letter_runs`): letters to one address that queues treat alike and
+that died in the same queues. Such a run is routed once, if the exchange decides by the key.
 """
 
 import logging
@@ -40,7 +39,7 @@ logger = logging.getLogger("leveret.vhost")
 
 
 class DeadLetteringVhost(RoutingVhost, Protocol):
-    """What dead-lettering needs of the virtual host."""
+    """The virtual host, as dead-lettering sees it."""
 
     clock: Clock
     is_as_rabbitmq_4: bool
@@ -58,7 +57,7 @@ class LetterRun(NamedTuple):
     """Dead letters that are published together: to one address, alike for queues.
 
     died: the messages that they are made of, as they were in their queue.
-    routing_keys: that of the address, and those of CC and BCC, with which a letter is alone.
+    routing_keys: the address's, and those of CC and BCC; a letter with these is a run by itself.
     in_cycle: the names of the queues from which they came by themselves, without a client's
     rejection.
     """
@@ -72,10 +71,10 @@ class LetterRun(NamedTuple):
 class DeadLetterer(Actor):
     """Publishes the dead letters of one virtual host.
 
-    A dead letter may be the death of another message, in the queue that it goes to. Such a one
+    A dead letter may cause the death of another message, in the queue that it goes to. That message
     waits in the mailbox until the first is done, so that a chain of queues does not become a chain
-    of calls. Letters for which no work is left in this turn wait for the next, and those behind
-    one that goes to very many queues until these have it.
+    of calls. Letters without work left in this turn wait for the next turn, and letters behind one
+    that goes to very many queues wait until these have it.
     """
 
     __slots__ = ("_is_publishing", "_log_limit", "_mailbox", "_rest", "_vhost")
@@ -89,18 +88,18 @@ class DeadLetterer(Actor):
         self._log_limit = LogLimit()
 
     def add(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
-        """Messages died. Who let them die has counted the work of publishing their letters."""
+        """Messages died. The caller has counted the work of publishing their letters."""
         dead = Dead(queue, messages, reason)
         if self._is_publishing or self.is_awake or self._rest is not None:
             self._mailbox.append(dead)
             if self._rest is not None:
-                # Messages shall not die faster than very many queues are given their letters.
+                # Messages must not die faster than very many queues are given their letters.
                 self._vhost.turns.work_left = min(self._vhost.turns.work_left, 0)
             return
         self._publish_all(dead)
 
     def take_turn(self) -> None:
-        """Publish the dead letters that have gathered, up to a turn's worth."""
+        """Publish the dead letters that have gathered, up to the work of one turn."""
         if self._mailbox and self._rest is None:
             self._publish_all(None)
 
@@ -134,14 +133,14 @@ class DeadLetterer(Actor):
             self._mailbox.appendleft(dead._replace(messages=dead.messages[done:]))
 
     def _reached_all(self) -> None:
-        """All of very many queues have the letter that the others wait for."""
+        """All of very many queues have the letter that later letters wait for."""
         self._rest = None
         if self._mailbox:
             self._vhost.turns.wake(self)
 
     def _publish(self, dead: Dead) -> None:
         """Publish dead letters, up to one that goes to very many queues, or as many as take long to
-        route. The work of the others was counted when they died.
+        route. The work of all others was counted when they died.
         """
         vhost = self._vhost
         exchange = vhost.exchanges.get(dead.queue.options.dead_letter_exchange or "")
@@ -158,7 +157,7 @@ class DeadLetterer(Actor):
     def _publish_run(
         self, dead: Dead, exchange: Exchange, run: LetterRun, work_left_min: int
     ) -> int:
-        """Publish letters of a run, as `_publish` does; how many were published."""
+        """Publish letters of a run, as `_publish` does; return the number of published letters."""
         queues = None
         if len(run.routing_keys) == 1:
             queues = queues_by_key(self._vhost, exchange, run.routing_keys[0])
@@ -223,7 +222,7 @@ class DeadLetterer(Actor):
         return [queue for queue in queues if queue.name not in run.in_cycle]
 
     def _warn(self, died_in: QueueClient, queue: QueueClient) -> None:
-        """A letter is dropped. Clients decide how many: a few lines a minute tell of each pair."""
+        """A letter is dropped. Clients can cause many: a pair gets a few log lines a minute."""
         now_ms = self._vhost.clock.now_ms()
         addition = self._log_limit.permit(f"{died_in.name} {queue.name}", now_ms)
         if addition is not None:
@@ -243,8 +242,7 @@ def letter_runs(
 ) -> Iterator[LetterRun]:
     """The dead letters of messages that died just now, in runs.
 
-    exchange: the name of the one that they are published to. time_s: of the deaths, if they died
-    earlier.
+    exchange: the name of their exchange. time_s: of the deaths, if they died earlier.
     """
     new_key = dead.queue.options.dead_letter_routing_key
     if time_s is None:
@@ -275,7 +273,7 @@ def letter_runs(
 
 
 def _belongs(letter: Message, in_cycle: frozenset[str], run: LetterRun) -> bool:
-    """A letter without copied keys can be published with those of a run."""
+    """A letter without copied keys can be published in a run with others."""
     first = run.letters[0]
     return (
         letter.address is first.address

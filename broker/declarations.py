@@ -25,7 +25,7 @@ from leveret.broker.requester import THE_NODE, Requester
 NO_ARGUMENTS = bytes(4)
 """The encoded empty field table."""
 
-# The content of declarations
+# Contents of declarations
 
 
 class User(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Declaration(msgspec.Struct, frozen=True, tag=True, tag_field="declaration", kw_only=True):
-    """One change. acting_user: the user who requested it, or the node for a consequence."""
+    """One change. acting_user: the user that requested it, or the node for a consequence."""
 
     acting_user: str = NODE_ITSELF
 
@@ -210,9 +210,9 @@ class DeleteParameter(Declaration, frozen=True):
 
 
 class RequireParameter(Declaration, frozen=True):
-    """Refuse all that is submitted with it unless a runtime parameter has this value.
+    """Refuse the declarations submitted with it unless a runtime parameter has this value.
 
-    It is checked when all that was submitted before is applied, and changes nothing by itself.
+    It is checked when all earlier submissions are applied, and changes nothing by itself.
     """
 
     component: str
@@ -224,7 +224,7 @@ class RequireParameter(Declaration, frozen=True):
 class PutExchange(InVhost, frozen=True):
     """Add an exchange. arguments: an encoded field table.
 
-    storage_id: the number under which messages are stored that it delays; 0 if it stores none.
+    storage_id: the number under which delayed messages are stored; 0 if none are stored.
     """
 
     name: str
@@ -248,8 +248,8 @@ class PutQueue(InVhost, frozen=True):
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
     owner_node: the node of that connection; empty for this node, if it is not in a cluster.
     storage_id: the number under which the queue's node stores its messages; 0 if it stores none.
-    That node sets it. node, identity: see `QueueHome`. mirrors: the record of its mirrors; empty
-    without one.
+    That node sets it. node, identity: as in `QueueHome`. mirrors: the record of its mirrors; empty
+    without a record.
     """
 
     name: str
@@ -271,7 +271,7 @@ class DeleteQueue(InVhost, frozen=True):
 
 
 class PutQueueHome(InVhost, frozen=True):
-    """Name another node that a queue lives on. identity: the queue's."""
+    """Name another node as a queue's home. identity: the queue's."""
 
     name: str
     node: str
@@ -279,10 +279,10 @@ class PutQueueHome(InVhost, frozen=True):
 
 
 class ChangeQueueMirrors(InVhost, frozen=True):
-    """Ask for another leader or other mirrors of a queue; see `QueueMirrors`.
+    """Ask for another leader or other mirrors of a queue (`QueueMirrors`).
 
     When it is ordered it is replaced by `PutQueueMirrors`, or by the deletion of the queue, so that
-    it is made once, on the newest record. identity: the queue's.
+    the change is made once, on the newest record. identity: the queue's.
     """
 
     name: str
@@ -291,7 +291,7 @@ class ChangeQueueMirrors(InVhost, frozen=True):
 
 
 class PutQueueMirrors(InVhost, frozen=True):
-    """Replace the record of a queue's mirrors; see `MirrorsOutcome`.
+    """Replace the record of a queue's mirrors with a `MirrorsOutcome`.
 
     identity: the queue's. storage_id: the number under which the new copy is stored; its node sets
     it.
@@ -338,7 +338,7 @@ class Submit(Protocol):
         answer: Answer[None] | None = None,
         requester: Requester = THE_NODE,
     ) -> Answer[None]:
-        """See `DeclarationLog.submit`."""
+        """Submit declarations together, as `DeclarationLog.submit` does."""
 
 
 AnyDeclaration = (

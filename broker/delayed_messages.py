@@ -13,24 +13,24 @@ have to be built at a restart by reading all of them.
 
 Mechanism: a radix heap whose buckets are backing queues. Times are milliseconds of the wall clock,
 seen as hexadecimal digits. A message is put into the bucket of the highest digit in which its time
-differs from the present, and of its value there. So everything in a bucket has the digits above in
-common, and the bucket begins at the time that has zeros below. When that time comes the bucket is
-opened: what is due, or everything if it is little, is taken to memory and sorted there; the rest
-moves to buckets of lower digits, each of a sixteenth of the time or less.
+differs from the present, and of that digit's value. So all times in a bucket have the same digits
+above, and the bucket begins at the time with zeros below. At that time the bucket is opened: its
+due messages, or all if they are few, are taken to memory and sorted there; the rest moves to
+buckets of lower digits, each of a sixteenth of the time or less.
 
     present      1a05 3c71      a message for this time is put into the bucket of
     due          1a05 3c7f      digit 0, value f: opened at 1a05 3c7f
                  1a05 9000      digit 3, value 9: opened at 1a05 9000
                  1a07 1234      digit 4, value 7: opened at 1a07 0000
 
-A message moves at most once for each digit of its delay; where few messages wait it moves not at
-all. Memory is that of the backing queues and of `LOADED_MESSAGES_MAX` messages for each digit.
+A message moves at most once for each digit of its delay; where few messages wait it does not move.
+Memory is that of the backing queues and of `LOADED_MESSAGES_MAX` messages for each digit.
 
 Invariants:
 
 DM1  A message is in a bucket that begins at its time or before, or in memory.
-DM2  A message stays in its bucket, unacked, until those that it went to (the queues, or another
-     bucket) have it safely. So a crash loses no message.
+DM2  A message stays in its bucket, unacked, until its targets (the queues, or another bucket)
+     have it safely. So a crash loses no message.
 """
 
 import logging
@@ -56,21 +56,21 @@ LOAD_WORK, MOVE_WORK, RELEASE_WORK = 8, 100, 250
 """The work of taking a message to memory, of moving it to another bucket, and of releasing it, in
 units of broker/turns.py."""
 RELEASING_WORK = WORK_MAX // 2
-"""What is left of a turn's work for releasing, however much there is to be taken from buckets."""
+"""The part of a turn's work that is left for releasing, however full the buckets are."""
 LEAVING_BYTES_MAX = 1024 * 1024
-"""While more memory than this is taken by messages that are not safe yet where they went, no others
-go: the disk is behind."""
+"""While messages that are not safe at their targets yet take more memory than this, no others
+leave: the disk is behind."""
 LOADED_MESSAGES_MAX = 4000
 LOADED_BYTES_MAX = 4 * 1024 * 1024
-"""A bucket that has no more than this is taken to memory as it is."""
+"""A bucket with no more than this is taken to memory as it is."""
 RETRY_MS = 100
-"""The interval at which a bucket is read again which the disk did not let be read."""
+"""The interval at which a bucket that the disk could not read is read again."""
 
 logger = logging.getLogger("leveret.exchange")
 
 
 class Loaded(NamedTuple):
-    """A message in memory. order: of those with the same time."""
+    """A message in memory. order: its place among those with the same time."""
 
     due_ms: int
     order: int
@@ -82,8 +82,8 @@ class Bucket:
     """One bucket.
 
     begins_ms: no message in it is due before, if it is not empty (DM1). is_split: it was opened,
-    and its messages move to other buckets. All of them do, so that those with the same time stay in
-    their order.
+    and its messages move to other buckets. All of them do, so that messages with the same time
+    keep their order.
     """
 
     __slots__ = ("backing", "begins_ms", "is_split")
@@ -100,7 +100,7 @@ class Bucket:
             self.is_split = True
 
     def fetch(self, count_max: int) -> list[Entry]:
-        """The next messages, with one read from disk at most, and so many bytes at most or so."""
+        """The next messages: at most one read from disk, and at most about this many bytes."""
         backing = self.backing
         affordable = 1 + LEAVING_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
         fetchable = backing.fetchable(min(count_max, affordable))
@@ -120,11 +120,11 @@ class Leaving:
         self._holders: set[object] = {self}
 
     def has_left(self) -> None:
-        """It was published: who does not hold it by now has it."""
+        """It was published: a target that does not hold it by now has it."""
         self.confirm(0, self)
 
     def hold(self, first: int, count: int, holder: object) -> None:
-        """A queue or bucket that has it safely only later."""
+        """A queue or bucket will have it safely later."""
         self._holders.add(holder)
 
     def confirm(self, first: int, holder: object) -> None:
@@ -135,7 +135,7 @@ class Leaving:
                 self._left()
 
     def refuse(self, number: int) -> None:
-        """A queue that is full drops it, as it drops what is published without confirms."""
+        """A full queue drops it, as it drops messages that are published without confirms."""
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
         """The holder's queue is deleted, or lost."""
@@ -147,8 +147,8 @@ class DelayedMessages(Actor):
 
     make_backing: makes the backing queue of a bucket, by its number. levels: the buckets in which a
     restart found messages. release: publishes a message whose time has come, with confirms to this
-    publisher; see `routing.publish` for what it returns. wall_offset_ms: what is added to the clock
-    to get the wall clock.
+    publisher; returns the result of `routing.publish`. wall_offset_ms: is added to the clock's time
+    to get the wall clock's.
     """
 
     __slots__ = (
@@ -187,7 +187,7 @@ class DelayedMessages(Actor):
 
     @property
     def count(self) -> int:
-        """How many messages wait."""
+        """The number of messages that wait."""
         backings = [bucket.backing for bucket in self._buckets.values()]
         held_count = sum(backing.ready_count + backing.unacked_count for backing in backings)
         return held_count - self._leaving_count
@@ -197,7 +197,7 @@ class DelayedMessages(Actor):
         try:
             first = bucket.backing.peek()
         except Unreadable:
-            # It may be opened too early: what is not due goes to another bucket.
+            # It may be opened too early: messages that are not due go to another bucket.
             return
         if first is not None:
             bucket.begins_ms = _beginning(self.due_ms(first), level >> DIGIT_BITS)
@@ -206,13 +206,13 @@ class DelayedMessages(Actor):
         return self._clock.now_ms() + self._wall_offset_ms
 
     def due_ms(self, entry: Entry) -> int:
-        """The time of an entry, which the store keeps as that of its expiry.
+        """The time of an entry, which the store keeps as its expiry time.
 
         In milliseconds of the wall clock, if there is a store.
         """
         return entry.expires_at_ms + self._wall_offset_ms
 
-    # Coming
+    # Arriving messages
 
     def add(self, publication: Publication, delay_ms: int) -> None:
         """Keep one message until its delay is over."""
@@ -224,7 +224,7 @@ class DelayedMessages(Actor):
             self._set_timer()
 
     def add_for(self, publication: Publication, due_ms: int) -> None:
-        """Keep a message until a time (`due_ms`); until the next turn if that is over."""
+        """Keep a message until a time (`due_ms`); until the next turn if that time is over."""
         self.add(publication, max(1, due_ms - self._now_ms()))
 
     def _bucket_for(self, due_ms: int, now_ms: int) -> Bucket:
@@ -249,20 +249,20 @@ class DelayedMessages(Actor):
             publisher.hold(number, 1, self)
             backing.when_safe(publisher, number, self)
 
-    # Looking
+    # Browsing
 
     def waiting(self) -> tuple[list[Entry], list[Cursor]]:
-        """The messages that wait: those in memory, and cursors that read the others.
+        """The messages that wait: those in memory, and cursors over the rest.
 
         The caller must close the cursors.
         """
         loaded = [one.entry for one in sorted(self._loaded)]
         return loaded, [bucket.backing.cursor() for bucket in self._buckets.values()]
 
-    # Going
+    # Leaving messages
 
     def take_turn(self) -> None:
-        """Open the buckets that have begun, and release what is due: a turn's worth of both."""
+        """Open the buckets that have begun, and release due messages, within a turn's work."""
         now_ms = self._now_ms()
         turns, loaded = self._turns, self._loaded
         self._waits_for_read = False
@@ -280,7 +280,7 @@ class DelayedMessages(Actor):
         self._set_timer()
 
     def _open_later(self, error: Unreadable) -> None:
-        """A bucket cannot be read now: go on when it was read, or try again."""
+        """A bucket cannot be read now: go on when it has been read, or try again."""
         self._waits_for_read = True
         self._stop_timer()
         if isinstance(error, BeingRead):
@@ -294,7 +294,7 @@ class DelayedMessages(Actor):
         return self._leaving_bytes <= LEAVING_BYTES_MAX and self._rest is None
 
     def _begun(self, now_ms: int) -> Bucket | None:
-        """A bucket with messages that has begun; the one that began first."""
+        """A bucket with messages that has begun; of several, the one that began first."""
         begun = [
             bucket for bucket in self._buckets.values()
             if bucket.backing.ready_count and bucket.begins_ms <= now_ms
@@ -333,7 +333,7 @@ class DelayedMessages(Actor):
         self._set_timer()
 
     def _leaving(self, bucket: Bucket, entry: Entry) -> Leaving:
-        """A message that goes elsewhere, and is acked in its bucket when it is safe there."""
+        """A message that leaves its bucket, and is acked there when it is safe at its targets."""
         size = len(entry.message.body) + ENTRY_BYTES
         self._leaving_count += 1
         self._leaving_bytes += size
@@ -377,7 +377,7 @@ class DelayedMessages(Actor):
     # Ending
 
     def close(self) -> None:
-        """The node stops: what is on disk stays there."""
+        """The node stops: data on disk stays there."""
         self._stop_timer()
         self._buckets.clear()
         self._loaded.clear()
@@ -392,7 +392,7 @@ class DelayedMessages(Actor):
 
 
 def _bucket_of_deleted(level: int) -> BackingQueue:
-    """A bucket for what is published to a deleted exchange by those who do not know of its end."""
+    """The bucket of a deleted exchange, for publishers that do not know of the deletion yet."""
     return TransientQueue()
 
 

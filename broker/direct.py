@@ -1,7 +1,7 @@
 """A channel without a socket: management declares, publishes and gets with it, as its user.
 
-It calls the same functions that methods from clients do, so the checks, their order and their texts
-are the same. Answers are returned instead of written, and faults are raised to the caller.
+It calls the same functions as methods from clients, so the checks, their order and their texts are
+the same. Answers are returned instead of written, and faults are raised to the caller.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Change = Coroutine[Answer[Any], None, Answer[None]]
 
 
 class GotMessage(NamedTuple):
-    """A message that was taken from a queue. message_count: how many more are ready there."""
+    """A message taken from a queue. message_count: the number of ready messages left there."""
 
     message: Message
     delivery_tag: int
@@ -57,7 +57,7 @@ class GotMessage(NamedTuple):
 
 
 class DirectChannel(Channel):
-    """A channel whose client is told nothing. has_returned: a message reached no queue."""
+    """A channel without a client to tell. has_returned: a message reached no queue."""
 
     __slots__ = ("has_returned",)
 
@@ -66,7 +66,7 @@ class DirectChannel(Channel):
         self.has_returned = False
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
-        """Keep in mind that messages are returned."""
+        """Remember that messages are returned."""
         self.has_returned = True
 
     def send_confirms(self) -> None:
@@ -76,7 +76,7 @@ class DirectChannel(Channel):
 class DirectConnection:
     """A user's access to a vhost for one request. Use as a context manager.
 
-    When the block ends, its channel requeues the messages that were got and not settled.
+    When the block ends, its channel requeues the messages that were got and are not settled.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class DirectConnection:
     # Operations
 
     def _described(self, operation: str, kind: str, name: str) -> str:
-        """An operation and its object, as `dispatch.described` says it of a client's method."""
+        """An operation and its object, as `dispatch.described` gives it for a client's method."""
         return f"{operation} on {resource(kind, name, self.vhost.name)}"
 
     async def _change(self, change: Change, operation: str, kind: str, name: str) -> None:
@@ -324,4 +324,4 @@ class DirectConnection:
 
 
 def _tell_nobody(_count: int) -> None:
-    """The API does not tell how many messages a deleted queue had."""
+    """Do nothing: the API does not tell how many messages a deleted queue had."""

@@ -1,13 +1,13 @@
-"""What other packages add to Leveret: things of one kind by name, such as exchange types.
+"""Additions of other packages to Leveret: objects of one kind by name, such as exchange types.
 
-A package names what it adds in its entry points, in the group of the kind
+A package names its additions in its entry points, in the group of the kind
 (docs/reference/extensions.md):
 
     [project.entry-points."leveret.exchange_types"]
     x-first-word = "my_package.first_word:FirstWord"
 
 Finding entry points reads the metadata of all installed packages, which takes 5 to 30 ms, so it is
-done only when a name is asked for that is not the product's own, or all names, and only once.
+done only once, when all names or a name that is not the product's own is asked for.
 """
 
 import logging
@@ -22,10 +22,10 @@ logger = logging.getLogger("leveret.extensions")
 
 
 class Extensions(Mapping[str, T], Generic[T]):
-    """The product's own things of a kind, and those of installed packages.
+    """The product's own objects of a kind, and those of installed packages.
 
-    What cannot be loaded is logged, and is as if it were not installed. A package cannot replace
-    what is the product's own.
+    An addition that cannot be loaded is logged, and treated as not installed. A package cannot
+    replace the product's own objects.
     """
 
     def __init__(self, group: str, own: Mapping[str, T]) -> None:
@@ -43,7 +43,7 @@ class Extensions(Mapping[str, T], Generic[T]):
         return len(self.own) + len(self._installed)
 
     def load_installed(self) -> Mapping[str, T]:
-        """Those of installed packages."""
+        """The additions of installed packages."""
         return self._installed
 
     @cached_property

@@ -1,16 +1,16 @@
 """Deliveries to very many queues: some of the queues in each turn of the event loop.
 
-A message may reach more queues than a turn has time for, and it may take more time to find them
-(exchanges/router.py). Such deliveries go on in the turns of an actor, one after the other. Whoever
-publishes in order waits until its delivery is done: a channel handles no more of its connection's
-input, and dead letters and delayed messages wait behind.
+A message may reach more queues than a turn has time for, and finding them may take more time too
+(exchanges/router.py). Such deliveries go on in the turns of an actor, one after the other. A
+publisher with an order to keep waits until its delivery is done: a channel handles no more of its
+connection's input, and dead letters and delayed messages wait behind.
 
-Memory is bounded though the disk stands still: while the store is behind, persistent messages go
-on to no queue, and while messages take too much memory, none do (`Flow`). What waits here counts
-for the hold of publishers.
+Memory is bounded even if the disk stands still: while the store is behind, no queue gets persistent
+messages, and while messages take too much memory, none gets any (`Flow`). Waiting runs count for
+the hold of publishers.
 
-Promise: every queue that exists when its turn comes gets the messages, also if the publisher has
-gone meanwhile.
+Promise: every queue that exists when its turn comes gets the messages, even if the publisher has
+ended by then.
 
 Invariants:
 
@@ -30,15 +30,15 @@ from leveret.broker.resources.flow import Flow
 from leveret.broker.turns import Actor, Turns
 
 QUEUES_AT_ONCE: Final = 500
-"""A message for no more queues is given to all of them in one turn. A run that is held for all of
+"""A message for at most this many queues is given to all in one turn. A run that is held for all of
 them costs a millisecond more, since its holders are in a list (channel/held_runs.py).
 """
 CARE_WORK: Final = 30
 """The work of a message in a queue that checks a limit or a time to live (broker/turns.py)."""
 QUEUE_WORK = 7
-"""That of a run in a queue, beside that of its messages."""
+"""The work of a run in a queue, beside that of its messages."""
 ROUTE_STEP_WORK: Final = 1000
-"""That of a step of finding queues."""
+"""The work of a step of finding queues."""
 QUEUE_BYTES = 8
 """The memory of a queue in a list."""
 _STEP_QUEUES = 100
@@ -47,7 +47,7 @@ _STEP_QUEUES = 100
 class Delivery:
     """A run of messages on its way to very many queues. The `Publisher` that the queues see.
 
-    waiting_bytes: of memory that it takes while it waits, roughly. done: given when the last queue
+    waiting_bytes: approximate memory that it takes while it waits. done: given when the last queue
     has been given the run.
     """
 
@@ -61,7 +61,7 @@ class Delivery:
         publication: Publication,
     ) -> None:
         """queues: None among them stands for a step of finding them, or of making the messages,
-        which are there when the first queue is.
+        which exist by the first queue.
         """
         self._queues: Iterator[QueueClient | None] = iter(queues)
         self._publication = publication
@@ -77,7 +77,7 @@ class Delivery:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether its messages are. Those that are still made are not."""
+        """Whether its messages are persistent. Those that are still being made are not."""
         messages = self._publication.messages
         return bool(messages) and messages[0].header.is_persistent
 
@@ -115,7 +115,7 @@ class Delivery:
         self._refused.add(number)
 
     def confirm(self, first: int, holder: object) -> None:
-        """The holder has the run safely. When all have, the publisher is told (F2)."""
+        """The holder has the run safely. When all holders have, the publisher is told (F2)."""
         if holder not in self._holders:
             return
         self._holders.remove(holder)

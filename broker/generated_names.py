@@ -10,6 +10,6 @@ GENERATED_BYTES = 16
 
 
 def generate_name(prefix: str) -> str:
-    """`amq.gen-` (or another prefix) and 22 characters that nobody can guess."""
+    """`amq.gen-` (or another prefix) and 22 characters that cannot be guessed."""
     token = base64.urlsafe_b64encode(secrets.token_bytes(GENERATED_BYTES)).rstrip(b"=")
     return f"{prefix}-{token.decode()}"

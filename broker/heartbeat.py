@@ -14,7 +14,7 @@ SILENT_LOOKS_MAX = 2
 
 
 class Beating(Protocol):
-    """What a heartbeat monitor needs of its connection."""
+    """The connection, as a heartbeat monitor sees it."""
 
     @property
     def bytes_in(self) -> int:

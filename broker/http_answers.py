@@ -1,8 +1,8 @@
 """Answers of HTTP servers that a node asks, with limits to what a hostile one makes the node do.
 
-aiohttp would decompress an answer while it reads it, whatever it expands to. So answers are asked
-for without compression, and one that is compressed all the same is refused, like one that is too
-long. The name and the password of a request are never in cookies.
+aiohttp would decompress an answer while it reads it, whatever its expanded size. So answers are
+requested without compression, and an answer that is compressed all the same is refused, like one
+that is too long. The name and the password of a request are never in cookies.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import hdrs
 
 IDENTITY = "identity"
-"""The coding of what is not compressed (RFC 9110, 12.5.3)."""
+"""The coding of uncompressed content (RFC 9110, 12.5.3)."""
 
 
 class AnswerError(Exception):
@@ -19,7 +19,7 @@ class AnswerError(Exception):
 
 
 def open_session(**options: Any) -> aiohttp.ClientSession:
-    """A session for such answers. options: of aiohttp. Called while an event loop runs."""
+    """A session for such answers. options: aiohttp's. Called while an event loop runs."""
     return aiohttp.ClientSession(
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={hdrs.ACCEPT_ENCODING: IDENTITY},
@@ -29,7 +29,7 @@ def open_session(**options: Any) -> aiohttp.ClientSession:
 
 
 async def content_of(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
-    """What a server has answered. Raises AnswerError, and what aiohttp raises."""
+    """The body of a server's answer. Raises AnswerError, and aiohttp's errors."""
     coding = response.headers.get(hdrs.CONTENT_ENCODING, IDENTITY)
     if coding.strip().lower() != IDENTITY:
         raise AnswerError(f"is compressed ({coding[:20]!r}), which was not asked for")

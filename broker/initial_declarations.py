@@ -1,4 +1,4 @@
-"""What is declared on an empty data directory: a vhost, a user, and the id of the cluster."""
+"""The declarations of an empty data directory: a vhost, a user, and the id of the cluster."""
 
 import secrets
 

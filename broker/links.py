@@ -1,6 +1,6 @@
-"""What moves messages between brokers: the shovels and the federation links of a node.
+"""Links move messages between brokers: the shovels and the federation links of a node.
 
-While the cluster is the standby of another one, those that come from there do not run
+While the cluster is the standby of another one, links whose declarations come from there do not run
 (policies/schema_replication.py): they would take messages that the upstream's own links take.
 """
 
@@ -23,10 +23,10 @@ from leveret.broker.shovels.shovels import Shovels
 
 
 class Links:
-    """See the module.
+    """The shovels and federation links of one node.
 
-    accept: makes the protocol that the node has for a client. cluster_name: tells it.
-    replication_changed: called when what a standby follows, or whether it does, has changed.
+    accept: makes the protocol by which the node serves a client. cluster_name: returns the name.
+    replication_changed: called when the upstream of a standby has changed, or whether it is one.
     """
 
     def __init__(
@@ -51,20 +51,20 @@ class Links:
         )
 
     def take_part_in(self, clustering: Clustering) -> None:
-        """The node belongs to a cluster: share what runs with the other nodes."""
+        """The node belongs to a cluster: share the list of running links with the other nodes."""
         self.shovels.take_part_in(clustering)
         clustering.running_changed = self.nodes_changed
 
     def start(self) -> None:
-        """Clients are accepted: start what is declared."""
+        """Clients are accepted: start the declared links."""
         self.shovels.start()
         self.federation.start()
 
     async def stop(self) -> None:
-        """End all of them."""
+        """End all links."""
         await asyncio.gather(self.shovels.stop(), self.federation.stop())
 
-    # What changes
+    # Changes
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """A parameter was set or deleted."""
@@ -76,12 +76,12 @@ class Links:
         self.federation.parameter_changed(component, vhost, name)
 
     def vhost_deleted(self, vhost: str) -> None:
-        """A vhost is gone, with all that was in it."""
+        """A vhost is gone, with all its objects."""
         self.shovels.vhost_deleted(vhost)
         self.federation.vhost_deleted(vhost)
 
     def nodes_changed(self, running: tuple[str, ...]) -> None:
-        """Other nodes of the cluster run."""
+        """The set of running nodes in the cluster has changed."""
         self.shovels.nodes_changed(running)
         self.federation.nodes_changed(running)
 

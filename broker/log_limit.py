@@ -1,8 +1,7 @@
-"""A limit on log lines that others can cause: a few a minute for each subject.
+"""A limit on log lines that outsiders can cause: a few a minute for each subject.
 
-A line that is left out is counted, and the next line of its subject tells how many there were.
-Subjects come from the outside, so there is a limit on their number, too: what is beyond it shares
-one subject.
+A line that is left out is counted, and the next line of its subject tells the count. Subjects come
+from outside, so their number is limited, too: those beyond the limit share one subject.
 """
 
 LINES_A_MINUTE = 3
@@ -19,7 +18,7 @@ class LogLimit:
         self._minutes: dict[str, tuple[int, int, int]] = {}
 
     def permit(self, subject: str, now_ms: int) -> str | None:
-        """What to add to the line, which may be empty; None: do not log it."""
+        """The text to add to the line, possibly empty; None: do not log it."""
         self._forget_old(now_ms)
         if subject not in self._minutes and len(self._minutes) >= SUBJECTS_MAX:
             subject = OTHERS

@@ -1,16 +1,16 @@
-"""Long work of many small steps, done by the turn: as much in each as there is work left for.
+"""Long work of many small steps, in turns: in each turn as many steps as there is work left for.
 
-The steps are an iterator; each does a part of the work when it is asked for, and says how much that
-was, in the units of broker/turns.py. So it can be written as a loop in a generator:
+The steps are an iterator; each does a part of the work when it is asked for, and returns the amount
+of that work, in the units of broker/turns.py. So it can be written as a loop in a generator:
 
     def delete_all(queues):
         for queue in queues:
             delete(queue)
             yield DELETE_WORK
 
-A step that is an `Answer` has the work wait until that is given.
+A step that is an `Answer` makes the work wait until the answer is given.
 
-What can be done in this turn is done when `start` returns.
+Steps that fit into this turn are done when `start` returns.
 """
 
 from collections.abc import Generator, Iterator
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class LongWork(Actor):
-    """An actor that exists until its steps are done. name: for logs, what is being done."""
+    """An actor that exists until its steps are done. name: the work, for logs."""
 
     __slots__ = ("_name", "_steps", "_turns")
 
@@ -40,7 +40,7 @@ class LongWork(Actor):
         return f"<LongWork: {self._name}>"
 
     def start(self) -> None:
-        """Do what there is work left for; the rest follows in turns."""
+        """Do steps for which there is work left; the rest follows in later turns."""
         self.take_turn()
 
     def take_turn(self) -> None:
@@ -58,9 +58,9 @@ class LongWork(Actor):
 
 
 def begin(turns: Turns, name: str, steps: Iterator[Step], work_at_once: int) -> None:
-    """Do steps of so much work at once, whatever there is work left for; the others in turns.
+    """Do steps of at least this work at once, whatever work is left; the rest in later turns.
 
-    name: for logs, what is being done.
+    name: the work, for logs.
     """
     work = 0
     for step in steps:
@@ -75,7 +75,7 @@ def begin(turns: Turns, name: str, steps: Iterator[Step], work_at_once: int) -> 
 
 
 def finish(steps: Generator[int, None, Result]) -> Result:
-    """Do all steps in this turn; what the generator returns."""
+    """Do all steps in this turn; return the generator's result."""
     while True:
         try:
             next(steps)

@@ -1,18 +1,18 @@
 """The watch on the event loop: counts and logs the turns that take too long.
 
-A turn is what the loop does between two looks at its sockets. While it lasts no client is served,
-so no turn may take more than `LONG_SECONDS` of processor time.
+A turn is the loop's work between two looks at its sockets. During a turn no client is served, so no
+turn may take more than `LONG_SECONDS` of processor time.
 
-Who does the broker's work (a read of a socket, an actor's turn, a timer) measures it by the piece,
-and notes the pieces that took longer than `NOTED_SECONDS` with the object that they were for. A
-timer looks at what was noted, and at how late it is called itself: that finds turns of many short
-pieces, and the work of tasks, which nobody measures. A turn that waited for the disk, or for a
-processor that other programs use, took little processor time, and is counted apart (`waits`).
+Code that does the broker's work (a read of a socket, an actor's turn, a timer) measures each piece,
+and notes the pieces that took longer than `NOTED_SECONDS`, with their objects. A timer looks at the
+notes, and at its own delay: that finds turns of many short pieces, and the work of tasks, which is
+not measured. A turn that waited for the disk, or for a processor that other programs use, took
+little processor time, and is counted apart (`waits`).
 
 **Promises.** A piece of more than `LONG_SECONDS` is counted. A turn of shorter ones, or of a task,
 is counted if it takes more than `LONG_SECONDS` + `CHECK_SECONDS`. Nothing is done for each message.
-**Not promised.** That a turn of tasks or of short pieces is counted if it takes less, and that the
-processor time is exact: that since the last look is an upper bound.
+**Not promised.** That a shorter turn of tasks or of short pieces is counted, and that the processor
+time is exact: the time since the last look is an upper bound.
 """
 
 import gc
@@ -25,7 +25,7 @@ LONG_SECONDS = 0.02
 NOTED_SECONDS: Final = 0.004
 CHECK_SECONDS = 0.05
 LOGGED_SECONDS = 1.0
-"""At most one line is logged in this time; it tells how many turns it is about."""
+"""At most one line is logged in this time; it tells the number of such turns."""
 UNKNOWN = "tasks of the store or of management, or many short pieces of work"
 
 logger = logging.getLogger("leveret.broker")
@@ -41,8 +41,8 @@ class Handle(Protocol):
 class LoopWatch:
     """Counts the long turns of one event loop.
 
-    long_turns: how many took more than `LONG_SECONDS` of processor time; long_seconds: the sum of
-    that. longest_seconds: the longest. waits: turns that took as long without using the processor.
+    long_turns: turns of more than `LONG_SECONDS` of processor time; long_seconds: the sum of that
+    time. longest_seconds: the longest. waits: turns that took as long without using the processor.
     """
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], Handle]) -> None:
@@ -59,12 +59,12 @@ class LoopWatch:
         self._longest_unlogged: tuple[float, str] = (0.0, "")
 
     def start(self) -> None:
-        """Watch, from the loop's thread."""
+        """Start watching, from the loop's thread."""
         gc.callbacks.append(self._collecting)
         self._look_again()
 
     def stop(self) -> None:
-        """End."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -73,11 +73,11 @@ class LoopWatch:
     # Pieces
 
     def note(self, seconds: float, cause: object) -> None:
-        """A piece of work took longer than `NOTED_SECONDS`. cause: what it was done for."""
+        """A piece of work took longer than `NOTED_SECONDS`. cause: the object that it was for."""
         self._pieces.append((seconds, cause))
 
     def run(self, work: Callable[[], object], cause: object = None) -> None:
-        """Do and measure a piece of work. cause: what it is done for; by default `work`."""
+        """Do and measure a piece of work. cause: the object it is for; by default `work`."""
         started = perf_counter()
         try:
             work()
@@ -148,6 +148,6 @@ class LoopWatch:
 
 
 def _described(cause: object) -> str:
-    """What a piece of work was for; of a method, the object and the method's name."""
+    """The object of a piece of work; for a method, its object and its name."""
     owner = getattr(cause, "__self__", None)
     return repr(cause) if owner is None else f"{owner!r}.{getattr(cause, '__name__', '?')}"

@@ -1,10 +1,10 @@
 """Message numbers: the identity by which a message is known on every node that has a copy of it.
 
-A number is unique in its cluster, for all time. It is given when somebody needs it, by the node on
-which the message is published: a trace numbers what is published, so that its records of one
-message can be put together, also those of other nodes, and a replicated queue numbers what it sends
-to its mirrors, so that they recognise a message that reaches them by two paths. A message that
-nobody asks about has the number 0 and costs nothing.
+A number is unique in its cluster, for all time. The node on which a message is published gives it a
+number on demand: a trace numbers publications, so that its records of one message can be put
+together, also those of other nodes; a replicated queue numbers the messages that it sends to its
+mirrors, so that they recognise a message that reaches them by two paths. A message without such a
+use has the number 0 and costs nothing.
 
 Numbers are given in blocks. The first number of a block has the time at which it was begun and the
 node's place among the members of the cluster; the rest of the bits count:
@@ -15,8 +15,8 @@ node's place among the members of the cluster; the rest of the bits count:
     count                16
 
 So no restart gives a number twice, unless the clock was set back, and two nodes give the same one
-only if they have the same place: while one of them has not heard yet who has joined or left, or in
-clusters of more than 256 nodes.
+only if they have the same place: while one of them has not heard yet of a node that joined or left,
+or in clusters of more than 256 nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class MessageNumbers:
 
     @property
     def place(self) -> int:
-        """See the class. A change ends the block."""
+        """The node's place among the members of its cluster. A change ends the block."""
         return self._place
 
     @place.setter
@@ -56,7 +56,7 @@ class MessageNumbers:
             self._end = self.next
 
     def take(self, count: int) -> int:
-        """The first of so many numbers that follow each other; `count` is at most a block."""
+        """The first of `count` consecutive numbers; `count` is at most a block."""
         first = self.next
         if first + count > self._end:
             first = self._begin_block()
@@ -71,9 +71,9 @@ class MessageNumbers:
         return first
 
     def identify(self, messages: Sequence[Message]) -> None:
-        """Number a run of messages, unless that was done before.
+        """Number a run of messages, unless it is numbered already.
 
-        The messages of a run have been numbered together, and follow each other, or not at all.
+        The messages of a run either have consecutive numbers, given together, or none.
         """
         if messages[0].number:
             return

@@ -3,7 +3,7 @@
 QUEUE, EXCHANGE = "queue", "exchange"
 RESERVED_PREFIX = "amq."
 NODE_ITSELF = "rmq-internal"
-"""What RabbitMQ calls the user by whom something is done that no user asked for."""
+"""RabbitMQ's name for the user of an operation that no user requested."""
 
 
 def resource(kind: str, name: str, vhost: str) -> str:

@@ -1,7 +1,7 @@
 """Names of nodes, and their addresses as texts: `name@host` and `name@host:port`.
 
-A node is reached at the host of its name, so only its port is an address of its own. A text without
-a port leaves it to what is known of the node. An IPv6 address as a host is in brackets.
+A node is reached at the host of its name, so only its port is an address of its own. Without a port
+in the text, the node's known port applies. An IPv6 address as a host is in brackets.
 """
 
 import re
@@ -22,7 +22,7 @@ class NodeAddress(NamedTuple):
     port: int | None = None
 
     def __str__(self) -> str:
-        """As it is written in a file."""
+        """Its form in a file."""
         return self.name if self.port is None else f"{self.name}:{self.port}"
 
 

@@ -1,9 +1,9 @@
-"""Queues that their node deletes by itself, since nobody needs them any more.
+"""Unused queues that their node deletes by itself.
 
 These are exclusive queues whose connection has ended, auto-delete queues without consumers, and
-queues that expire. Nobody waits for the answer. So a deletion that cannot be written, or that the
-cluster does not take now, fails nothing else: it is tried again every second, until the queue is
-deleted or used again.
+queues that expire. No client waits for the answer. So a deletion that cannot be written, or that
+the cluster does not take now, fails nothing else: it is tried again every second, until the queue
+is deleted or used again.
 """
 
 import logging
@@ -25,7 +25,7 @@ logger = logging.getLogger("leveret.vhost")
 
 
 class OwnDeletions:
-    """Those of one vhost, whose name it has. delete: has a queue deleted, unless it is already."""
+    """The deletions of one vhost, by its name. delete: deletes a queue, if it still exists."""
 
     def __init__(
         self, vhost: str, turns: Turns, clock: Clock, delete: Callable[[QueueClient], object]
@@ -40,7 +40,7 @@ class OwnDeletions:
         self._is_logged = False
 
     def answer(self, queue: QueueClient) -> Answer[None]:
-        """The answer to a deletion for which nobody else waits."""
+        """The answer to a deletion for which no client waits."""
         answer: Answer[None] = Answer()
         answer.when_given(lambda: self._answered(queue, answer))
         return answer
@@ -52,12 +52,12 @@ class OwnDeletions:
             self._delete_by_the_turn(self._unused, self._delete_unused, "deleting unused queues")
 
     def delete_all(self, queues: Iterable[QueueClient], what: str) -> None:
-        """Have queues deleted in this turn, or in later ones. what: is being done, for logs."""
+        """Have queues deleted in this turn, or in later ones. what: the work, for logs."""
         self._delete_by_the_turn(deque(queues), self._delete, what)
 
     def close(self) -> None:
         """The vhost is deleted, or the broker stops: nothing is deleted or tried again."""
-        # The vhost's: without the cycle it is freed at once.
+        # It is the vhost's: without the cycle it is freed at once.
         self._delete = _is_gone
         self._failed.clear()
         if self._timer is not None:
@@ -105,9 +105,9 @@ class OwnDeletions:
 
 
 def _is_gone(queue: QueueClient) -> None:
-    """Its vhost is deleted, and it with that, or the broker stops."""
+    """Its vhost is deleted, and the queue with it, or the broker stops."""
 
 
 def _is_used(queue: QueueClient) -> bool:
-    """Whether a queue is used again. An exclusive one is nobody's but its connection's."""
+    """Whether a queue is used again. An exclusive queue belongs to its connection only."""
     return not queue.is_exclusive and bool(queue.figures.consumers())

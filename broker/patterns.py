@@ -2,21 +2,20 @@ r"""Regular expressions from users, in PCRE's syntax, matched against names in b
 
 Permissions, policies and list filters contain expressions that users write for RabbitMQ, which
 takes them as PCRE does (Erlang's `re`): the expression matches anywhere in the bytes of a name. The
-module `pcre2` is that library, so what an expression means does not have to be translated.
+module `pcre2` is that library, so the meaning of an expression does not have to be translated.
 
 PCRE searches by backtracking, and an expression such as ``(a+)+$`` takes exponential time. It stops
 after a number of steps at each position of the name, and the expression then does not match, as in
-RabbitMQ. But what a step takes differs by a factor of 1,000: one can look at the whole rest of a
-name, and compare each byte with hundreds of properties. So a match may take few steps first, which
-nearly all need less than, then ten times as many, and so on, as long as there is time. These
-further tries begin at one position after the other, with a look at the clock after each, and their
-processor time is counted: an expression that was slow several times in short succession is paused,
-and has the first try only until the pause is over. Otherwise it would take all its time for each of
-many names.
+RabbitMQ. But the cost of a step varies by a factor of 1,000: one step can look at the whole rest of
+a name, and compare each byte with hundreds of properties. So a match first has a few steps, enough
+for nearly all, then ten times as many, and so on, until its time is over. These further tries begin
+at one position after the other, with a look at the clock after each, and their processor time is
+counted: an expression that was slow several times in short succession is paused, and has the first
+try only until the pause is over. Otherwise it would take its full time for each of many names.
 
-What the first try takes grows with the length of the expression and the square of that of the text,
-so both are limited; a text that is longer than a name has the further tries only. The compiled
-size has a limit in the library: 65,535 items with all repetitions written out.
+The cost of the first try grows with the length of the expression and the square of the text's, so
+both are limited; a text longer than a name has the further tries only. The library limits the
+compiled size: 65,535 items with all repetitions written out.
 """
 
 import logging
@@ -29,19 +28,19 @@ from leveret.broker.pcre2 import Expression, Limits, OutOfStepsError, RefusedErr
 
 LENGTH_MAX = 2048
 STEPS = (20, 200, 2_000, 20_000, 50_000)
-"""Of each try, at each position of a name. The square of the longest name's length is enough."""
+"""Steps of each try, at each position of a name: the square of the longest name is enough."""
 NAME_BYTES_MAX = 255
 SECONDS_MAX = 0.05
 """Processor time of one match, beside its first try and one at its last position."""
 HEAP_KIB = 16 * 1024
-"""Memory of one match. One with all its steps takes 2 MiB."""
+"""Memory of one match. A match with all its steps takes 2 MiB."""
 SLOW_SECONDS_MAX = 0.02
 """Total CPU time of an expression's slow matches before it is paused."""
 PAUSE_SECONDS = 1.0
-"""How long an expression is paused, and the time after which earlier slow matches do not count."""
+"""The length of a pause, and the time after which earlier slow matches do not count."""
 COMPILED_MAX = 1024
 TEXT_BYTES_MAX = 8192
-"""A name in AMQP has 255, one in a path of the HTTP API 8,190, before it is refused as too long."""
+"""Names have 255 in AMQP, and 8,190 in a path of the HTTP API before it is refused as too long."""
 
 _TRIES: Final = tuple(limits(steps, HEAP_KIB) for steps in STEPS)
 
@@ -60,14 +59,14 @@ _REASONS_OF_PCRE_8: Final = {
     "quantifier does not follow a repeatable item": ("nothing to repeat", _place_of(b"*")),
     "unmatched closing parenthesis": ("unmatched parentheses", _place_of(b")")),
 }
-"""The commonest mistakes in the words that clients of RabbitMQ see, and how far the place is before
-that of PCRE2."""
+"""The commonest mistakes in the words that clients of RabbitMQ see, and the offset of its place
+before PCRE2's."""
 
 logger = logging.getLogger("leveret.patterns")
 
 
 class OutOfTimeError(Exception):
-    """A match was not found out within the steps that it may take."""
+    """A match was not decided within the steps that it may take."""
 
 
 class Pattern:
@@ -80,7 +79,7 @@ class Pattern:
     def __init__(self, text: str, *, is_caseless: bool) -> None:
         self._text = text
         self._expression = _compile(text, is_caseless=is_caseless)
-        # What these mean depends on where a search begins: they have the first try only.
+        # The meaning of these depends on where a search begins: they have the first try only.
         self._needs_its_start = r"\G" in text or "(*" in text
         self._slow_seconds = self._slow_at = self._paused_until = 0.0
 
@@ -168,8 +167,8 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""A class without an end, which PCRE2 refuses, is one token up to the end. So nothing is tried in
-another way, which could take exponential time."""
+"""A class without an end, which PCRE2 refuses, is one token up to the end. So no alternative is
+tried, which could take exponential time."""
 _CLASS_TOKEN = re.compile(
     rb"""
       \\Q .*? (?: \\E | $ )
@@ -183,9 +182,9 @@ _LETTERS_IN_CLASS = _LETTERS | {rb"\B", rb"\R", rb"\X"}
 
 
 def _as_in_pcre_8(pattern: bytes) -> bytes:
-    r"""The expression with escapes for what PCRE 8, Erlang's, takes literally and PCRE2 refuses.
+    r"""The expression with escapes for characters that PCRE 8, Erlang's, takes literally.
 
-    These are letters that mean nothing after a backslash, and the hyphen in ``[\w-.]``.
+    PCRE2 refuses them unescaped. They are letters without a meaning after a backslash, and the hyphen in ``[\w-.]``.
     """
     return _TOKEN.sub(_token_as_in_pcre_8, pattern)
 

@@ -2,8 +2,8 @@
 
 Linux distributions have it for GNU grep and SELinux, and replace it when it has a defect. It is
 called through ctypes, with the GIL held: a match takes a microsecond, or as long as its limits
-allow, and nothing else uses the memory of matches meanwhile. Nothing is compiled to machine code
-(JIT): that takes longer than all the matches of most expressions, and has limits of its own.
+allow, and nothing else uses the memory of matches in that time. Nothing is compiled to machine code
+(JIT): that takes longer than all matches of most expressions, and has limits of its own.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ class RefusedError(ValueError):
 
 
 class OutOfStepsError(Exception):
-    """A match was not found out within its limits."""
+    """A match was not decided within its limits."""
 
 
 def _load() -> ctypes.PyDLL:
@@ -45,7 +45,7 @@ def _load() -> ctypes.PyDLL:
             return ctypes.PyDLL(file)
         except OSError:
             continue
-    # This starts programs to search, and is needed for directories that the linker does not know.
+    # This starts programs to search, and is needed for directories unknown to the linker.
     found = find_library("pcre2-8")
     if found is None:
         raise ImportError(MISSING, name=NAME)
@@ -74,10 +74,10 @@ _set_heap_limit: Final = _function("set_heap_limit", c_int, c_void_p, c_uint32)
 _create_match_data: Final = _function("match_data_create", c_void_p, c_uint32, c_void_p)
 
 Limits = c_void_p
-"""How many steps and how much memory a match may take: see `limits`."""
+"""The steps and the memory that a match may take: `limits` makes it."""
 
 _MATCH_DATA: Final = c_void_p(_create_match_data(1, None))
-"""Where a match writes its place; and its memory, which it keeps for the next one."""
+"""Where a match writes its place; and its memory, which is kept for the next match."""
 _START: Final = c_size_t(0)
 _LENGTHS: Final = tuple(map(c_size_t, range(256)))
 
@@ -99,14 +99,14 @@ class Expression:
             raise RefusedError(_reason(error.value), place.value)
 
     def __del__(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self._release(self._code)
 
     def is_found_in(self, text: bytes, limits: Limits) -> bool:
         """Whether the expression matches anywhere. Raises OutOfStepsError.
 
         A recursion without end does not match, and neither does an expression that asks for UTF-8
-        in a text that is not.
+        in a text that is not UTF-8.
         """
         length = _LENGTHS[len(text)] if len(text) < len(_LENGTHS) else c_size_t(len(text))
         return _is_match(_match(self._code, text, length, _START, 0, _MATCH_DATA, limits))
@@ -125,7 +125,7 @@ def _is_match(found: int) -> bool:
 
 @cache
 def limits(steps: int, heap_kib: int) -> Limits:
-    """The limits of a match, which are kept for ever. An expression can lower, not raise them."""
+    """The limits of a match, which are never freed. An expression can lower, not raise them."""
     made = c_void_p(_create_match_context(None))
     _set_match_limit(made, steps)
     _set_heap_limit(made, heap_kib)

@@ -69,7 +69,7 @@ class Answer(Generic[Value]):
             self._given()
 
     def preceding(self, value: Value) -> "Answer[None]":
-        """Another answer: when it is given, this one is answered with a value, or its error."""
+        """Another answer: when it is given, this answer gets its value or its error."""
         first: Answer[None] = Answer()
         first.when_given(lambda: self._follow(first, value))
         return first
@@ -81,7 +81,7 @@ class Answer(Generic[Value]):
             self.give(value, first._synced)
 
     def pass_on(self, other: "Answer[Value]") -> None:
-        """Give another answer what this one was given."""
+        """Give another answer the result of this one."""
         assert self.is_given, "an answer is passed on before it is given"
         if self._error is not None:
             other.refuse(self._error)
@@ -90,13 +90,13 @@ class Answer(Generic[Value]):
 
     @property
     def waits_for_sync(self) -> bool:
-        """Whether a value was given, and what it tells of is not on disk."""
+        """Whether a value was given that reports a change not yet on disk."""
         return self._synced is not None and not self._synced.is_given
 
     def synced(self) -> "Answer[None]":
-        """Another answer: it is given when what this one tells of is on disk.
+        """Another answer: it is given when the change that this one reports is on disk.
 
-        Whoever tells a client of it waits for that.
+        It is awaited before a client is told of the change.
         """
         return given(None) if self._synced is None else self._synced
 
@@ -134,9 +134,9 @@ class Answer(Generic[Value]):
 
 
 class Synced(Answer[None]):
-    """An answer that is given when the disk has what was written: see `Answer.synced`.
+    """An answer that is given when the writes so far are on disk (`Answer.synced`).
 
-    A method that awaits it has nothing left to do but to reply, so its channel need not be held
+    A method that awaits it only has to reply then, so its channel need not be held
     (net/unsynced_replies.py).
     """
 
@@ -145,8 +145,8 @@ class Synced(Answer[None]):
     def __init__(
         self, when_synced: Callable[[Callable[[Exception | None], object]], object]
     ) -> None:
-        """when_synced: has a callback called after a sync, with its error if it failed. It is asked
-        when somebody waits: no sync is done for nobody.
+        """when_synced: has a callback called after a sync, with its error if it failed. It is
+        called on the first wait: without one, no sync is done.
         """
         super().__init__()
         self._when_synced = when_synced
@@ -209,7 +209,7 @@ class PendingOperation:
 
     @property
     def awaits_sync(self) -> bool:
-        """Whether the method has nothing left to do but to reply: see `Synced`."""
+        """Whether the method only has to reply: it waits for a `Synced`."""
         return isinstance(self._awaited, Synced)
 
     def step(self) -> None:

@@ -12,7 +12,7 @@ from leveret.broker.pending import Answer, Steps, Value, begin
 
 
 async def in_task(answer: Answer[Value]) -> Value:
-    """Wait for an answer in an asyncio task, and until what it tells of is on disk.
+    """Wait in an asyncio task for an answer, and until the change that it reports is on disk.
 
     Raises the error that is given instead.
     """
@@ -28,9 +28,9 @@ async def given_in_task(answer: Answer[Value]) -> Value:
 
 
 async def finish(steps: Steps, check: Callable[[], object] = lambda: None) -> None:
-    """Run a method in an asyncio task until it ends. Raises what the method raises.
+    """Run a method in an asyncio task until it ends. Raises the method's errors.
 
-    check: called each time before the method goes on; what it raises ends the method.
+    check: called each time before the method goes on; its errors end the method.
     """
     awaited: Answer[Any] | None = None
     try:

@@ -1,8 +1,8 @@
 """Files and directories of the node that other users of the machine cannot read.
 
 They hold payloads, names and addresses. Whatever the umask is, a new file has the mode 0640 and a
-new directory 0750: the group, such as that of operators, may read them. Modes of what exists are
-the administrator's.
+new directory 0750: the group, such as that of operators, may read them. Modes of existing files and
+directories are the administrator's.
 """
 
 import errno
@@ -36,7 +36,7 @@ def opened(path: str, flags: int) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Have errors of the system name the file: those of a write, a sync or a bind do not."""
+    """Add the file's name to system errors: those of a write, a sync or a bind lack it."""
     try:
         yield
     except OSError as error:

@@ -2,8 +2,8 @@
 
 Such a channel has a name of its own, which requests carry in place of the general one. It has an
 unguessable part, and ends with a number that stands for the node. A reply that is published to it
-goes to the channel without a queue: to one of this node, or to the node that the name ends with
-(`OtherNodes`). A reply to nobody is dropped.
+goes to the channel without a queue: to a channel of this node, or to the node that the name ends
+with (`OtherNodes`). A reply to an unknown name is dropped.
 """
 
 import zlib
@@ -23,7 +23,7 @@ class ReplyConsumer(Protocol):
 
 
 class OtherNodes(Protocol):
-    """The nodes of the cluster that are linked. node: the number in a name (`node_number`)."""
+    """The linked nodes of the cluster. node: the number in a name (`node_number`)."""
 
     def deliver(self, node: str, message: Message) -> None:
         """Send a reply to the node, whose channel has the message's routing key as its name."""
@@ -49,7 +49,7 @@ class Replies:
         return name
 
     def remove(self, name: str) -> None:
-        """A channel consumes replies no more."""
+        """A channel stops consuming replies."""
         self._consumers.pop(name, None)
 
     def deliver(self, message: Message) -> None:
@@ -59,7 +59,7 @@ class Replies:
             self.others.deliver(_node_of(name), message)
 
     def deliver_here(self, message: Message) -> bool:
-        """Deliver a reply to a channel of this node; whether there is one with this name."""
+        """Deliver a reply to the channel of this node with this name; whether there is one."""
         consumer = self._consumers.get(message.address.routing_key)
         if consumer is None:
             return False
@@ -79,7 +79,7 @@ class Replies:
 
 
 def node_number(node: str) -> str:
-    """What stands for a node in names, which may be shorter than the node's name."""
+    """The number that stands for a node in names, which may be shorter than the node's name."""
     return f"{zlib.crc32(node.encode()):08x}"
 
 

@@ -1,15 +1,15 @@
-"""Who requested a change of the node, and from where: what the audit tells (broker/audit.py)."""
+"""The requester of a change of the node, and its address: for the audit (broker/audit.py)."""
 
 import msgspec
 
 from leveret.broker.names import NODE_ITSELF
 
 AMQP, HTTP, CONTROL, DEFINITIONS, NODE = "AMQP", "HTTP", "leveretctl", "definitions", "node"
-"""How something was requested. NODE: by nobody; it follows from another change, or from time."""
+"""The way of a request. NODE: no request; the change follows from another change, or from time."""
 
 
 class Requester(msgspec.Struct, frozen=True):
-    """Who requested a change. address: of the client, as text. way: `AMQP`, `HTTP` and so on."""
+    """The requester of a change. address: the client's, as text. way: `AMQP`, `HTTP` and so on."""
 
     user: str
     address: str = ""

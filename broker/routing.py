@@ -1,12 +1,12 @@
-"""Publishing inside a virtual host: from an exchange to queues, along one path for everything.
+"""Publishing inside a virtual host: from an exchange to queues, along one path for all messages.
 
-What a client publishes, dead letters, delayed messages, the copies of the firehose and the history
-of a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
+Publications of clients, dead letters, delayed messages, the copies of the firehose and the history
+for a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
 it where an exchange asks for that, and hands it to the queues it reaches. A publisher that keeps
-what it looked up does the last step alone, by `deliver`.
+its look-ups does the last step alone, by `deliver`.
 
-A message whose route is long is routed in steps, in the turns of a delivery (fan_out.py): nothing
-else is different.
+A message whose route is long is routed in steps, in the turns of a delivery (fan_out.py); all else
+is the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ Choose = Callable[[list[QueueClient]], list[QueueClient]]
 
 
 class RoutingVhost(Protocol):
-    """What routing needs of the virtual host. tracer: None while it is not traced."""
+    """The virtual host, as routing sees it. tracer: None while it is not traced."""
 
     fan_outs: FanOuts
     turns: Turns
@@ -55,7 +55,7 @@ class RoutingVhost(Protocol):
 
     @property
     def exchanges(self) -> Mapping[str, Exchange]:
-        """By their names."""
+        """The exchanges by their names."""
 
 
 def publish(
@@ -88,7 +88,7 @@ def publish(
 def _found_later(
     found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
 ) -> Iterator[QueueClient | None]:
-    """The queues that a message reaches, after steps of finding its route; see `publish`."""
+    """The queues that a message reaches, after steps of finding its route, for `publish`."""
     while not found.go_on(ROUTE_STEP_WORK):
         yield None
     yield from _reached(found, publication, routed, choose)
@@ -97,9 +97,9 @@ def _found_later(
 def _reached(
     found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
 ) -> list[QueueClient]:
-    """The queues that are to get a message whose route is complete; see `publish`.
+    """The queues that are to get a message whose route is complete, for `publish`.
 
-    The exchanges on the route that keep it have it.
+    The exchanges on the route that keep it have it then.
     """
     queues = found.queues if choose is None else choose(found.queues)
     if routed is not None:
@@ -148,7 +148,7 @@ def deliver(
 
 
 def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
-    """Give one message to one of the places that it was routed to, as its publisher's number 0."""
+    """Give one message to one target of its route, as number 0 of its publisher."""
     publication = Publication([message], len(message.body), None, publisher)
     if isinstance(target, Exchange):
         _delay(target, publication)
@@ -169,7 +169,7 @@ def publish_delayed(
 ) -> Answer[None] | None:
     """The delay of a message is over: it goes on from the exchange at which it waited.
 
-    The answer is given when it has reached all of very many queues; None if it has reached all now.
+    The answer is given when all of very many queues have it; None if all have it now.
     Its routing keys and its time to live, which begins now, are read from its properties again,
     since it may have waited on disk.
     """
@@ -184,7 +184,7 @@ def publish_delayed(
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
-    """For a message that no client publishes just now."""
+    """The address of a message that is not published by a client now."""
     return partial(_trace, vhost, message, routing_keys)
 
 
@@ -202,7 +202,7 @@ def _trace(
 def replaying_history(
     vhost: RoutingVhost, history: RecentHistory, destination: QueueClient | Exchange
 ) -> Iterator[int]:
-    """x-recent-history: the steps of giving the last messages to what is newly bound
+    """x-recent-history: the steps of giving the last messages to a new binding's destination
     (broker/long_work.py).
     """
     for message in history.history:
@@ -219,6 +219,6 @@ def replaying_history(
 
 
 def header_of(message: Message) -> ContentHeader:
-    """A message's properties, of which the store knows less than the broker."""
+    """A message's properties, of which the store decodes less than the broker."""
     assert isinstance(message.header, ContentHeader), "messages are made with content headers"
     return message.header

@@ -66,13 +66,13 @@ MEGABYTE = 1_000_000
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
 
 HEADERS_KEPT = 64
-"""Messages that are read from disk share their properties with those that had the same before."""
+"""Messages that are read from disk share their properties with earlier ones that had the same."""
 
 logger = logging.getLogger("leveret.broker")
 
 
 class NodeParts(tables.Dependents, Protocol):
-    """What the registry needs of the broker."""
+    """The broker, as the registry sees it."""
 
     def make_vhost(self, name: str) -> VirtualHost:
         """Create the object of a vhost, with the predeclared exchanges."""
@@ -122,7 +122,7 @@ class Broker:
     """One broker node.
 
     connections: the open ones. tracing: the sinks that get the trace events of each vhost. traces:
-    those to files. links: shovels and federation. clustering: its membership; None without one.
+    traces to files. links: shovels and federation. clustering: its membership; None without one.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class Broker:
             submitted = self.services.declarations.submit(*initial_declarations(self.config))
             await self._or_stop(in_task(submitted))
         if self._store is not None:
-            # So that no declaration waits for the disk because of its queue's storage id.
+            # So no declaration waits for the disk because of its queue's storage id.
             self._metadata.reserve_storage_ids()
             self._metadata.sync()
             # Messages of a queue whose declaration is damaged are kept for a repair.
@@ -251,7 +251,7 @@ class Broker:
         await self._or_stop(self._open(definitions))
 
     async def _or_stop(self, step: Awaitable[None]) -> None:
-        """Take a step of the start that waits. If it fails or is cancelled, nothing stays open."""
+        """Await a step of the start. If it fails or is cancelled, nothing stays open."""
         try:
             await step
         except BaseException:
@@ -263,13 +263,13 @@ class Broker:
         if self.clustering is not None:
             await self.clustering.start(definitions)
         if not self.cluster_id:
-            # An operator has deleted it, or an earlier release has made the data directory.
+            # An operator has deleted it, or an earlier release made the data directory.
             await in_task(self.services.declarations.submit(put_new_cluster_id()))
         self._shards.start()
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
-        # What a start takes is no turn that a client waits for.
+        # No client waits for the turns of a start.
         self.services.turns.watch.start()
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
@@ -353,19 +353,19 @@ class Broker:
 
     @property
     def cluster_name(self) -> str:
-        """See `Services`."""
+        """The services that all connections share."""
         return self.services.cluster_name
 
     @property
     def cluster_id(self) -> str:
-        """What tells the cluster from all others: each has made one at random, and keeps it.
+        """The id that tells the cluster from all others: each has made one at random, and keeps it.
 
         It is empty after an operator has deleted it, until the next start of a node.
         """
         return str(self.services.parameters.get(GLOBAL, NO_VHOST, INTERNAL_CLUSTER_ID) or "")
 
     def make_vhost(self, name: str) -> VirtualHost:
-        """See `NodeParts`."""
+        """Create the object of a vhost, with the predeclared exchanges."""
         services = self.services
         return VirtualHost(
             name, services.turns, services.clock, services.declarations.submit, self._store,
@@ -379,37 +379,37 @@ class Broker:
         )  # fmt: skip
 
     def new_storage_id(self) -> int:
-        """See `NodeParts`."""
+        """Allocate the number under which a new queue's messages are stored; 0 without a store."""
         if self._store is None:
             return 0
         return self._metadata.new_storage_id(above=self._store.highest_storage_id)
 
     def close_connections_to(self, vhost: VirtualHost) -> None:
-        """See `Dependents`."""
+        """A vhost is deleted: close the connections to it."""
         for connection in tuple(self.connections):
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{vhost.name}' is deleted")
 
     def close_connections_of(self, user: str) -> None:
-        """See `Dependents`."""
+        """A user is deleted: close its connections."""
         for connection in tuple(self.connections):
             if connection.login is None and connection.user.name == user:
                 connection.force_close(f"user '{user}' is deleted")
 
     def end_traces_of(self, vhost: VirtualHost) -> None:
-        """See `Dependents`."""
+        """A vhost is deleted: end its traces."""
         self.tracing.forget_vhost(vhost)
         self.traces.forget_vhost(vhost.name)
         self.links.vhost_deleted(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
-        """See `Dependents`."""
+        """A parameter was put or deleted: tell traces and links."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
         self.links.parameter_changed(component, vhost, name)
 
     def resource_changed(self, kind: str, vhost: str, name: str) -> None:
-        """See `Dependents`."""
+        """An exchange or a queue was deleted, or a queue has another home."""
         self._outdated_targets.note_deletion()
         self.federation.changed(kind, vhost, name)
 

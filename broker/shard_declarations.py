@@ -1,9 +1,9 @@
 """Declares the shards that this node lacks: when it starts, and when policies or exchanges change.
 
-Every node of a cluster does so for itself, so that shards come with the nodes. A change takes
-three submissions, each of which is planned when the one before it is applied: bindings that an
-earlier policy asked for are deleted, then queues are declared, then bound. What cannot be declared
-now, since the cluster or the disk does not take it, is tried again.
+Every node of a cluster does so for itself, so that a new node gets its shards. A change takes
+three submissions, each planned when the previous one is applied: bindings of an earlier policy are
+deleted, then queues are declared, then bound. Declarations that the cluster or the disk does not
+take now are tried again.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.sharding")
 
 
 class ShardDeclarations:
-    """Those of one run of a node. node: its name. submit: has declarations applied."""
+    """The shards of one run of a node. node: its name. submit: has declarations applied."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ShardDeclarations:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """What the node and its cluster have is known: declare what is missing from now on."""
+        """The declared objects are known: declare what is missing from now on."""
         self._is_started = True
         for vhost in self._vhosts.values():
             for exchange in vhost.exchanges.values():
@@ -71,7 +71,7 @@ class ShardDeclarations:
             self._timer.cancel()
 
     def exchange_changed(self, vhost: str, exchange: Exchange, policy: Policy | None) -> None:
-        """An exchange is new, or has another policy than this one."""
+        """An exchange is new, or its policy is no longer this one."""
         before = sharding_of_policy(policy)
         if self._is_started and exchange.name and sharding_of(exchange) != before:
             self._add(vhost, exchange.name, before)

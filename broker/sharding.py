@@ -1,8 +1,8 @@
-"""Sharded exchanges: which queues and bindings their policies ask for, and which a node lacks.
+"""Sharded exchanges: the queues and bindings of their policies, and those that a node lacks.
 
-A policy with `shards-per-node` gives an exchange so many queues on each node of the cluster,
+A policy with `shards-per-node` gives an exchange this number of queues on each node of the cluster,
 `sharding: EXCHANGE - NODE - NUMBER`, bound with the policy's `routing-key`. Each node plans its own
-shards only. No shard is deleted: neither when the number is lowered nor when the policy ends, which
+shards only. No shard is deleted, neither when the number is lowered nor when the policy ends, which
 unbinds them. Facts: RabbitMQ's plugin rabbitmq_sharding.
 """
 
@@ -26,14 +26,14 @@ NO_ARGUMENTS = encode_table({})
 
 
 class Sharding(NamedTuple):
-    """What a policy asks for. shard_count: on each node."""
+    """The sharding that a policy asks for. shard_count: on each node."""
 
     shard_count: int
     routing_key: str
 
 
 def sharding_of_policy(policy: Policy | None) -> Sharding | None:
-    """What a policy asks for; None if it does not shard."""
+    """The sharding that a policy asks for; None if it asks for none."""
     if policy is None or SHARDS_PER_NODE not in policy.definition:
         return None
     definition = policy.definition
@@ -41,7 +41,7 @@ def sharding_of_policy(policy: Policy | None) -> Sharding | None:
 
 
 def sharding_of(exchange: Exchange | None) -> Sharding | None:
-    """What the policy of an exchange asks for; None if it is not sharded.
+    """The sharding that the policy of an exchange asks for; None if it asks for none.
 
     The default exchange never is: every queue is bound to it already, and nothing else may be.
     """
@@ -79,7 +79,7 @@ def missing_queues(vhost: VirtualHost, exchange: Exchange, node: str) -> list[De
 
 
 def missing_bindings(vhost: VirtualHost, exchange: Exchange, node: str) -> list[Declaration]:
-    """The bindings that a node's shards lack; of those that exist."""
+    """The bindings that existing shards of a node lack."""
     sharding = sharding_of(exchange)
     if sharding is None:
         return []
@@ -97,7 +97,7 @@ def missing_bindings(vhost: VirtualHost, exchange: Exchange, node: str) -> list[
 def obsolete_bindings(
     vhost: VirtualHost, exchange: Exchange, node: str, before: Sharding | None
 ) -> list[Declaration]:
-    """The bindings to delete of a node's shards, which an earlier policy asked for."""
+    """The bindings of a node's shards to be deleted, which an earlier policy asked for."""
     now = sharding_of(exchange)
     if before is None or (now is not None and now.routing_key == before.routing_key):
         return []
@@ -124,7 +124,7 @@ def _bound(exchange: Exchange, routing_key: str) -> set[str]:
 
 
 def least_consumed(vhost: VirtualHost, exchange: str, node: str) -> str | None:
-    """The node's shard with the fewest consumers; of several the one whose name sorts first."""
+    """The node's shard with the fewest consumers; of several, the first by name."""
     sharding = sharding_of(vhost.exchanges.get(exchange))
     if sharding is None:
         return None

@@ -1,7 +1,7 @@
-"""How far a start is, in the log: nothing if it takes less than a second, then a line now and then.
+"""The progress of a start, in the log: no line if it takes less than a second, then a few.
 
-A start that restores many queues and messages holds the loop and answers nobody, so an operator has
-only the log to see that it goes on.
+A start that restores many queues and messages holds the loop, so no client gets an answer, and an
+operator has only the log to see that it goes on.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 FIRST_SECONDS, NEXT_SECONDS = 1.0, 2.0
-"""After how long the first line comes, and the next ones."""
+"""The time before the first line, and between the next ones."""
 
 logger = logging.getLogger("leveret.broker")
 
@@ -22,9 +22,9 @@ class StartProgress:
         self._due_s = clock_s() + FIRST_SECONDS
 
     def of_step(self, step: str, unit: str, scale: int = 1) -> Callable[[int, int], None]:
-        """What a step of the start calls with how much is done, and of how much.
+        """A callback for a step of the start, which passes the amount done and the total.
 
-        step: what is done, such as `reading the log`. unit, scale: how the numbers are shown.
+        step: its description, such as `reading the log`. unit, scale: how the numbers are shown.
         """
 
         def note(done: int, total: int) -> None:

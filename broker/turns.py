@@ -9,13 +9,14 @@ A round gives way to the event loop after `ROUND_SECONDS_MAX`, however many acto
 that sockets are read and timers run in between. Without that, a publisher at full speed starves its
 consumers.
 
-What one turn does is bounded by `work_left`, in units of a quarter to half a microsecond: a message
-that is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all input of a
-round together has as much. Whoever does many small things counts them there. When nothing is left
-it stops, and goes on in its next turn: an actor wakes itself, and input waits with `after_round`.
-So a turn is bounded in messages times queues, however many connections publish to however many.
+The work of one turn is bounded by `work_left`, in units of a quarter to half a microsecond: a
+message that is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all
+input of a round together has the same amount. Code that does many small things counts them there.
+When nothing is left it stops, and goes on in its next turn: an actor wakes itself, and input waits
+with `after_round`. So a turn is bounded in messages times queues, for any number of connections and
+queues.
 
-Input can be held (`hold`): what sockets give then waits, as if no work were left, until `release`.
+Input can be held (`hold`): until `release`, bytes from sockets wait, as if no work were left.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ from leveret.broker.pending import Answer
 
 ROUND_SECONDS_MAX: Final = 0.004
 ALONE_SECONDS: Final = 0.000_1
-"""A read that comes as long after the one before is taken to be the only one in this turn of the
+"""A read that comes this long after the one before is taken to be the only one in this turn of the
 loop: its round follows at once, which saves a turn (15 to 20% of the time of one message)."""
 ALONE_BYTES_MAX: Final = 16 * 1024
 ALONE_WORK_MAX: Final = 1000
-"""Such a read has no more bytes and work than this, since the work of its round is added to it."""
+"""Such a read has at most these bytes and this work, since the work of its round is added to it."""
 SMALL_PUBLISHER_ROUNDS: Final = 100
-"""For how many rounds somebody who published little is expected to publish again; with a publisher
+"""The rounds for which a publisher of little is expected to publish again; with a publisher
 at full speed they take a tenth of a second."""
 AFTER_ROUNDS_MAX: Final = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
@@ -80,10 +81,10 @@ class Flushable:
 
 
 class TurnOver(Exception):
-    """Input was handled in part: nothing of the turn's work is left, or it waits for an actor.
+    """Input was handled in part: no work is left in this turn, or it waits for an actor.
 
-    steps: the rest of what was being handled, to be called in order in the next turn. until: given
-    when there may be something to do in one; None if there is in any.
+    steps: the rest of the input, to be called in order in the next turn. until: given when another
+    turn may get further; None if any turn may.
     """
 
     def __init__(self, *steps: Callable[[], object]) -> None:
@@ -92,13 +93,13 @@ class TurnOver(Exception):
         self.until: Answer[None] | None = None
 
     def followed_by(self, other: "TurnOver") -> "TurnOver":
-        """The same, with the steps of another one behind its own."""
+        """The same, with the steps of another `TurnOver` behind its own."""
         self.steps = (*self.steps, *other.steps)
         return self
 
 
 class NextTurn(Answer[None]):
-    """An answer that is given in a later turn: see `Turns.give_way`. until: see `TurnOver`."""
+    """An answer that is given in a later turn (`Turns.give_way`). until: as in `TurnOver`."""
 
     __slots__ = ("_turns", "until")
 
@@ -129,12 +130,12 @@ class NextTurn(Answer[None]):
 class Turns:
     """The actors that wait for their turn, and the connections that wait to be flushed.
 
-    rounds: how many there were. now_ms: the broker's time at the beginning of this round, or of the
-    read that is being handled; reading the clock for each message would cost more. watch: is told
-    of turns that take long. work_left: what may still be done in this turn; see the module. It is
-    below 0 if the last thing that was done took more than was left. is_held: no input is handled.
-    overdue_at: see `when_overdue`. small_publisher, small_publish_at: who published with the last
-    small read (an id), and in which round.
+    rounds: the number of rounds so far. now_ms: the broker's time at the beginning of this round,
+    or of the read that is being handled; reading the clock for each message would cost more. watch:
+    told of long turns. work_left: the work that may still be done in this turn (see the module). It
+    is below 0 if the last piece of work took more than was left. is_held: no input is handled.
+    overdue_at: the time for `when_overdue`. small_publisher, small_publish_at: the publisher of the
+    last small read (an id), and its round.
     """
 
     __slots__ = (
@@ -168,7 +169,7 @@ class Turns:
         clock_ms: Callable[[], int] | None = None,
         clock_s: Callable[[], float] = perf_counter,
     ) -> None:
-        """clock_ms: the broker's clock, if that is not the real time. clock_s: measures turns."""
+        """clock_ms: the broker's clock, if it is not the real time. clock_s: measures turns."""
         self._loop = loop
         self.watch = watch
         self._clock_ms = clock_ms
@@ -193,12 +194,12 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """How many actors wait for their turn."""
+        """The number of actors that wait for their turn."""
         return len(self._actors)
 
     def affordable(self, work: int) -> int:
-        """How many things of so much work each may still be done in this turn: one at least, unless
-        nothing is left of the turn's work.
+        """How many things with this work each may still be done in this turn: at least one, unless
+        no work is left.
         """
         return max(1, self.work_left // work) if self.work_left > 0 else 0
 
@@ -224,16 +225,16 @@ class Turns:
     def before_flush(self, callback: Callable[[], object]) -> None:
         """Call back when actors have had their turn, and before output is written.
 
-        What the store has on disk by then is confirmed in the same round.
+        Runs that the store has on disk by then are confirmed in the same round.
         """
         self._before.append(callback)
         self._schedule()
 
     def after_round(self, callback: Callable[[], object]) -> None:
-        """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds.
+        """Call back when no actor is awake, or after `AFTER_ROUNDS_MAX` rounds.
 
-        Those that called first are called first, as long as there is work left; the others follow
-        in the next rounds.
+        Callbacks run in the order of their calls here, as long as there is work left; the rest
+        follows in the next rounds.
         """
         if not self._after:
             self._rounds_waited = 0
@@ -245,7 +246,7 @@ class Turns:
         self._loop.call_soon(self.watch.run, work)
 
     def call_later(self, delay_ms: int, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        """Call back after so much real time, also while the broker's clock stands still."""
+        """Call back after this real time, even while the broker's clock stands still."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
     def when_overdue(self, at: float | None, callback: Callable[[], object]) -> None:
@@ -261,15 +262,15 @@ class Turns:
         self.work_left = 0
 
     def release(self) -> None:
-        """Handle the input that waits, and what comes."""
+        """Handle the waiting input, and new input."""
         self.is_held = False
         self.work_left = WORK_MAX
         self._schedule()
 
     def _look_at_clock(self) -> float:
-        """Note the broker's time. Returns what `perf_counter` tells, which is the same clock.
+        """Note the broker's time. Returns the time of `perf_counter`, which is the same clock.
 
-        A message that comes alone would look at clocks seven times otherwise, for half a
+        Otherwise a message that comes alone would look at clocks seven times, which takes half a
         microsecond.
         """
         now = self._clock_s()
@@ -277,7 +278,7 @@ class Turns:
         return now
 
     def begin_read(self) -> float:
-        """Bytes of a socket are handled until `end_read`. Returns the time, for that."""
+        """Handle bytes of a socket until `end_read`. Returns the time, for that call."""
         self._is_reading = True
         now = self._look_at_clock()
         if now > self.overdue_at and self._overdue is not None:
@@ -288,7 +289,7 @@ class Turns:
     def end_read(self, started: float, size: int) -> float:
         """The bytes are handled. started: when that began. size: bytes. Returns the seconds.
 
-        What they gave to do is done in a round: at once after a small read that comes alone.
+        The woken actors take turns in a round: at once after a small read that comes alone.
         """
         self._is_reading = False
         ended = 0.0
@@ -304,7 +305,7 @@ class Turns:
         return (ended or self._clock_s()) - started
 
     def others_publish_little(self, reader: int) -> bool:
-        """Whether somebody else than this reader published little at a time, lately."""
+        """Whether a publisher other than this reader published little at a time, lately."""
         if self.small_publisher == reader:
             return False
         return self.rounds - self.small_publish_at < SMALL_PUBLISHER_ROUNDS

@@ -1,9 +1,9 @@
 """A virtual host: its exchanges, queues and bindings.
 
-`generation` grows with every change that could route a message differently. Publishers keep what
-they looked up until then. The `routes_listener` is called at every such change. Exchanges, queues
-and bindings change by declarations only (broker/registry), also when a queue deletes itself.
-`mirrors` has the records of the queues that are mirrored (queues/queue_mirrors.py), by name.
+`generation` grows with every change that could route a message differently. Publishers keep their
+look-ups until then. The `routes_listener` is called at every such change. Exchanges, queues and
+bindings change by declarations only (broker/registry), also when a queue deletes itself.
+`mirrors` has the records of the mirrored queues (queues/queue_mirrors.py), by name.
 """
 
 import logging
@@ -66,13 +66,13 @@ logger = logging.getLogger("leveret.vhost")
 
 
 class Policing(Protocol):
-    """What gives new queues and exchanges the policies that match them (registry/policing.py)."""
+    """Gives new queues and exchanges the policies that match them (registry/policing.py)."""
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
         """Give a queue the options that its policies ask for."""
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
-        """Give an exchange what its policy asks for."""
+        """Give an exchange the settings that its policy asks for."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -126,7 +126,7 @@ class VirtualHost:
         for exchange, type_name, internal in PREDECLARED_EXCHANGES:
             self.add_exchange(exchange, type_name, True, False, internal, {})
 
-    # What is declared: broker/registry changes it
+    # Declared objects: broker/registry changes them
 
     def add_exchange(
         self,
@@ -169,7 +169,7 @@ class VirtualHost:
     ) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found.
 
-        One that was declared before its node was in a cluster names no home, and lives here.
+        A queue that was declared before its node was in a cluster names no home, and lives here.
         mirrors: the record of its mirrors, if it has any.
         """
         places = self.places
@@ -203,9 +203,9 @@ class VirtualHost:
         return queue
 
     def set_mirrors(self, queue: QueueClient, node: str, record: bytes, storage_id: int) -> None:
-        """A queue has another record of its mirrors, and perhaps another home by that.
+        """A queue's record of mirrors has changed, and perhaps its home.
 
-        record, storage_id: see `QueueMirrors.changed`.
+        record, storage_id: as in `QueueMirrors.changed`.
         """
         queue.home = QueueHome(node, queue.home.identity)
         if record:
@@ -217,10 +217,10 @@ class VirtualHost:
         self.routes_changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
-        """Have another object stand for a queue from now on: it begins to be mirrored, or ends to.
+        """Have another object stand for a queue from now on: its mirroring begins or ends.
 
-        The bindings lead to it, in one step: a message must not go to both. Channels that consume
-        from the queue are told by `Consumer.queue_replaced`.
+        The bindings are changed to it in one step: a message must not go to both. Channels that
+        consume from the queue are told by `Consumer.queue_replaced`.
         """
         before = self.queues[queue.name]
         queue.policy, queue.operator_policy = before.policy, before.operator_policy
@@ -241,7 +241,7 @@ class VirtualHost:
         return self.places is None or queue.home.node == self.places.node
 
     def choose_home(self, name: str, arguments: Table) -> QueueHome:
-        """Where a queue is to live that is about to be declared: see `QueuePlaces.choose`."""
+        """The home of a queue that is about to be declared, by `QueuePlaces.choose`."""
         if self.places is None:
             return HERE
         kind = self.kinds.kind_of(arguments)
@@ -255,7 +255,7 @@ class VirtualHost:
     ) -> None:
         """Have a queue deleted, unless it is already, or its vhost is.
 
-        answer: given when the deletion is on disk. Without it nobody waits, and a deletion that
+        answer: given when the deletion is on disk. Without it no client waits, and a deletion that
         fails is tried again.
         """
         if queue.is_deleted or self.is_deleted:
@@ -267,14 +267,14 @@ class VirtualHost:
         self._submit(declaration, answer=answer, requester=requester)
 
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
-        """See `QueueOwner.delete_unused`."""
+        """Have an unused queue deleted, in this turn if it is urgent."""
         if is_urgent:
             self.delete_queue(queue)
             return
         self._own_deletions.delete_unused(queue)
 
     def delete_queues(self, queues: Iterable[QueueClient], what: str) -> None:
-        """Have queues deleted, in this turn or in later ones. what: is being done, for logs."""
+        """Have queues deleted, in this turn or in later ones. what: the work, for logs."""
         self._own_deletions.delete_all(queues, what)
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
@@ -316,7 +316,7 @@ class VirtualHost:
         return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
 
     def make_dead_letter_worker(self, queue: QueueClient, letters: LetterSource) -> LetterWorker:
-        """What publishes the dead letters that a queue keeps."""
+        """The worker that publishes the dead letters that a queue keeps."""
         return LetterWorker(self, queue, letters, self._letter_settings)
 
     def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
@@ -382,13 +382,13 @@ class VirtualHost:
         self.counts.kept[queue.kind.name, reason] += 1
 
     def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
-        """So many messages died, and there is no dead-letter exchange for them."""
+        """Messages, `count` of them, died without a dead-letter exchange for them."""
         self.counts.discarded[queue.kind.name, reason] += count
 
     # Starting and ending
 
     def close(self) -> None:
-        """The broker stops: queues let go of timers and consumers."""
+        """The broker stops: queues release timers and consumers."""
         self.is_deleted = True
         self._own_deletions.close()
         for queue in tuple(self.queues.values()):
@@ -397,7 +397,7 @@ class VirtualHost:
             delayed.close()
 
     def emptied(self) -> None:
-        """The vhost is deleted, and all that was in it: its parts refer to it no more."""
+        """The vhost is deleted, with all its objects: its parts no longer refer to it."""
         self._own_deletions.close()
         self._dead_letters = None
 

@@ -27,7 +27,7 @@ class VirtualTimer:
 
 
 class VirtualClock:
-    """See `leveret.broker.clock.Clock`. It starts at the real date."""
+    """A clock for tests, which starts at the real date."""
 
     def __init__(self) -> None:
         # Not 0: a deadline of 0 stands for none.
