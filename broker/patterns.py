@@ -184,7 +184,7 @@ _LETTERS_IN_CLASS = _LETTERS | {rb"\B", rb"\R", rb"\X"}
 def _as_in_pcre_8(pattern: bytes) -> bytes:
     r"""The expression with escapes for characters that PCRE 8, Erlang's, takes literally.
 
-    PCRE2 refuses them unescaped. They are letters without a meaning after a backslash, and the hyphen in ``[\w-.]``.
+    PCRE2 refuses them: letters without a meaning after a backslash, and the hyphen in ``[\w-.]``.
     """
     return _TOKEN.sub(_token_as_in_pcre_8, pattern)
 

@@ -20,7 +20,7 @@ async def check(
 ) -> None:
     """Raise 403 unless the user has this permission. permission: configure, write or read.
 
-    asked: the decision, if the question has been asked.
+    asked: the decision, if the backend was asked already.
     """
     connection = channel.connection
     access = connection.services.access
@@ -36,7 +36,7 @@ async def check_topic(
 ) -> None:
     """Raise 403 if the user's topic permissions do not allow the routing key.
 
-    asked: the decision, if the question has been asked.
+    asked: the decision, if the backend was asked already.
     """
     connection = channel.connection
     await connection.services.access.check_topic(
@@ -95,7 +95,7 @@ def is_sharded(channel: Channel, name: str) -> bool:
 
 
 def check_not_sharded(channel: Channel, name: str, act: str) -> None:
-    """Raise 406 for the name of a sharded exchange. act: what was asked for, such as `purge`."""
+    """Raise 406 for the name of a sharded exchange. act: the requested act, such as `purge`."""
     if is_sharded(channel, name):
         raise precondition_failed(f"Can't {act} sharded queue: {format_term(name)}")
 
@@ -103,7 +103,7 @@ def check_not_sharded(channel: Channel, name: str, act: str) -> None:
 def expand_sharded_name(channel: Channel, name: str) -> str:
     """Replace the name of a sharded exchange by that of a shard on this node. Raises 406.
 
-    It is the shard with the fewest consumers, of several the one whose name sorts first.
+    It is the shard with the fewest consumers; of several, the first by name.
     """
     if not is_sharded(channel, name):
         return name

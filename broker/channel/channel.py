@@ -1,4 +1,4 @@
-"""A channel: what belongs to it, and how it ends. What its methods do is in the methods_* files.
+"""A channel: its state, and how it ends. The methods_* files have its methods.
 
 A channel belongs to one connection and is known there by its number. It owns its consumers, the
 messages that were delivered on it and not settled, and its mode: plain, confirming or
@@ -42,7 +42,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
 
 CONSUMERS_AT_ONCE, CANCEL_WORK = 100, 30
-"""The consumers of an ended channel that are cancelled in one turn, and the work of each when there
+"""The consumers of an ended channel that are cancelled in one turn, and the work of each if there
 are more (broker/turns.py)."""
 
 logger = logging.getLogger("leveret.channel")
@@ -50,10 +50,10 @@ logger = logging.getLogger("leveret.channel")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConnectionOutput(Flushable):
-    """Where the channels of one connection send to; this one drops what they send.
+    """The output of the channels of one connection; this one drops everything.
 
-    pieces: what was gathered in this round. A class, as a message that comes alone would look a
-    dozen attributes of a Protocol up by their names.
+    pieces: the output gathered in this round. A class, as a Protocol would make a message that
+    comes alone look up a dozen attributes by their names.
     """
 
     __slots__ = ("frame_bytes_max", "pieces", "services")
@@ -66,16 +66,16 @@ class ConnectionOutput(Flushable):
 
     @property
     def is_congested(self) -> bool:
-        """The client does not keep up; it gets no deliveries until it does."""
+        """The client does not keep up; it gets no deliveries until it catches up."""
         return False
 
     def gathered(self, content_bytes: int) -> None:
-        """So many bytes of contents, roughly, were added to `pieces`: write them with the others
+        """Contents of about this many bytes were added to `pieces`: write them with the rest
         at the end of the round.
         """
 
     def flush_later(self) -> None:
-        """Write what was gathered at the end of the round."""
+        """Write the gathered output at the end of the round."""
 
     def confirm_later(self, channel: "Channel") -> None:
         """The channel has confirms to send at the end of the round."""
@@ -84,19 +84,19 @@ class ConnectionOutput(Flushable):
 class UnsyncedReplies(Protocol):
     """The replies of a channel that wait for the disk (net/unsynced_replies.py).
 
-    all_sent: given when all of them are sent.
+    all_sent: given when all replies are sent.
     """
 
     all_sent: Answer[None]
 
     def close(self) -> None:
-        """Drop them: the channel ends."""
+        """Drop the replies: the channel ends."""
 
 
 class ConnectionLink(Protocol):
-    """What a channel needs of its connection.
+    """The connection, as its channels see it.
 
-    targets: what publishers on this connection looked up.
+    targets: the look-ups of publishers on this connection.
     """
 
     services: Services
@@ -111,10 +111,10 @@ class ConnectionLink(Protocol):
 
     @property
     def output(self) -> ConnectionOutput:
-        """Where channels send to."""
+        """The output of channels."""
 
     def forget_queue(self, name: str) -> None:
-        """An exclusive queue of this connection is gone."""
+        """An exclusive queue of this connection was deleted."""
 
     def has_capability(self, name: str) -> bool:
         """The client announced this capability at login."""
@@ -124,16 +124,16 @@ class ConnectionLink(Protocol):
 class Channel:
     """One open channel.
 
-    prefetch_count: how many messages each later consumer may hold; 0 for no limit.
-    global_credit: how many more messages all consumers together may hold.
+    prefetch_count: the limit of unsettled messages of each later consumer; 0 for no limit.
+    global_credit: the number of further messages that all consumers together may hold.
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
-    operation: the method that waits for an answer, if one does; the channel is held until then.
-    unsynced: the replies that wait for the disk, if some do; `output` is behind them until then.
+    operation: the method that waits for an answer, if any; the channel is held until then.
+    unsynced: the replies that wait for the disk, if any; `output` is behind them until then.
     takes_methods: frames are handled as they arrive: the channel is neither held nor closing.
     has_ended: its consumers get nothing more, though some of very many are not cancelled yet.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
-    is_of_a_client: a client opened it; management did not. message_bytes_max: of a body.
+    is_of_a_client: opened by a client, not by management. message_bytes_max: of a body.
     """
 
     __slots__ = (
@@ -177,14 +177,14 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """As RabbitMQ names it."""
+        """Its name in RabbitMQ's form."""
         return f"{self.connection.name} ({self.number})"
 
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection.name}>"
 
     def submit(self, declaration: Declaration) -> Answer[None]:
-        """Have something declared; the answer is given when it is applied.
+        """Submit a declaration; the answer is given when it is applied.
 
         Before the client is told, its `synced` is awaited.
         """
@@ -194,7 +194,7 @@ class Channel:
     def synced(self) -> Answer[None]:
         """An answer that is given when all earlier declarations are on disk.
 
-        It is awaited before the client is told that what it asks for was done already.
+        It is awaited before the client is told that the requested state existed already.
         """
         return self.connection.services.declarations.synced()
 
@@ -210,13 +210,13 @@ class Channel:
         self.output.flush_later()
 
     def send_got(self, message: Message, tag: int, redelivered: bool, ready_count: int) -> None:
-        """Send the answer to a basic.get. ready_count: how many more the queue has."""
+        """Send the answer to a basic.get. ready_count: the messages left in the queue."""
         self._send_contents(
             get_ok(tag, redelivered, message.address.encoded, ready_count), [message]
         )
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
-        """Return messages to their publisher, which published them to one address."""
+        """Return messages to their publisher; all were published to one address."""
         self._send_contents(returned(code, text, messages[0].address.encoded), messages)
 
     def _send_contents(self, method: bytes, messages: list[Message]) -> None:
@@ -228,7 +228,7 @@ class Channel:
     # Waiting
 
     def wait_for(self, operation: PendingOperation) -> None:
-        """Handle nothing until an operation of the channel's own is over."""
+        """Handle no methods until an operation of the channel's own is over."""
         self.operation = operation
         self.takes_methods = False
 
@@ -240,7 +240,7 @@ class Channel:
     # Confirms and commits
 
     def send_commits(self) -> None:
-        """Answer the commits of which everything is safe, in order. Closes the channel on failure.
+        """Answer the commits whose messages are all safe, in order. Closes the channel on failure.
 
         A transaction fails as a whole if one of its messages was refused.
         """
@@ -264,7 +264,7 @@ class Channel:
         return self._has_confirms_due
 
     def send_confirms(self) -> None:
-        """Send what is due to the publisher, in as few frames as possible."""
+        """Send the due confirms to the publisher, in as few frames as possible."""
         if self.connection.services.holds_confirms:
             return
         self._has_confirms_due = False
@@ -306,7 +306,7 @@ class Channel:
         return taken
 
     def requeue(self, taken: list[tuple[int, Unacked]], channel_ended: bool = False) -> None:
-        """Messages go back to their queues, each queue getting all of its own at once."""
+        """Return messages to their queues, each queue getting all of its own at once."""
         for _, record in taken:
             if record.consumer is not None:
                 record.consumer.settled()
@@ -323,7 +323,7 @@ class Channel:
         """The channel-wide prefetch limit has room again: credit the consumers that waited.
 
         The consumer that was served longest ago comes first, as otherwise the first one would get
-        everything.
+        all messages.
         """
         self.vhost.turns.work_left -= 2 * len(self.consumers)
         waiting = [consumer for consumer in self.consumers.values() if consumer.is_waiting]
@@ -364,7 +364,7 @@ class Channel:
         self.end()
 
     def end(self) -> None:
-        """Send nothing more, and handle nothing but the end of the channel."""
+        """Send nothing more, and handle only the end of the channel."""
         self.is_closing = True
         self.takes_methods = False
 
@@ -381,7 +381,7 @@ class Channel:
         self.has_ended = True
 
     def release(self) -> None:
-        """Cancel the consumers and requeue what is unsettled: the channel ends."""
+        """Cancel the consumers and requeue unsettled deliveries: the channel ends."""
         self.stop()
         consumers = deque(self.consumers.values())
         self.consumers.clear()
@@ -421,7 +421,7 @@ class Channel:
         self.assembler = None
 
     def _cancelling(self, consumers: deque[Any]) -> Iterator[int]:
-        """The channel has ended: cancel its consumers, in steps, and tell that it is closed."""
+        """The channel has ended: cancel its consumers, in steps, and report that it is closed."""
         count = len(consumers)
         while consumers:
             consumer = consumers.popleft()
@@ -435,7 +435,7 @@ class Channel:
     # Statistics
 
     def message_counts(self) -> MessageCounts:
-        """The messages of the channel until now."""
+        """The messages of the channel so far."""
         counts = self.counts
         if self.confirms is not None:
             settled = self.confirms.published - self.confirms.unconfirmed_count

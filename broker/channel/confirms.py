@@ -20,8 +20,8 @@ delivery tag, and whether it is multiple."""
 class Confirms:
     """The confirms of one channel: the `Publisher` that its queues see.
 
-    published: the number of the message published last. refused_count: messages that a queue did
-    not take. due: called when there is something to send to the publisher.
+    published: the number of the message published last. refused_count: messages that a queue
+    refused. due: called when there is something to send to the publisher.
     """
 
     __slots__ = ("_held", "_late", "_refused", "_taken", "due", "published", "refused_count")
@@ -51,7 +51,7 @@ class Confirms:
             self._settled(first, end)
 
     def refuse(self, number: int) -> None:
-        """A queue does not take a message: the publisher gets a nack, even if others take it.
+        """A queue refuses a message: the publisher gets a nack, even if other queues take it.
 
         It is due at once, unless another queue holds the run that the message is part of.
         """
@@ -74,13 +74,13 @@ class Confirms:
             self._settled(first, end)
 
     def _settled(self, first: int, end: int) -> None:
-        """A run is not held any more: it is due, unless `take` has not reached it yet."""
+        """A run is no longer held: it is due, unless `take` has not reached it yet."""
         if first <= self._taken:
             self._late.append((first, end))
             self.due()
 
     def take(self) -> list[Settlement]:
-        """What is due to the publisher since the last call."""
+        """The settlements that became due to the publisher since the last call."""
         first, last = self._taken + 1, self.published
         self._taken = last
         if self._held or self._late or self._refused:

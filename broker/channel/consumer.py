@@ -33,14 +33,14 @@ from leveret.storage.message import Address, Entry, Message
 _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `Consumer.deliver`."""
 FRAMES_BYTES_GUESS: Final = 128
-"""A delivery's bytes beside its body, roughly: enough to notice that a client does not keep up."""
+"""Bytes of a delivery beside its body, roughly: enough to notice a client that does not keep up."""
 
 
 class Consumer(QueueConsumer):
     """One consumer of a client.
 
-    credit: how many more messages it may hold unsettled.
-    served: when it got messages last, among the consumers of its channel, if these share a limit.
+    credit: the number of further messages that it may hold unsettled.
+    served: the time of its last messages among the channel's consumers, if these share a limit.
     """
 
     __slots__ = (
@@ -80,11 +80,11 @@ class Consumer(QueueConsumer):
 
     @property
     def held(self) -> int:
-        """How many messages it holds unsettled."""
+        """The number of messages that it holds unsettled."""
         return self._credit_max() - self.credit
 
     def figures(self, activity: str) -> ConsumerFigures:
-        """What management shows of it. activity: see queues/status.py."""
+        """Its figures for management. activity: one of queues/status.py."""
         channel = self.channel
         connection = channel.connection
         return ConsumerFigures(
@@ -107,7 +107,7 @@ class Consumer(QueueConsumer):
         )
 
     def room(self) -> int:
-        """How many messages it may be given now."""
+        """The number of messages that it may be given now."""
         channel = self.channel
         if channel.output.is_congested or channel.has_ended:
             return 0
@@ -161,7 +161,7 @@ class Consumer(QueueConsumer):
         self._note_delivered(entries, first_tag)
 
     def _take_over(self, writer: BytesWriter) -> None:
-        """Append what was written to the connection's output."""
+        """Append the written frames to the connection's output."""
         if len(writer):
             self.channel.output.pieces.append(writer.getvalue())
             writer.truncate(0)

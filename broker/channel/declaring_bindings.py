@@ -4,8 +4,8 @@ The checks, their order and their texts are RabbitMQ's. The functions raise Chan
 ConnectionFault, and MetadataError for a change that cannot be written to disk. Each returns an
 answer that is given when the change is on disk, which is awaited before the client is told.
 
-An empty name of a queue stands for the one that the channel declared last; so does an empty routing
-key beside it.
+An empty name of a queue stands for the queue that the channel declared last; so does an empty
+routing key beside it.
 """
 
 from leveret.broker.amqp.errors import not_found
@@ -89,7 +89,7 @@ def _queue_and_key(channel: Channel, queue_name: str, routing_key: str) -> tuple
 async def _check_ends(
     channel: Channel, kind: str, destination: str, source: str, routing_key: str
 ) -> None:
-    """Raise 403 unless the user may bind these two. kind: of the destination."""
+    """Raise 403 unless the user may bind these two. kind: the destination's."""
     source = without_line_breaks(source)
     await check(channel, kind, destination, "write")
     if kind == EXCHANGE:
@@ -109,7 +109,7 @@ async def _change(
     routing_key: str,
     arguments: Table,
 ) -> Answer[None]:
-    """Add or remove a binding; the answer is given when that is on disk."""
+    """Add or remove a binding; the answer is given when the change is on disk."""
     kind, name = destination
     changed = channel.submit(
         change(

@@ -28,7 +28,7 @@ ALTERNATE = "alternate-exchange"
 
 
 class ExchangeProperties(NamedTuple):
-    """What an exchange is declared with, besides its name. type_name: such as `topic`."""
+    """The properties in an exchange's declaration, besides its name. type_name: such as `topic`."""
 
     type_name: str
     arguments: Table
@@ -71,7 +71,7 @@ async def _declare_actively(
         synced = declared.synced()
     else:
         synced = channel.synced() if exchanges[name].durable else given(None)
-    # Another client may have declared or deleted it meanwhile.
+    # Another client may have declared or deleted it since.
     exchange = find_exchange(channel, name)
     what = resource(EXCHANGE, name, channel.vhost.name)
     require_same("type", properties.type_name, exchange.type_name, what)

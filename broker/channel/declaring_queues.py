@@ -36,7 +36,7 @@ from leveret.broker.sharding import shard_name
 
 
 class QueueProperties(NamedTuple):
-    """What a queue is declared with, besides its name. An exclusive queue is never durable."""
+    """The properties that a queue is declared with. An exclusive queue is never durable."""
 
     arguments: Table
     durable: bool = False
@@ -45,7 +45,7 @@ class QueueProperties(NamedTuple):
 
 
 class DeclaredQueue(NamedTuple):
-    """A queue that was declared. synced: is given when the declaration is on disk."""
+    """A queue that was declared. synced: given when the declaration is on disk."""
 
     name: str
     message_count: int
@@ -64,7 +64,7 @@ async def declare_queue(
     if name.startswith(DIRECT_REPLY_TO):
         return await _declare_reply_queue(channel, name)
     if is_sharded(channel, name):
-        # As the plugin does, so that there is an answer: any shard would do.
+        # As in the plugin, so that there is an answer: any shard would do.
         name = shard_name(name, channel.connection.services.config.node_name, 0)
     if properties is None:
         queue, synced = find_queue(channel, expand_queue_name(channel, name)), given(None)
@@ -109,7 +109,7 @@ async def _declare_actively(
         synced = await _create(channel, name, properties)
     else:
         synced = channel.synced() if queues[name].durable else given(None)
-    # Another client may have declared or deleted it meanwhile.
+    # Another client may have declared or deleted it since.
     queue = find_queue(channel, name)
     require_same_queue(channel, queue, properties)
     return queue, synced
@@ -149,7 +149,7 @@ async def _create(channel: Channel, name: str, properties: QueueProperties) -> A
 
 
 def require_same_queue(channel: Channel, queue: QueueClient, properties: QueueProperties) -> None:
-    """Raise 405 or 406 unless a queue is what a declaration with these properties asks for."""
+    """Raise 405 or 406 unless a queue matches a declaration with these properties."""
     owner = queue.owner_connection
     if owner is not (channel.connection if properties.exclusive else None):
         raise locked(channel, queue)
@@ -174,8 +174,8 @@ async def delete_queue(
     """Delete a queue; succeeds if it does not exist.
 
     tell: called with the number of its ready messages when the deletion is on disk; before the
-    channel's own consumers are cancelled, if nothing has to be written. None if nobody is told:
-    then nothing waits for the disk.
+    channel's own consumers are cancelled, if nothing has to be written. None without a client to
+    tell: then nothing waits for the disk.
     """
     name = without_line_breaks(expand_queue_name(channel, name))
     check_not_sharded(channel, name, "delete")
@@ -201,7 +201,7 @@ async def delete_queue(
 
 
 async def purge_queue(channel: Channel, name: str) -> int:
-    """Drop all ready messages of a queue; how many there were."""
+    """Drop all ready messages of a queue; answer with their number."""
     name = expand_queue_name(channel, name)
     check_not_sharded(channel, name, "purge")
     await check(channel, QUEUE, name, "read")

@@ -66,7 +66,7 @@ _HANDLERS: dict[type[base.Frame], Handler] = {
 
 
 def handle(channel: Channel, method: base.Frame) -> Steps:
-    """The coroutine that does what a client's method asks for. Raises 503 for an unknown method.
+    """The coroutine that carries out a client's method. Raises 503 for an unknown method.
 
     The coroutine itself raises ChannelFault and ConnectionFault.
     """
@@ -77,7 +77,7 @@ def handle(channel: Channel, method: base.Frame) -> Steps:
 
 
 def described(channel: Channel, method: base.Frame) -> str:
-    """A method and what it is about: `queue.purge on queue 'q' in vhost '/'`."""
+    """A method and its object: `queue.purge on queue 'q' in vhost '/'`."""
     for kind, argument in ((QUEUE, "queue"), (EXCHANGE, "destination"), (EXCHANGE, "exchange")):
         name = getattr(method, argument, None)
         if name is not None:

@@ -16,12 +16,12 @@ from leveret.broker.queues.queue_client import Got
 from leveret.storage.message import Message
 
 TellGot = Callable[[Message, int, bool, int], object]
-"""Is called with a message, its delivery tag, whether it was delivered before, and how many more
-the queue has."""
+"""Called with a message, its delivery tag, whether it was delivered before, and the number of
+messages left in the queue."""
 
 
 async def get(channel: Channel, queue_name: str, *, no_ack: bool, tell: TellGot) -> bool:
-    """Take one message; whether there was one. tell: called with it, before it is traced.
+    """Take one message; return whether there was one. tell: called with it, before it is traced.
 
     Raises ChannelFault and ConnectionFault.
     """

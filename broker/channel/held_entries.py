@@ -1,4 +1,4 @@
-"""What clients of this node hold of a queue: messages that were delivered and are not settled."""
+"""The unsettled messages of a queue that clients of this node hold."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -9,7 +9,7 @@ from leveret.storage.message import Entry
 
 
 class HoldingChannel(Protocol):
-    """A channel of a client. unacked: what it was delivered and has not settled."""
+    """A channel of a client. unacked: its deliveries that are not settled."""
 
     unacked: UnackedMessages
 
@@ -25,7 +25,7 @@ class HoldingConnection(Protocol):
 def held_of(connections: Iterable[HoldingConnection], queue: QueueClient) -> list[Entry]:
     """The entries of a queue that channels hold.
 
-    All deliveries of the node are looked at, 50 ns each: queues do not know who has what.
+    All deliveries of the node are checked, 50 ns each: queues do not know which channels hold them.
     """
     return [
         record.entry

@@ -1,21 +1,21 @@
-"""Runs of messages that are held: published, and not yet safe everywhere they have to be.
+"""Runs of messages that are held: published, and not yet safe at every holder.
 
 A run is known by the number of its first message. Each queue that takes it may leave it to a named
 holder (the log, a queue on another node, a mirror) to confirm later. A run is settled when its last
 holder has confirmed it.
 
 Invariants:
-HR1. A holder holds a run at most once. The confirm of one that does not hold the run does nothing.
+HR1. A holder holds a run at most once. A confirm by a holder that does not hold it does nothing.
 HR2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
 HR3. Runs are kept in the order of their numbers, so that the lowest, and those that were held last,
-     are found without a look at the others.
+     are found without a look at the rest.
 """
 
 from collections.abc import Iterator
 
 
 class HeldRuns:
-    """first -> (one more than the run's last number, who holds it)."""
+    """first -> (one more than the run's last number, its holder or holders)."""
 
     __slots__ = ("_last", "_runs")
 
@@ -33,7 +33,7 @@ class HeldRuns:
 
     @property
     def message_count(self) -> int:
-        """How many messages are held."""
+        """The number of messages that are held."""
         return sum(end - first for first, end in self)
 
     @property
@@ -67,7 +67,7 @@ class HeldRuns:
             run[1].append(holder)
 
     def confirm(self, first: int, holder: object) -> int | None:
-        """A holder confirms a run; one more than its last number, if that settles it."""
+        """A holder confirms a run; one more than its last number, if that settles the run."""
         run = self._runs.get(first)
         if run is None or holder not in run[1]:
             return None
@@ -84,7 +84,7 @@ class HeldRuns:
         return None if run is None else run[0]
 
     def drop(self, first: int) -> None:
-        """A run that is held is settled, whatever its holders say."""
+        """A held run is settled, even if its holders have not confirmed it."""
         del self._runs[first]
 
     def of_holder(self, holder: object) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ from leveret.broker.queues.arguments import check_consume_arguments
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 
 SETTLED_AT_ONCE = 4000
-"""Deliveries that are settled in one turn in any case: two milliseconds."""
+"""Deliveries that are settled in one turn, whatever work is left: two milliseconds."""
 
 
 async def qos(channel: Channel, method: commands.Basic.Qos) -> None:
@@ -113,7 +113,7 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
         cancelled: Answer[None] = Answer()
         consumer.queue.cancel(consumer, answer=cancelled)
         await cancelled
-        # It may have lost its queue meanwhile.
+        # It may have lost its queue since.
         if channel.consumers.pop(tag, None) is not None:
             consumer_deleted(consumer)
     if not method.nowait:
@@ -130,7 +130,7 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
 def ack(channel: Channel, delivery_tag: int, multiple: int) -> Steps | None:
     """Acknowledge deliveries. On the hot path, hence called without a method object.
 
-    None when they are; a coroutine that acknowledges them if they are very many.
+    Returns None when they are; a coroutine that acknowledges them if they are very many.
     """
     if multiple and _are_many(channel):
         return _settle_in_slices(channel, ACK, delivery_tag)
@@ -181,12 +181,12 @@ def _settle_taken(channel: Channel, action: str, taken: list[tuple[int, Unacked]
 
 
 def _are_many(channel: Channel) -> bool:
-    """There are so many deliveries that a turn may be too short to settle them."""
+    """Whether there are so many deliveries that a turn may be too short to settle them."""
     return len(channel.unacked) > SETTLED_AT_ONCE
 
 
 async def _settle_in_slices(channel: Channel, action: str, delivery_tag: int) -> None:
-    """Settle all deliveries up to a tag, as many in each turn as there is work left for."""
+    """Settle all deliveries up to a tag, in each turn as many as there is work left for."""
     tags = channel.unacked.open_tags(delivery_tag or channel.unacked.last_tag)
     if tags is None:
         raise unknown_delivery_tag(delivery_tag)
@@ -198,7 +198,7 @@ async def _settle_in_slices(channel: Channel, action: str, delivery_tag: int) ->
 
 
 def affordable(channel: Channel) -> int:
-    """How many deliveries may be settled in what is left of this turn: one at least."""
+    """The number of deliveries that may be settled in the rest of this turn: at least one."""
     return max(1, channel.vhost.turns.affordable(SETTLE_WORK))
 
 

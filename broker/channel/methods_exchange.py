@@ -1,6 +1,6 @@
-"""The exchange class: what its methods ask for, and the answers.
+"""The exchange class: its methods, and their answers.
 
-declaring_exchanges.py and declaring_bindings.py do it.
+declaring_exchanges.py and declaring_bindings.py do the work.
 """
 
 from pamqp import commands

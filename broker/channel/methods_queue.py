@@ -1,6 +1,6 @@
-"""The queue class: what its methods ask for, and the answers.
+"""The queue class: its methods, and their answers.
 
-declaring_queues.py and declaring_bindings.py do it.
+declaring_queues.py and declaring_bindings.py do the work.
 """
 
 from pamqp import commands

@@ -29,7 +29,7 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     transaction = _transaction_of(channel)
     turns = channel.vhost.turns
     if channel.unsynced is not None:
-        # A commit that fails closes the channel, which comes after the replies before it.
+        # A failed commit closes the channel, which comes after earlier replies.
         await channel.unsynced.all_sent
     while transaction.publishes:
         rest = transaction.publishes.popleft()()

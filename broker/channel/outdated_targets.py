@@ -1,9 +1,9 @@
 """Drops publish targets that have to be looked up again, so that deleted queues are freed.
 
 A connection that stays, and publishes to queues that come and go, has targets (targets.py) that
-refer to deleted queues and exchanges, for as long as it does not publish to so many others. To look
-for them at each deletion would take as long as there are targets. So they are looked for after
-`DELETED_MAX` deletions, or after an eighth as many as there are targets.
+refer to deleted queues and exchanges, until it has published to enough other ones. A search at each
+deletion would take as long as there are targets. So the search runs after `DELETED_MAX` deletions,
+or after an eighth as many as there are targets.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,7 +17,7 @@ DELETED_MAX: Final = 256
 """Deleted queues that may be kept; each takes 3 to 15 KB."""
 TARGETS_OF_A_DELETION: Final = 8
 CONNECTION_WORK: Final = 4
-"""The work of looking at a connection; a target takes 1, in the units of broker/turns.py."""
+"""The work of checking a connection; a target takes 1, in the units of broker/turns.py."""
 
 
 class Publisher(Protocol):
@@ -27,11 +27,11 @@ class Publisher(Protocol):
 
     @property
     def generation(self) -> int | None:
-        """See the class."""
+        """The generation of its vhost."""
 
 
 class OutdatedTargets:
-    """Those of a node. connections: all of it."""
+    """The outdated targets of a node. connections: all of the node's."""
 
     def __init__(self, turns: Turns, connections: Collection[Publisher]) -> None:
         self._turns = turns

@@ -2,11 +2,11 @@
 
 A publisher repeats the arguments of basic.publish, but each of its messages has properties and a
 body of its own. Messages to one address make a run, which is routed once and handed to each queue
-in one call, as long as queues treat them in the same way (`ContentHeader.kind`).
+in one call, if queues treat them in the same way (`ContentHeader.kind`).
 
-Runs are made one by one, as they are asked for, by an object of this module rather than by a
-generator: for a message that comes alone a compiled generator and its run as a named tuple took
-half a microsecond more.
+Runs are made one by one, on demand, by an object of this module rather than by a generator: for a
+message that comes alone a compiled generator and its run as a named tuple took half a microsecond
+more.
 """
 
 from typing import Final
@@ -29,8 +29,8 @@ class Runs:
     """The runs that messages to one target make, in order.
 
     A run is cut where delivery mode or priority changes, and where messages begin or cease to
-    expire (`ContentHeader.kind`). A message that needs care is a run by itself, and so are all if
-    they have more than `bytes_max` bytes together.
+    expire (`ContentHeader.kind`). A message that needs care is a run by itself, and so is each
+    message if all have more than `bytes_max` bytes together.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Runs:
         self._body_bytes = body_bytes
         self._are_large = body_bytes > bytes_max
         self._place = 0
-        # How many properties were read for the run that was taken last.
+        # The number of properties that were read for the last run.
         self._header_count = 0
         self._first: Publication | None = None
 
@@ -96,8 +96,8 @@ class Runs:
         return Publication(messages, body_bytes)
 
     def take_work(self, run: Publication, turns: Turns, work: int) -> int:
-        """How many messages of the run that was taken last may be published in this turn; takes
-        their work.
+        """The number of messages of the last run that may be published in this turn; takes their
+        work.
 
         work: that of one message.
         """
@@ -116,7 +116,7 @@ class Runs:
     def _header(
         self, last: ContentHeader | None, raw: bytes, messages: list[Message]
     ) -> ContentHeader | None:
-        """The header with these properties. messages: of the run; None ends it before a fault."""
+        """The header with these properties. messages: the run's; None ends it before a fault."""
         if last is not None and last.raw == raw:
             return last
         try:

@@ -1,15 +1,15 @@
 """Publishing: from a basic.publish and its content to the queues.
 
-A publisher repeats itself, so what was looked up for a basic.publish is kept as a `Target`
+A publisher repeats itself, so the look-ups for a basic.publish are kept as a `Target`
 (targets.py, resolving.py). With it, a run of messages (publish_runs.py) costs one dict lookup, one
 object a message, and one call a queue.
 
-Each target has its `work` a message, in the units of broker/turns.py, by which a long run is cut
+Each target has its `work` per message, in the units of broker/turns.py, by which a long run is cut
 into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages die.
 
 A message that is unusual (`ContentHeader.needs_care`), or an exchange that decides message by
 message, takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in RabbitMQ's
-order. A transaction keeps what is published until the commit, a run as a run.
+order. A transaction keeps publications until the commit, a run as a run.
 """
 
 import re
@@ -58,8 +58,8 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 def publish(channel: Channel, target: Target, publication: Publication) -> Steps | None:
     """Publish a run of messages (publish_runs.py). Raises ChannelFault or ConnectionFault.
 
-    None when they are published; a coroutine that publishes them if permissions have to be checked
-    first, which may wait for a backend.
+    Returns None when they are published; a coroutine that publishes them if permissions have to be
+    checked first, which may wait for a backend.
     """
     check_message_size(channel, publication.body_bytes)
     messages = publication.messages
@@ -95,7 +95,7 @@ def publish(channel: Channel, target: Target, publication: Publication) -> Steps
 
 
 def _deliver_run(channel: Channel, target: Target, publication: Publication) -> Answer[None] | None:
-    """Hand a run to the queues of its target; see `routing.deliver`."""
+    """Hand a run to the queues of its target by `routing.deliver`."""
     vhost, queues, messages = channel.vhost, target.queues, publication.messages
     tracer = vhost.tracer
     if tracer is not None:
@@ -122,11 +122,11 @@ def _deliver_run(channel: Channel, target: Target, publication: Publication) -> 
 def _deliver_expiring(
     vhost: VirtualHost, queues: list[QueueClient], publication: Publication
 ) -> Answer[None] | None:
-    """Hand messages that expire to queues: together those in a row that live as long."""
+    """Hand expiring messages to queues: consecutive ones with the same time to live together."""
     rest: Answer[None] | None = None
     for part in publication.by_time_to_live():
         vhost.turns.work_left -= RUN_WORK
-        # Of very many queues, the last part reaches all after the others did.
+        # Of very many queues, the last part reaches all after the earlier parts did.
         rest = routing.deliver(vhost, queues, part)
     return rest
 
@@ -143,7 +143,7 @@ def _commit_run(
     transaction: Transaction,
     first: int,
 ) -> Answer[None] | None:
-    """Publish a run of a transaction. If routes have changed meanwhile, each message is routed."""
+    """Publish a run of a transaction. If routes have changed since, each message is routed."""
     if target.is_simple and target.generation == channel.vhost.generation:
         channel.vhost.turns.work_left -= target.work * len(publication.messages)
         publication.publisher, publication.first = transaction, first
@@ -165,9 +165,9 @@ def _commit_run(
 
 
 async def reached_all(channel: Channel, rest: Answer[None]) -> None:
-    """Wait until all of very many queues have what was published; what follows comes after it.
+    """Wait until all of very many queues have the messages; later methods come after that.
 
-    The queues are given it in turns of their own, also if the channel ends meanwhile.
+    The queues get them in turns of their own, even if the channel ends in between.
     """
     while not rest.is_given:
         await NextTurn(channel.vhost.turns, rest)
@@ -176,9 +176,9 @@ async def reached_all(channel: Channel, rest: Answer[None]) -> None:
 async def _check_and_publish(
     channel: Channel, target: Target, publication: Publication, steps: Steps | None
 ) -> None:
-    """Publish a run after all of its permissions are checked: of one generation of the vhost.
+    """Publish a run after all of its permissions are checked, in one generation of the vhost.
 
-    steps: see `resolving.resolve`, if that has to be done first.
+    steps: those of `resolving.resolve`, if that has to be done first.
     """
     if steps is not None:
         await steps
@@ -204,7 +204,7 @@ async def _check_and_publish(
 
 def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> Steps | None:
     """Publish a run on the longer path, message by message."""
-    # Its work was counted as far as it was known (net/incoming.py); each message counts its own.
+    # Its known work was counted before (net/incoming.py); each message counts its own.
     channel.vhost.turns.work_left += target.work * len(messages)
     count, rest = _publish_some(channel, target, messages, 0)
     if rest is None and count == len(messages):
@@ -216,9 +216,9 @@ def _publish_some(
     channel: Channel, target: Target, messages: list[Message], start: int
 ) -> tuple[int, Answer[None] | None]:
     """Publish messages of a run from an index on: as many as there is work left for, up to one that
-    goes to very many queues. Learns how much work a message is.
+    goes to very many queues. Learns the work of a message.
 
-    Returns the index of the next one, and what `routing.publish` did for the last one.
+    Returns the index of the next one, and the result of `routing.publish` for the last one.
     """
     turns = channel.vhost.turns
     before = turns.work_left
@@ -241,8 +241,8 @@ async def _publish_others(
     start: int,
     rest: Answer[None] | None,
 ) -> None:
-    """Publish the messages of a run from an index on, after what `routing.publish` returned for the
-    one before them.
+    """Publish the messages of a run from an index on, after the result of `routing.publish` for the
+    message before them.
     """
     while True:
         if rest is not None:
@@ -255,7 +255,7 @@ async def _publish_others(
 
 
 def _number(tracer: Taps, messages: list[Message]) -> None:
-    """Give a run of messages numbers that follow each other."""
+    """Give consecutive numbers to a run of messages."""
     number = tracer.take_numbers(len(messages))
     for message in messages:
         message.number = number
@@ -302,7 +302,7 @@ async def _check_selected_topics(channel: Channel, target: Target, header: Conte
 def _publish_with_care(
     channel: Channel, target: Target, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
-    """Publish one message on the longer path; see `routing.publish` for what is returned."""
+    """Publish one message on the longer path; returns the result of `routing.publish`."""
     keys = [target.address.routing_key]
     ttl_ms = _own_ttl_ms(header)
     if header.needs_care:
@@ -333,7 +333,7 @@ def _publish_with_care(
 def _route_and_deliver(
     channel: Channel, target: Target, publication: Publication, keys: list[str]
 ) -> Answer[None] | None:
-    """Publish one message from the target's exchange; see `routing.publish`."""
+    """Publish one message from the target's exchange by `routing.publish`."""
     (message,) = publication.messages
     exchange = target.exchange
     assert exchange is not None
@@ -369,7 +369,7 @@ def _routed(
 def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:
     """Send a direct reply to the channel that consumes it; no queue is involved.
 
-    It counts as unroutable all the same: RabbitMQ returns a mandatory reply that it has delivered.
+    It still counts as unroutable: RabbitMQ returns a mandatory reply that it has delivered.
     """
     if channel.vhost.tracer is not None:
         channel.vhost.tracer.published(channel, [message], [target.address.routing_key], [])

@@ -1,11 +1,11 @@
-"""Looks up where a basic.publish goes: RabbitMQ's checks in RabbitMQ's order, then the route.
+"""Looks up the route of a basic.publish: RabbitMQ's checks in RabbitMQ's order, then the route.
 
 The permission to write is asked for first, then the exchange must exist, then on a topic exchange
 the routing key must be allowed. The node's own permissions answer at once, and no coroutine is made
-then: `resolve` is a few calls. What was checked for an exchange is not checked again for its other
+then: `resolve` is a few calls. Checks that passed for an exchange are not repeated for its other
 keys until the vhost's generation changes, as it does with every change of a permission.
 
-A route that is long is not kept: each message finds it in steps (routing.py).
+A long route is not kept: each message finds it in steps (routing.py).
 """
 
 from typing import Final
@@ -33,8 +33,8 @@ RETURN_WORK: Final = 60
 def resolve(channel: Channel, target: Target) -> Steps | None:
     """Look up the target's exchange and queues, and check the user's permission.
 
-    None when it is done; a coroutine that does it where a permission is asked for elsewhere. Raises
-    ChannelFault or ConnectionFault.
+    Returns None when it is done; a coroutine that does it if a permission is asked for elsewhere.
+    Raises ChannelFault or ConnectionFault.
     """
     if target.is_immediate:
         raise not_implemented("immediate=true")
@@ -64,8 +64,8 @@ async def _resolve_later(
 ) -> None:
     """Go on with `resolve` where a decision is pending or a refusal.
 
-    allowed, key_allowed: whether the user may write to the exchange, and with the key, if that has
-    been asked.
+    allowed, key_allowed: whether the user may write to the exchange, and with the key, if the
+    backend was asked.
     """
     address = target.address
     await check(channel, EXCHANGE, address.exchange, "write", allowed)
@@ -105,19 +105,19 @@ def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
 
 
 def is_reply(address: Address) -> bool:
-    """Whether messages to it are replies to a channel directly, without a queue."""
+    """Whether messages to it are direct replies to a channel, without a queue."""
     return not address.exchange and address.routing_key.startswith(DIRECT_REPLY_TO + ".")
 
 
 def _work_in_all(queues: list[QueueClient]) -> int:
-    """The work of a message in its queues. Very many count their work when they are given it."""
+    """The work of a message in its queues. Very many queues count their work when they get it."""
     if len(queues) == 1:
         return 1 + _work_in(queues[0])
     return len(queues) if len(queues) > QUEUES_AT_ONCE else 1 + sum(map(_work_in, queues))
 
 
 def _work_in(queue: QueueClient) -> int:
-    """The work of a message in a queue: the most, if another one has to die for it."""
+    """The work of a message in a queue: the maximum, if another message has to die for it."""
     if not is_watched(queue):
         return 1
     dies = queue.options.dead_letter_exchange is not None

@@ -1,16 +1,16 @@
-"""Where the messages of a connection go, as far as it was looked up (resolving.py does that).
+"""The known routes of a connection's messages (resolving.py looks them up).
 
 A publisher repeats itself, so the exchange, the permission and the queues of a basic.publish are
 kept as a `Target`, under the bytes of the method's arguments. A target is valid until the vhost's
 generation changes.
 
-What does not depend on the routing key is kept for each exchange (`CheckedExchange`), so that a new
-key costs a route and no more.
+Parts that do not depend on the routing key are kept for each exchange (`CheckedExchange`), so that
+a new key costs a route and no more.
 
 The targets of a connection are in two dictionaries. When the recent one has `TARGETS_MAX`, it
-becomes the older one, and those that were in the older one and have not been used since are
-dropped. So a program with more keys than that keeps those that it uses most. A target refers to its
-queues, also to those that are deleted: outdated_targets.py drops what has to be looked up again.
+becomes the older one, and targets in the older one that were not used since are dropped. So a
+program with more keys than that keeps its most used ones. A target refers to its queues, even to
+deleted ones: outdated_targets.py drops targets that have to be looked up again.
 """
 
 import struct
@@ -35,8 +35,8 @@ _TICKET_BYTES: Final = 2
 
 
 class Target:
-    """Where a basic.publish with certain arguments goes. Each connection has its own targets, since
-    permissions are the user's.
+    """The route of a basic.publish with certain arguments. Each connection has its own targets,
+    since permissions are the user's.
 
     is_simple: the queues are known, and are the same for every message. work: of one message, as
     far as it is known. header: the properties of the last message.
@@ -80,7 +80,7 @@ class CheckedExchange:
 class Targets:
     """The targets of one connection.
 
-    recent: those that were used last, by their arguments. exchanges: by their names.
+    recent: the targets that were used last, by their arguments. exchanges: by their names.
     """
 
     __slots__ = ("_older", "exchanges", "recent")
@@ -115,7 +115,7 @@ class Targets:
         self.exchanges[checked.exchange.name] = checked
 
     def drop_outdated(self, generation: int) -> None:
-        """Drop what was looked up in another generation of the vhost than this one."""
+        """Drop the look-ups of another generation of the vhost than this one."""
         for found in (self.recent, self._older):
             for arguments, target in list(found.items()):
                 if target.generation != generation:
@@ -126,7 +126,7 @@ class Targets:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of targets."""
         return len(self.recent) + len(self._older) + len(self.exchanges)
 
     def clear(self) -> None:

@@ -1,6 +1,6 @@
-"""A transaction: what a channel published and settled since the last commit or rollback.
+"""A transaction: the publishes and settlements of a channel since the last commit or rollback.
 
-Nothing takes effect before the commit, which publishes first and settles then. Until then the
+Nothing takes effect before the commit, which publishes first and then settles. Until then the
 delivery tags of settled messages cannot be used again, and the messages are still held; a rollback
 makes the tags valid again. Source: RabbitMQ's `rabbit_channel`, and its documentation on
 "Transactions".
@@ -16,7 +16,7 @@ from leveret.broker.pending import Answer
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
-"""What is dropped in one step, and the work of each, in the units of broker/turns.py."""
+"""The publishes that are dropped in one step, and the work of each, in units of broker/turns.py."""
 
 
 class Settling(NamedTuple):
@@ -29,10 +29,10 @@ class Settling(NamedTuple):
 class Transaction:
     """A transaction of a transactional channel: the `Publisher` that its queues see.
 
-    publishes: what the commit calls, in order; see `routing.deliver` for what each returns.
-    has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: how
-    many messages were published with it, which are numbered from 1. settled_count: how many
-    deliveries are to be settled. settled: called when the last of its runs was confirmed.
+    publishes: the calls of the commit, in order; each returns the result of `routing.deliver`.
+    has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: the
+    number of its messages, which are numbered from 1. settled_count: the number of deliveries to be
+    settled. settled: called when the last of its runs was confirmed.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Transaction:
         self._held = HeldRuns()
 
     def next_number(self, count: int) -> int:
-        """The number of the first of so many messages that are published next."""
+        """The number of the first of the next `count` messages to be published."""
         self.publish_count += count
         return self.publish_count - count + 1
 
@@ -80,19 +80,19 @@ class Transaction:
         return (record for settling in self.settlings for record in settling.taken)
 
     def hand_over(self) -> Iterator[tuple[int, Unacked]]:
-        """Every delivery that would have been settled, and is the receiver's from there on."""
+        """Every delivery that would have been settled; the receiver owns them then."""
         while self.settlings:
             yield from self.settlings.popleft().taken
 
     def dropping_publishes(self) -> Iterator[int]:
-        """The steps of dropping what would have been published (broker/long_work.py).
+        """The steps of dropping uncommitted publishes (broker/long_work.py).
 
-        A publish refers to its transaction: without this cycle that is freed at once.
+        A publish refers to its transaction: without this cycle the transaction is freed at once.
         """
         return _emptying(self.publishes)
 
     def dropping(self) -> Iterator[int]:
-        """The steps of dropping all that was not committed."""
+        """The steps of dropping everything that was not committed."""
         yield from self.dropping_publishes()
         yield from _emptying(self.settlings)
 
@@ -111,7 +111,7 @@ class Transaction:
             self.settled()
 
     def refuse(self, number: int) -> None:
-        """A queue does not take a message: the commit fails."""
+        """A queue refuses a message: the commit fails."""
         self.has_failed = True
         self.refused_count += 1
 

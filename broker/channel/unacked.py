@@ -50,7 +50,7 @@ class UnackedMessages:
     def take_up_to(self, delivery_tag: int) -> list[tuple[int, Unacked]] | None:
         """Remove the records up to this tag, in order; None if the tag itself is not open.
 
-        Tag 0 stands for all that is open.
+        Tag 0 stands for all open tags.
         """
         records = self.records
         if delivery_tag == 0:
@@ -88,7 +88,7 @@ class UnackedMessages:
         return iter(range(self._lowest, delivery_tag + 1))
 
     def take_next(self, tags: Iterator[int], count: int) -> list[tuple[int, Unacked]] | None:
-        """Remove the records that are open of the next so many tags; None if no tags are left."""
+        """Remove the open records of the next `count` tags; None if no tags are left."""
         records = self.records
         looked_at = list(islice(tags, count))
         if not looked_at:
@@ -97,10 +97,10 @@ class UnackedMessages:
         return [(tag, records.pop(tag)) for tag in looked_at if tag in records]
 
     def putting_back(self, taken: Iterator[tuple[int, Unacked]], next_tag: int) -> Iterator[int]:
-        """The steps of opening records again that were taken, each of which is its work.
+        """The steps of opening taken records again; each step yields its work.
 
         next_tag: of the next delivery. Until the last step none of the records is open; others may
-        be added meanwhile, but none is removed. Short runs of tags are sorted, and then merged.
+        be added in between, but none is removed. Short runs of tags are sorted, and then merged.
         """
         closed: dict[int, Unacked] = {}
         runs: list[list[int]] = [list(self.records)]
@@ -125,7 +125,7 @@ class UnackedMessages:
         self.records = records
 
     def _tags_from(self, tag: int) -> Iterator[int]:
-        """The open tags from this one on, in order, also those that are added meanwhile."""
+        """The open tags from this one on, in order, including those added during the iteration."""
         while tag <= next(reversed(self.records), 0):
             if tag in self.records:
                 yield tag
@@ -140,9 +140,9 @@ def giving_back(
     unsettled: Iterator[tuple[int, Unacked]],
     give_back: Callable[[list[tuple[int, Unacked]]], object],
 ) -> Iterator[int]:
-    """The steps of giving back what a channel held when it ended (broker/long_work.py).
+    """The steps of giving back the messages that an ended channel held (broker/long_work.py).
 
-    A queue gets those with the lowest tags before it delivers again, and the others faster than it
+    A queue gets those with the lowest tags before it delivers again, and the rest faster than it
     delivers.
     """
     while taken := list(islice(unsettled, GIVEN_BACK_AT_ONCE)):

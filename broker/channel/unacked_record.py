@@ -10,7 +10,7 @@ from leveret.storage.message import Entry
 
 
 class SettlingConsumer(Protocol):
-    """A consumer that a message was delivered to."""
+    """A consumer to which a message was delivered."""
 
     def settled(self) -> None:
         """The client has settled one message: there is room for another."""
