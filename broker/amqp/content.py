@@ -37,7 +37,7 @@ Piece = bytes | memoryview
 COPIED_BYTES_MAX: Final = 16 * 1024
 """Up to this size it costs less to copy a body than to write it as a piece of its own."""
 LARGE_BODY_BYTES = 1024 * 1024
-"""A body of this size is not copied at all to be sent."""
+"""A body of this size is sent without copying it."""
 
 pack_tag = struct.Struct(">Q?").pack
 """Delivery tag and redelivered flag."""
@@ -71,7 +71,7 @@ def write_content(writer: BytesWriter, before_body: bytes, properties: bytes, bo
 
 
 class DeliveryFrames:
-    """What the deliveries of one consumer have in common while the address stays the same."""
+    """The common part of one consumer's deliveries while the address stays the same."""
 
     __slots__ = ("_after_flag", "_before_body", "_before_tag")
 

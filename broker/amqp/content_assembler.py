@@ -1,8 +1,8 @@
 """Assembles a message from its frames: a method such as basic.publish, a content header, bodies.
 
-The scanner hands over most messages whole (amqp/frames.py). This is for the others: a body in
-several frames, frames that arrived in different reads, frames of several channels mixed. Frames out
-of order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
+The scanner hands over most messages whole (amqp/frames.py). This is for the rest: a body in several
+frames, frames that arrived in different reads, frames of several channels mixed. Frames out of
+order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
 """
 
 from io import BytesIO
@@ -33,7 +33,7 @@ class Content(NamedTuple):
 class ContentAssembler:
     """The message of which one channel has received some frames.
 
-    arguments: those of its method, as they were received.
+    arguments: the method's, as they were received.
     """
 
     __slots__ = (

@@ -35,8 +35,8 @@ class ContentHeader:
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
-    stored: what is kept on disk of them. mark: what a queue that changed the properties keeps with
-        them.
+    stored: the bytes kept on disk for them. mark: the data that a queue which changed the
+    properties keeps with them.
 
     Not tracked by the garbage collector: each message may have a header of its own
     (leveret/records.py says why).
@@ -75,7 +75,7 @@ class ContentHeader:
 
     @property
     def needs_care(self) -> bool:
-        """The publish path must decode the properties: see `properties.scan`."""
+        """The publish path must decode the properties, as `properties.scan` found."""
         return self.kind >= NEEDS_CARE
 
     @property

@@ -1,6 +1,6 @@
 """Protocol errors: exceptions that close a channel or a connection.
 
-Any code may raise what one of the functions below returns. It is caught in one place, where a
+Any code may raise the result of one of the functions below. It is caught in one place, where a
 connection handles its input (net/incoming.py). Whether an error closes the channel or the
 connection is as in RabbitMQ (`rabbit_framing:lookup_amqp_exception`).
 """
@@ -18,7 +18,7 @@ SNIPPET_BYTES = 16
 class Fault(Exception):
     """A protocol error: a reply code, and the explanation that follows its name in the reply text.
 
-    class_id, method_id: of the method that failed, set where the fault is caught unless
+    class_id, method_id: the failed method's, set where the fault is caught unless
     `has_method` is false; 0 and 0 if no method caused it.
     """
 
@@ -31,7 +31,7 @@ class Fault(Exception):
         self.has_method = True
 
     def __str__(self) -> str:
-        """The reply text: a log that has the fault tells it in words."""
+        """The reply text: a log entry with the fault shows its words."""
         return self.reply_text
 
     @property
@@ -59,7 +59,7 @@ FaultType = TypeVar("FaultType", bound=Fault)
 
 
 def without_method(fault: FaultType) -> FaultType:
-    """The same fault, which blames no method."""
+    """The same fault without a method to blame."""
     fault.has_method = False
     return fault
 
@@ -85,7 +85,7 @@ def precondition_failed(explanation: str) -> ChannelFault:
 
 
 def content_too_large(explanation: str) -> ConnectionFault:
-    """311, which a client closes the connection with."""
+    """311, with which a client closes the connection."""
     return ConnectionFault(reply_codes.CONTENT_TOO_LARGE, explanation)
 
 

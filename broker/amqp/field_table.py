@@ -10,8 +10,8 @@ sent. The letters are the ones RabbitMQ reads and writes, which differ from the 
     D decimal
 
 Strings are decoded with `surrogateescape`, so that bytes that are not UTF-8 are encoded unchanged.
-Tables and arrays may be nested to any depth. What is deeper than `NESTING_MAX` is kept encoded, as
-nothing that goes into it level by level could do that without exhausting the stack.
+Tables and arrays may be nested to any depth. Levels deeper than `NESTING_MAX` are kept encoded,
+since code that walks a table level by level would exhaust the stack.
 """
 
 import struct

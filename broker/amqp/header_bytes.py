@@ -1,4 +1,4 @@
-"""The headers of a message as bytes, so that some are changed and the others are not decoded.
+"""The headers of a message as bytes: some are changed, and the rest is not decoded.
 
 `HeaderBytes` cuts the bytes of a message's properties at the headers. `field_places` finds fields
 in these, `replace_fields` changes them, and `HeaderBytes.with_fields` puts the properties together
@@ -71,7 +71,7 @@ class HeaderBytes:
 
 
 class NewFields:
-    """Adds fields to the headers of messages. names: if a message has one of these, it has not."""
+    """Adds fields to the headers of messages. names: a message with one of these gets none."""
 
     __slots__ = ("_names", "_shapes")
 

@@ -1,8 +1,8 @@
 """Names and field tables as JSON, for the API, for MessagePack and for logs.
 
 The values of field tables lose their AMQP types, as in RabbitMQ's API (`rabbit_mgmt_format`). A
-decimal is the number that it stands for; RabbitMQ joins its two parts, and shows 1.5 as 1.15. A
-`JsonTable` keeps the table that it shows, for those who ask for the types.
+decimal is shown as its number; RabbitMQ joins its two parts, and shows 1.5 as 1.15. A `JsonTable`
+keeps the table that it shows, for callers that need the types.
 Bytes that are not UTF-8 become replacement characters.
 """
 
@@ -14,7 +14,7 @@ from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 DECIMAL = "D"
 """Its value is the number of digits after the point, and the number without the point."""
 NOT_SHOWN = f"nested more than {NESTING_MAX} deep"
-"""What stands for a table or an array that is nested too deeply to be shown."""
+"""Stands for a table or an array that is nested too deeply to be shown."""
 
 
 def text(name: str) -> str:
@@ -30,7 +30,7 @@ def text(name: str) -> str:
 
 
 class JsonTable(dict[str, Any]):
-    """A field table as a JSON object. table: what it shows."""
+    """A field table as a JSON object. table: the field table that it shows."""
 
     __slots__ = ("table",)
 

@@ -2,9 +2,9 @@
 
 The methods, their arguments and the objects for decoded methods (``commands.Queue.Declare`` and so
 on) are pamqp's. Decoding and encoding are done here, because pamqp loses the types of the values in
-field tables (see field_table.py), and because RabbitMQ has its own error texts for what it cannot
-decode. ``basic.publish``, ``basic.ack`` and ``basic.deliver`` have faster paths in frames.py and
-content.py.
+field tables (see field_table.py), and because RabbitMQ has its own error texts for bytes that it
+cannot decode. ``basic.publish``, ``basic.ack`` and ``basic.deliver`` have faster paths in frames.py
+and content.py.
 """
 
 import struct
@@ -68,7 +68,7 @@ class AccessRequestOk(base.Frame):
 
 
 class UnreadableMethod(Exception):
-    """A method for which RabbitMQ closes the socket without a word; the text says what is wrong."""
+    """A method for which RabbitMQ closes the socket without a reply; the text names the mistake."""
 
 
 class UnknownMethod(UnreadableMethod):
@@ -110,7 +110,7 @@ _BY_NAME = {method_name(method): method for method in METHODS.values()}
 
 
 def method_named(name: str) -> type[base.Frame]:
-    """The method that `method_name` names so. Raises KeyError."""
+    """The method with this `method_name`. Raises KeyError."""
     return _BY_NAME[name]
 
 

@@ -1,8 +1,8 @@
 """The properties of a message as they are on the wire: flags, then the values that are present.
 
 The broker delivers a message with the bytes of its properties unchanged, so that most are never
-decoded. `scan` reads only what routing and queueing need; it steps over the others, so that it is
-known that they can be decoded.
+decoded. `scan` reads only the parts that routing and queueing need; it steps over the rest, to
+check that it can be decoded.
 """
 
 import struct
@@ -67,7 +67,7 @@ NOWHERE: Final = -1
 NO_PROPERTIES: Final = b"\0\0"
 EXPIRES: Final = 1 << 17
 NEEDS_CARE: Final = 1 << 18
-"""See `scan`."""
+"""Set in the kind that `scan` returns."""
 TTL_MS_MAX: Final = 315_360_000_000
 """RabbitMQ's longest time to live: ten years."""
 NO_TTL: Final = -1
@@ -86,7 +86,7 @@ class PropertiesError(ValueError):
 def scan(raw: bytes) -> int:
     """The kind of a message with these properties, after a check that they can be decoded.
 
-    Only what queues need is read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
+    Only these parts are read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
     16 the priority plus 1 (0 if there is none). `EXPIRES` is set if there is an expiration in plain
     digits (`expiration_ms`). `NEEDS_CARE` is set if the publish path must decode the properties:
     there is any other expiration, a user id, a CC, BCC or x-death header, a direct reply-to or an
@@ -139,7 +139,7 @@ def scan(raw: bytes) -> int:
 def expiration_ms(raw: bytes) -> int:
     """The time to live in properties that can be decoded and have one, in milliseconds.
 
-    `NO_TTL` if it is not in plain digits, or too large: whoever wants it decodes the properties.
+    `NO_TTL` if it is not in plain digits, or too large: callers that want it decode the properties.
     """
     flags: i64 = raw[0] << 8 | raw[1]
     position: i64 = 2
@@ -173,7 +173,7 @@ def expiration_ms(raw: bytes) -> int:
 
 
 def _problem_of(raw: bytes) -> str:
-    """Why these bytes are no property list."""
+    """The reason why these bytes are not a property list."""
     try:
         decode_properties(raw)
     except (struct.error, IndexError, FieldTableError, PropertiesError) as error:

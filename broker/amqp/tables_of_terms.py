@@ -1,7 +1,7 @@
 """Field tables out of Erlang terms, as RabbitMQ's advanced.config has them.
 
 A table is a list of `{Name, Type, Value}`, an array a list of `{Type, Value}`. The types are those
-of `field_terms`. Values have to fit their types; RabbitMQ finds out when it sends them.
+of `field_terms`. Values have to fit their types; RabbitMQ checks that when it sends them.
 """
 
 import struct
@@ -16,7 +16,7 @@ _LETTERS = {name: letter for letter, name in FIELD_TYPE_NAMES.items() if letter 
 
 
 def terms_to_table(term: Any) -> Table:
-    """The table that a list of `{Name, Type, Value}` is. Raises ValueError.
+    """The table for a list of `{Name, Type, Value}`. Raises ValueError.
 
     Terms that are nested too deeply for Python have to be refused before (`parse_terms`).
     """

@@ -7,7 +7,7 @@ URI without a host means the node itself. Without a path the vhost is the defaul
 names the vhost whose name is empty. Query parameters that are not known are ignored. The rules and
 the reasons of errors, which are Erlang terms, are those of `amqp_uri`, with these differences:
 
-- what cannot work is refused here, and not when it is used: unknown mechanisms and values of
+- values that cannot work are refused here, and not on use: unknown mechanisms and values of
   `verify`, and negative numbers;
 - a password may contain `@` and `:`; RabbitMQ takes the rest for the host, or leaves it out;
 - with amqps, `password` is the one of the private key only; RabbitMQ also logs in with it;
@@ -34,7 +34,7 @@ _FIELDS = (
 _FIELDS_OF_NODE = (
     "username", "password", "virtual_host", "node", "adapter_info", "client_properties"
 )  # fmt: skip
-"""What RabbitMQ knows of a connection; only the numbers and the password may be in a query."""
+"""RabbitMQ's settings of a connection; only the numbers and the password may be in a query."""
 _BAD_ENTITY = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})", re.DOTALL)
 _DIGITS = re.compile("[0-9]{1,18}")
 _INTEGER = re.compile("[+-]?[0-9]{1,18}")
@@ -61,7 +61,7 @@ class TlsOptions:
 
 @dataclass(frozen=True)
 class AmqpUri:
-    """What a URI says. None or empty: not given.
+    """The contents of a URI. None or empty: not given.
 
     host: None for the node itself. tls: None for `amqp`. mechanisms: those of `MECHANISMS`, in the
     order of the URI.
@@ -83,7 +83,7 @@ class AmqpUri:
 class UriError(ValueError):
     """A URI is not valid; the text says why, without user and password.
 
-    reason: why, as an Erlang term.
+    reason: the reason, as an Erlang term.
     """
 
     def __init__(self, uri: str, reason: Any) -> None:
@@ -101,7 +101,7 @@ class _InvalidError(Exception):
 
 
 def shown_uri(uri: str) -> str:
-    """A URI, or what was meant to be one, as errors show it: without user and passwords."""
+    """A URI, possibly malformed, as errors show it: without user and passwords."""
     return _PASSWORD.sub(f"password={NOT_SHOWN}", _CREDENTIALS.sub(r"\1", uri))
 
 
@@ -117,7 +117,7 @@ def without_credentials(uri: str) -> str:
 
 
 def parse_uri(uri: str, default_vhost: str = DEFAULT_VHOST) -> AmqpUri:
-    """What a URI says. Raises UriError."""
+    """The contents of a URI. Raises UriError."""
     try:
         return _parsed(uri, default_vhost)
     except _InvalidError as error:
@@ -125,7 +125,7 @@ def parse_uri(uri: str, default_vhost: str = DEFAULT_VHOST) -> AmqpUri:
 
 
 def _without_secrets(reason: Any, shown: str) -> Any:
-    """A reason without the texts that may be part of a password, which are not in what is shown."""
+    """A reason without the texts that `shown` lacks, which may be part of a password."""
     if isinstance(reason, tuple):
         return tuple(_without_secrets(one, shown) for one in reason)
     if isinstance(reason, list):
@@ -136,7 +136,7 @@ def _without_secrets(reason: Any, shown: str) -> Any:
 
 
 def _string(text: str) -> Any:
-    """A text as Erlang has it: an empty one is an empty list."""
+    """A text in Erlang's form: an empty one is an empty list."""
     return String(text) if text else []
 
 
@@ -250,7 +250,7 @@ def _number(kind: str, key: str, value: str, pairs: Pairs) -> int:
 
 
 def _options(pairs: Pairs, fields: tuple[str, ...]) -> dict[str, int]:
-    """The numbers. fields: what RabbitMQ knows of such a connection."""
+    """The numbers. fields: RabbitMQ's settings of such a connection."""
     kind = "invalid_amqp_params_parameter"
     numbers = {}
     for key in fields:

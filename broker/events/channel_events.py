@@ -12,7 +12,7 @@ from leveret.broker.events.subjects import EventConnection, Named
 
 
 class EventChannel(Protocol):
-    """A channel. number: the one that the client gave it."""
+    """A channel. number: given by the client."""
 
     number: int
 
@@ -102,7 +102,7 @@ def consumer_deleted(consumer: EventConsumer) -> None:
 
 
 def consumer_lost_its_queue(consumer: EventConsumer) -> None:
-    """A consumer ended with its queue; the event of the queue says who deleted it."""
+    """A consumer ended with its queue; the queue's event names the user that deleted it."""
     events = consumer.channel.connection.services.events
     if events.are_wanted:
         events.notify("consumer.deleted", _consumer_facts(consumer))

@@ -1,7 +1,8 @@
 """The events of connections and logins.
 
-Fields are those of RabbitMQ's `rabbit_reader`, but that an address is written as one, and not as an
-Erlang term. Connections have no Erlang processes here; ids made of their names stand for those.
+Fields are those of RabbitMQ's `rabbit_reader`, except that an address is written as such, and not
+as an Erlang term. Connections have no Erlang processes here; ids made of their names stand for
+those.
 """
 
 from typing import Any, Protocol
@@ -31,10 +32,10 @@ class Client(Protocol):
 
     @property
     def services(self) -> EventServices:
-        """What it shares with others."""
+        """The services that it shares with other connections."""
 
     def tls_facts(self) -> dict[str, Any]:
-        """The TLS session's version, cipher and certificate; nothing if there is none."""
+        """The TLS session's version, cipher and certificate; empty if there is none."""
 
 
 class TracedVhost(Protocol):
@@ -45,7 +46,7 @@ class TracedVhost(Protocol):
 
 
 class AgreedLimits(Protocol):
-    """What tune-ok agreed on."""
+    """The limits that tune-ok agreed on."""
 
     @property
     def heartbeat_s(self) -> int:
@@ -67,7 +68,7 @@ class OpenConnection(Client, Protocol):
 
     @property
     def user(self) -> Named:
-        """Who is logged in."""
+        """The user that is logged in."""
 
     @property
     def vhost(self) -> TracedVhost:
@@ -139,7 +140,7 @@ def login_failed(client: Client, name: str | None, error: str) -> None:
 
 
 def _login_facts(client: Client, name: str | None) -> dict[str, Any]:
-    """The facts that are known, as in RabbitMQ."""
+    """The known facts, as in RabbitMQ."""
     facts = {
         "connection_type": "network",
         "name": name or "",

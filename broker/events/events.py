@@ -46,7 +46,7 @@ class Events:
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """What happens in the block has no events here: it happened on another node before."""
+        """Emit no events in the block: its changes happened on another node before."""
         self.are_wanted = False
         try:
             yield

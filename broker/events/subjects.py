@@ -1,4 +1,4 @@
-"""What events and taps see of the broker's objects: protocols, so that events stay below them."""
+"""The broker's objects, as events and taps see them: protocols, so that events stay below them."""
 
 from typing import Protocol
 
@@ -10,11 +10,11 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """What operators know it by."""
+        """Its name for operators."""
 
 
 class EventServices(Protocol):
-    """What connections share."""
+    """The services that connections share."""
 
     @property
     def events(self) -> Events:
@@ -26,12 +26,12 @@ class EventConnection(Protocol):
 
     @property
     def name(self) -> str:
-        """What operators know it by."""
+        """Its name for operators."""
 
     @property
     def services(self) -> EventServices:
-        """What it shares with others."""
+        """The services that it shares with other connections."""
 
     @property
     def user(self) -> Named:
-        """Who is logged in."""
+        """The user that is logged in."""

@@ -1,13 +1,13 @@
-"""Taps: the points at which a traced virtual host reports what happens to its messages.
+"""Taps: the points at which a traced virtual host reports the events of its messages.
 
-Channels, queues and virtual hosts call the tracer where something happens. A vhost without sinks
-has no tracer (`VirtualHost.tracer` is None), so a tap costs one test, once for a run of messages
-where the code works by runs. A tracer passes each report on to its sinks (tracing/tracer.py): the
+Channels, queues and virtual hosts call the tracer at these points. A vhost without sinks has no
+tracer (`VirtualHost.tracer` is None), so a tap costs one test, once for a run of messages where the
+code works in runs. A tracer passes each report on to its sinks (tracing/tracer.py): the
 firehose, trace files.
 
-A tap is called while the operation is under way. A sink must take what it needs and return; slow
-work is done later, elsewhere. Messages, entries and queues belong to the broker: a sink reads them
-at once, and keeps only what never changes (messages, names).
+A tap is called while the operation is under way. A sink must take the data it needs and return;
+slow work is done later, elsewhere. Messages, entries and queues belong to the broker: a sink reads
+them at once, and keeps only objects that never change (messages, names).
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ TRACE_EXCHANGE = "amq.rabbitmq.trace"
 """The exchange of the firehose. Messages published to it are never traced."""
 
 MAXLEN, PURGE, QUEUE_DELETED = "maxlen", "purge", "queue_deleted"
-"""Why messages are dropped."""
+"""The reasons for which messages are dropped."""
 
 
 class TracedConnection(Protocol):
@@ -30,15 +30,15 @@ class TracedConnection(Protocol):
 
     @property
     def name(self) -> str:
-        """What operators know it by."""
+        """Its name for operators."""
 
     @property
     def user(self) -> Named:
-        """Who is logged in."""
+        """The user that is logged in."""
 
 
 class TracedChannel(Protocol):
-    """A channel. number: the one that the client gave it."""
+    """A channel. number: given by the client."""
 
     number: int
 
@@ -164,11 +164,11 @@ class Sink:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Taps(Sink):
-    """A tracer as those that report to it see it: a sink, and the source of message numbers."""
+    """A tracer, as its reporters see it: a sink, and the source of message numbers."""
 
     @property
     def hears_acks(self) -> bool:
-        """Whether `acked` has any effect: acks that nobody hears of need not be reported."""
+        """Whether `acked` has any effect: acks without a sink for them need not be reported."""
         return True
 
     def take_numbers(self, count: int) -> int:

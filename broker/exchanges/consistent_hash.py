@@ -7,8 +7,8 @@ between those. Buckets are numbered in the order of the bindings. When a destina
 numbers after its buckets move down, so that messages of the last buckets move as well.
 
 The ring stores the number at which each destination's buckets end, so that a large weight takes no
-more memory than a small one. The owner of a bucket is found by bisection. Buckets
-are numbered when the first message comes after a change: 50,000 destinations take 2 ms.
+more memory than a small one. The owner of a bucket is found by bisection. Buckets are numbered when
+the first message comes after a change: 50,000 destinations take 2 ms.
 
 The hash is that of the routing key, or of the header that the argument `hash-header` names, or of
 the property that `hash-property` names. Messages without that header or property share one bucket.

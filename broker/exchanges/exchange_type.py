@@ -80,8 +80,8 @@ class DestinationCounts(dict[Destination, int]):
 class ListedDestinations:
     """Destinations as a list in which each occurs as often as it is bound.
 
-    The list is made when it is asked for after a change, so that a change costs the same however
-    many bindings there are.
+    The list is made on demand after a change, so that a change costs the same for any number of
+    bindings.
     """
 
     __slots__ = ("_counts", "_listed")

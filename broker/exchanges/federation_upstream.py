@@ -1,9 +1,10 @@
-"""The exchange of a federation link at its upstream: it matches what the downstream has not seen.
+"""The exchange of a federation link at its upstream: it matches messages new to the downstream.
 
-A downstream declares one for each of its links, with arguments that say how far messages may go
-(`x-max-hops`), and who it is (`x-downstream-name`, its cluster, and `x-downstream-vhost`). Messages
-that come over links have the header `x-received-from`, an array of the brokers where they were. So
-a message goes neither too far nor round in circles. Source: `rabbit_federation_upstream_exchange`.
+A downstream declares one for each of its links, with arguments that limit the hops of messages
+(`x-max-hops`), and identify it (`x-downstream-name`, its cluster, and `x-downstream-vhost`).
+Messages that come over links have the header `x-received-from`, an array of the brokers they
+passed. So a message goes neither too far nor round in circles. Source:
+`rabbit_federation_upstream_exchange`.
 """
 
 from collections.abc import Iterable

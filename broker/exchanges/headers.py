@@ -81,7 +81,7 @@ class Headers(ExchangeType):
             self._by_criterion.setdefault(criterion, {})[binding] = None
 
     def _count_under(self, criterion: _Criterion) -> tuple[int, bool]:
-        """How many bindings are under a criterion; fewer messages have a certain value than any."""
+        """The number of bindings under a criterion, and whether it is met by any value."""
         return len(self._by_criterion.get(criterion, ())), criterion[1] is _PRESENT
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
@@ -112,7 +112,7 @@ class Headers(ExchangeType):
 class _Binding:
     """The criteria of one binding. Compared by identity. indexed_under: one of them, or all.
 
-    further_steps: those of comparing it that the first one does not count.
+    further_steps: the steps of comparing it beyond the first one.
     """
 
     __slots__ = ("criteria", "destination", "further_steps", "indexed_under", "is_any")

@@ -29,7 +29,7 @@ PLAIN_TYPES: Extensions[type[ExchangeType]] = Extensions(
 
 
 def no_such_type(name: str) -> ConnectionFault:
-    """503 for a name that is no exchange type.
+    """503 for a name that is not an exchange type.
 
     RabbitMQ calls a name invalid, not unknown, if Erlang knows it as an atom, as the empty one.
     """

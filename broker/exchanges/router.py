@@ -45,7 +45,7 @@ class RoutableExchange(Protocol):
 
     @property
     def is_deleted(self) -> bool:
-        """It leads nowhere any more."""
+        """Whether it leads nowhere, since it was deleted."""
 
     @property
     def type(self) -> ExchangeType:
@@ -62,7 +62,7 @@ class Route:
     is_cacheable: the result depends on the routing keys and the bindings only.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
-    work: of finding it until now, in the units of broker/turns.py.
+    work: of finding it so far, in the units of broker/turns.py.
     """
 
     __slots__ = (
@@ -90,17 +90,17 @@ class Route:
 
     @property
     def queues(self) -> list[QueueClient]:
-        """Those that were found, each once."""
+        """The destinations found so far, each once."""
         return list(self._queues)
 
     def go_on(self, work: int) -> bool:
-        """Find more of the route, for about so much work; whether it is complete."""
+        """Find more of the route, with about this much work; return whether it is complete."""
         left = work
         is_complete = False
         while left > 0 and not is_complete:
             for candidate in self._candidates:
                 left -= 1
-                # Bindings to what is deleted are about to be removed.
+                # Bindings to deleted objects are about to be removed.
                 if candidate is None or candidate.is_deleted:
                     pass
                 elif candidate.is_exchange:
@@ -123,7 +123,7 @@ class Route:
             self._walk.append(exchange)
 
     def _visit_next(self) -> bool:
-        """Go on at the next exchange; whether there is one."""
+        """Go on at the next exchange; return whether there is one."""
         if self._current is not None and not self._has_matched:
             alternate = self._current.alternate
             if alternate is not None and not alternate.is_deleted:

@@ -5,7 +5,7 @@ closed at once (resources/file_descriptors.py). Without that, clients that conne
 could use up all descriptors, and the store could not open its next file.
 
 A turn of the event loop accepts at most `ACCEPTED_MAX` clients, so that thousands that connect at
-once do not hold up the others. The system keeps the rest in the socket's backlog meanwhile.
+once do not hold up connected clients. The system keeps the rest in the socket's backlog.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Tls(NamedTuple):
 
 
 class Acceptor:
-    """Accepts clients from `start` to `close`. refused: how many were, since clients are refused.
+    """Accepts clients from `start` to `close`. refused: the number of clients that were refused.
 
     listening: bound, and not blocking. make_protocol: called for each client. tls: None for plain
     connections; otherwise the protocol is connected after the TLS handshake.
@@ -74,8 +74,8 @@ class Acceptor:
     def close(self) -> None:
         """Accept no more clients. Those that are connected are not affected.
 
-        A client that was accepted and is not connected yet is closed: whoever closes the listeners
-        of a node that stops, and then its connections, has closed all of them.
+        A client that was accepted and is not connected yet is closed. So closing the listeners of a
+        stopping node, and then its connections, closes all clients.
         """
         self._is_closed = True
         if self._tls is not None:
@@ -98,7 +98,7 @@ class Acceptor:
             try:
                 client, _address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                # No client waits any more, or it has gone.
+                # The client no longer waits, or has gone.
                 return
             except OSError as error:
                 self._wait(error)

@@ -60,7 +60,7 @@ class Connection(asyncio.BaseProtocol):
     """One client's connection. Channels use it as `ConnectionLink`.
 
     login: the handshake; None once it is complete. tuning: the negotiated limits. tls: the TLS
-    session, or None. data_received: called by the transport with what it has read.
+    session, or None. data_received: called by the transport with the bytes that it has read.
     """
 
     __slots__ = (
@@ -210,7 +210,7 @@ class Connection(asyncio.BaseProtocol):
 
     @property
     def generation(self) -> int | None:
-        """That of its vhost; None before it has one."""
+        """The generation of its vhost; None before it has one."""
         return self.vhost.generation if self.login is None else None
 
     # Methods on channel 0
@@ -259,7 +259,7 @@ class Connection(asyncio.BaseProtocol):
 
     @property
     def state(self) -> str:
-        """See net/closing.py."""
+        """The state in which the connection is, from closing.py."""
         return self.closing.state
 
     @property

@@ -1,4 +1,4 @@
-"""Held channels: the pending operation of each, and the frames that arrive meanwhile.
+"""Held channels: the pending operation of each, and the frames that arrive while it is held.
 
 A method that waits for an answer (broker/pending.py) holds its own channel and no other. Frames
 that the client sends on a held channel are kept in order and handled when the operation ends.
@@ -70,13 +70,13 @@ class HeldChannels:
 
     @property
     def is_full(self) -> bool:
-        """Whether the kept frames, or what is gathered behind replies, exceed their limit."""
+        """Whether the kept frames, or the output gathered behind replies, exceed their limit."""
         return self._kept_bytes > KEPT_BYTES_MAX or self._unsynced.is_full
 
     def hold_for_replies(self, channel: Channel | None, fault: Fault, method_index: int) -> bool:
         """Hold a channel whose method failed until its replies are sent; then the fault is raised.
 
-        False if none waits, or if the channel is held already: the fault is not a method's.
+        Returns False if none waits, or if the channel is held already: the fault is not a method's.
         """
         if channel is None or not self._unsynced.is_waiting(channel):
             return False
@@ -123,9 +123,9 @@ class HeldChannels:
         return operation.awaits_sync and self._unsynced.has_room
 
     def release(self, number: int, channel: Channel | None) -> bool:
-        """Hold a channel no more if its operation has ended, or waits only for a sync.
+        """Release a channel if its operation has ended, or waits only for a sync.
 
-        False if it is still held.
+        Returns False if it is still held.
         """
         operation, method_index = self.waiting[number]
         if not operation.is_over:
@@ -149,7 +149,7 @@ class HeldChannels:
     def keep_first(
         self, number: int, size: int, handle: Callable[..., object], *arguments: Any
     ) -> None:
-        """Keep the rest of a frame that is being handled: it precedes the others of its channel."""
+        """Keep the rest of a frame that is being handled: it precedes its channel's others."""
         frame = KeptFrame(size + FRAME_COST_BYTES, handle, arguments)
         self._frames_of(number, size).appendleft(frame)
 

@@ -1,8 +1,8 @@
-"""Two transports in one process that are each other's socket: a client of the node in the node.
+"""Two transports in one process that are each other's socket: the node as a client of itself.
 
-What one end writes the other end's protocol is given in a later turn of the event loop, in order,
-as a socket would. An end whose protocol reads no more lets the other's writes wait, and above
-`HIGH_BYTES` the writing protocol is told to pause, until `LOW_BYTES` are left.
+Bytes that one end writes reach the other end's protocol in a later turn of the event loop, in
+order, as from a socket. While a protocol reads no more, writes to its end wait; above `HIGH_BYTES`
+the writing protocol is told to pause, until `LOW_BYTES` are left.
 """
 
 import asyncio
@@ -13,25 +13,25 @@ from typing import Any, Final, NamedTuple
 HIGH_BYTES: Final = 64 * 1024
 LOW_BYTES: Final = 16 * 1024
 READ_BYTES: Final = 256 * 1024
-"""What a protocol is given at a time, as from a socket: it has a turn of the event loop for it."""
+"""Bytes that a protocol gets at a time, as from a socket: each time takes a turn of the loop."""
 
 
 class End(NamedTuple):
-    """What stands for the address and the port of an end."""
+    """Stands for the address and the port of an end."""
 
     host: str
     port: int
 
 
 class InMemoryTransport(asyncio.Transport):
-    """One end. other: the other one. own, peer: what stands for their addresses."""
+    """One end. other: the other end. own, peer: stand for the addresses of the two."""
 
     def __init__(self, protocol: asyncio.Protocol, own: End, peer: End) -> None:
         super().__init__({"peername": peer, "sockname": own})
         self.other: InMemoryTransport
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
-        # What the other end has written, and this end has not read.
+        # Bytes that the other end has written, and this end has not read.
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._is_reading = True
@@ -44,7 +44,7 @@ class InMemoryTransport(asyncio.Transport):
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Have the other end read it."""
+        """Have the other end read these bytes."""
         if data and not self._is_closing:
             self.other._take(bytes(data))
             if self.other._unread_bytes > HIGH_BYTES and not self._is_writing_paused:
@@ -52,7 +52,7 @@ class InMemoryTransport(asyncio.Transport):
                 self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Have the other end read all of it."""
+        """Have the other end read all of these bytes."""
         self.write(b"".join(list_of_data))
 
     def get_write_buffer_size(self) -> int:
@@ -63,11 +63,11 @@ class InMemoryTransport(asyncio.Transport):
         """Do nothing: the limits are fixed."""
 
     def can_write_eof(self) -> bool:
-        """False: an end is closed whole."""
+        """False: an end is closed as a whole."""
         return False
 
     def _was_read(self) -> None:
-        """The other end has read some of what this one has written."""
+        """The other end has read some of the bytes that this end has written."""
         if self._is_lost or not self._is_writing_paused:
             return
         if self.other._unread_bytes <= LOW_BYTES:
@@ -77,15 +77,15 @@ class InMemoryTransport(asyncio.Transport):
     # Reading
 
     def is_reading(self) -> bool:
-        """Whether the protocol is given what comes."""
+        """Whether the protocol gets incoming bytes."""
         return self._is_reading and not self._is_closing
 
     def pause_reading(self) -> None:
-        """Let what comes wait."""
+        """Let incoming bytes wait."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Give what has come."""
+        """Give the protocol the bytes that have come."""
         self._is_reading = True
         self._read_soon()
 
@@ -129,7 +129,7 @@ class InMemoryTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Write no more. The other end reads what was written, and then the end of it."""
+        """Write no more. The other end reads the bytes already written, and then their end."""
         if not self._is_closing:
             self._is_closing = True
             self._unread.clear()
@@ -139,7 +139,7 @@ class InMemoryTransport(asyncio.Transport):
             self._loop.call_soon(self._lose)
 
     def abort(self) -> None:
-        """Close at once: the other end does not read what it has not read yet."""
+        """Close at once: the other end does not get the bytes that it has not read yet."""
         if self._is_lost:
             return
         self.other._unread.clear()

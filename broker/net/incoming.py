@@ -58,14 +58,14 @@ from leveret.storage.message import Entry
 METHOD_WORK: Final = 250
 ACK_WORK: Final = 16
 FRAME_WORK: Final = 8
-"""The work of a method other than basic.publish and basic.ack, that of an ack which is not passed
-on in a run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
+"""The work of a method other than basic.publish and basic.ack, of an ack that is not passed on in a
+run, and of any other frame, in the units of broker/turns.py. A declaration takes 100
 microseconds. Each byte of a method counts as one, for tables, which are decoded and encoded again.
 """
 
 MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends so much at a time may outrun the consumers of its queues."""
+"""A publisher that sends this much at a time may outrun the consumers of its queues."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -158,7 +158,7 @@ class Incoming(FrameSink):
                 self._closing.drop()
 
     def _fail(self, fault: Fault) -> None:
-        """Close a channel or the connection, after the channel's replies to what came before."""
+        """Close a channel or the connection, after the channel's replies to earlier methods."""
         self._blame_method(fault)
         channel = self._channel_at_work
         has_method = self._connection.blames_methods
@@ -192,7 +192,7 @@ class Incoming(FrameSink):
     # Methods that wait
 
     def run(self, channel: Channel | None, steps: Steps, describe: Callable[[], str]) -> None:
-        """Run a method; if it waits, hold its channel. See `PendingMethods.run`."""
+        """Run a method; if it waits, hold its channel (`PendingMethods.run`)."""
         self._pending.run(channel, steps, describe, self._method_at_work)
 
     def _set_at_work(self, channel: Channel | None, method_index: int) -> None:
@@ -204,7 +204,7 @@ class Incoming(FrameSink):
         self._pending.close()
 
     def disconnect(self) -> None:
-        """The socket is closed: nothing is handled any more."""
+        """The socket is closed: no more input is handled."""
         self._channel_at_work = self._acked_queue = None
         self._pending.disconnect()
         self.steps.disconnect()
@@ -249,7 +249,7 @@ class Incoming(FrameSink):
     def _publish_runs(self, channel: Channel, target: Target, runs: Runs, size: int) -> None:
         """Publish runs one after the other, in this turn and in later ones.
 
-        size: an upper limit of what they take in memory, while they wait.
+        size: an upper limit of their memory while they wait.
         """
         while (run := self._next_run(runs)) is not None:
             if not channel.takes_methods:
@@ -265,8 +265,8 @@ class Incoming(FrameSink):
                     publishing.refuse(channel, len(run.messages), self._services.alarms.reason)
                     continue
                 if self._reading.is_blocked:
-                    # This publish waits, too: a client that connects again would get one in each
-                    # time.
+                    # This publish waits, too: else a client that connects again would get one in
+                    # each time.
                     runs.put_back(run)
                     raise self._turn_over(channel, target, runs, size)
             count = runs.take_work(run, self._turns, target.work)
@@ -294,7 +294,7 @@ class Incoming(FrameSink):
     def _publish(
         self, channel: Channel, target: Target, run: Publication, later: Runs, size: int
     ) -> None:
-        """Publish a run. later: those that follow it, if this turn ends before it is published."""
+        """Publish a run. later: the runs that follow it, for the case that this turn ends first."""
         steps = publishing.publish(channel, target, run)
         if steps is not None:
             try:
@@ -306,7 +306,7 @@ class Incoming(FrameSink):
             self._reading.hold_back_for(target.queues)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
-        """basic.ack of each of the tags. If they are multiple, there is one."""
+        """basic.ack of each of the tags. If they are multiple, there is only one."""
         target_channel = self._channels.get(channel)
         if target_channel is None or not target_channel.takes_methods:
             size = FRAME_COST_BYTES * (len(delivery_tags) - 1)
@@ -337,7 +337,7 @@ class Incoming(FrameSink):
                 record.consumer.settled()
 
     def _trace_acks(self, channel: Channel, tracer: Taps, delivery_tags: list[int]) -> None:
-        """Tell the tracer of acks before they have any effect, up to the first that fails."""
+        """Report acks to the tracer before they have any effect, up to the first that fails."""
         records = channel.unacked.records
         traced: dict[int, Unacked] = {}
         for delivery_tag in delivery_tags:
@@ -348,7 +348,7 @@ class Incoming(FrameSink):
             tracer.acked(channel, list(traced.items()))
 
     def _ack_one_by_one(self, channel: Channel, delivery_tags: list[int], multiple: int) -> None:
-        """Acks that do more than to settle one message each."""
+        """Acks that do more than settle one message each."""
         self._settle_acked()
         for place, delivery_tag in enumerate(delivery_tags, 1):
             steps = methods_basic.ack(channel, delivery_tag, multiple)

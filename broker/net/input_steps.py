@@ -1,9 +1,9 @@
-"""The input of one connection, in steps: handled one at a time, in order, and by the turn.
+"""The input of one connection, in steps: handled one at a time, in order, and in turns.
 
-A step handles the bytes of one read, or goes on with a channel whose answer has come. When nothing
-is left of the turn's work (broker/turns.py) the step ends with `TurnOver`. Its rest, and all input
-after it, waits here until the connection has its turn, and the socket is not read meanwhile. So one
-client that publishes to a thousand queues, or a hundred that publish at full speed, hold up nobody.
+A step handles the bytes of one read, or goes on with a channel whose answer has come. When no work
+is left in the turn (broker/turns.py) the step ends with `TurnOver`. Its rest, and all later input,
+waits here until the connection has its turn, and the socket is not read until then. So a client
+that publishes to a thousand queues, or a hundred that publish at full speed, do not hold up others.
 The input of a client that publishes during an alarm waits here, too, from that publish on.
 
 Promise: input is handled in the order in which it came, wherever it was interrupted.
@@ -20,7 +20,7 @@ Step = Callable[[], object]
 
 
 class Once:
-    """A step that does nothing when it is called again, after a fault for instance."""
+    """A step that does nothing when it is called again, for instance after a fault."""
 
     __slots__ = ("_step",)
 
@@ -45,7 +45,7 @@ class Socket(Protocol):
         """Input waits: do not read."""
 
     def resume_after_input(self) -> None:
-        """No input waits any more."""
+        """No input is waiting."""
 
 
 class InputSteps:
@@ -67,7 +67,7 @@ class InputSteps:
         self.waiting: deque[Step] = deque()
 
     def do(self, step: Step) -> None:
-        """Do a step at once; if another one is being done, after it."""
+        """Do a step at once; if another step is being done, after that one."""
         if self._is_busy:
             self.waiting.append(step)
             return
@@ -76,7 +76,7 @@ class InputSteps:
             self._do_waiting(is_turn_over)
 
     def wait_with(self, *steps: Step) -> None:
-        """Do these steps in a later turn, after those that wait already."""
+        """Do these steps in a later turn, after those that already wait."""
         self.waiting.extend(steps)
         self._ask_for_turn()
 
@@ -85,11 +85,11 @@ class InputSteps:
         self.waiting.clear()
 
     def disconnect(self) -> None:
-        """The socket is closed: nothing is handled any more."""
+        """The socket is closed: no more input is handled."""
         self._handle = _handle_nothing
 
     def _do(self, step: Step) -> bool:
-        """Do a step; whether the rest of it has to wait for another turn."""
+        """Do a step; return whether the rest of it has to wait for another turn."""
         self._is_busy = True
         try:
             self._handle(step)
@@ -122,7 +122,7 @@ class InputSteps:
                 until.when_given(self.unblocked)
 
     def unblocked(self) -> None:
-        """The client is not blocked any more, or what it waits for is done: it has a turn."""
+        """The client is no longer blocked, or its wait is over: the connection has a turn."""
         if self._has_asked:
             self._turns.after_round(self._take_turn)
 

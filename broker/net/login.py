@@ -44,7 +44,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class LoginConnection(Protocol):
-    """What the handshake needs of its connection."""
+    """The connection, as the handshake sees it."""
 
     name: str
     own_host: str
@@ -86,9 +86,9 @@ class LoginConnection(Protocol):
 class Login:
     """The handshake of one connection; discarded once it is complete.
 
-    known_user: who is known to be the user, whatever the client sends: the node itself. is_limited:
-    frames have a limit. Those of a client in memory need none, and headers that links have added to
-    a message may make it longer than a client's frame.
+    known_user: the user, if it is known whatever the client sends: the node itself. is_limited:
+    frames have a limit. Frames of a client in memory need none, and headers that links have added
+    to a message may make it longer than a client's frame.
     """
 
     __slots__ = (

@@ -24,10 +24,10 @@ from leveret.broker.net.output import Output
 from leveret.broker.pending import Answer
 
 CHANNELS_AT_ONCE: Final = 20
-"""As many channels are released in one turn when their connection ends; of more, those for which
-there is work left (broker/turns.py)."""
+"""At least this many channels are released in one turn when their connection ends; more if there
+is work left (broker/turns.py)."""
 RELEASE_WORK: Final = 250
-"""The work of releasing a channel, besides its consumers and what it holds."""
+"""The work of releasing a channel, besides that of its consumers and unsettled messages."""
 
 
 class Holder(limits.Counted, ConnectionLink, Protocol):
@@ -89,7 +89,7 @@ class OpenChannels:
             raise channel_error("expected 'channel.open'")
 
     async def close(self, channel: Channel, sent: Answer[None]) -> None:
-        """Close a channel at the client's request. sent: given when its replies are."""
+        """Close a channel at the client's request. sent: given when its replies are sent."""
         await sent
         if channel.has_confirms_due:
             channel.send_confirms()
@@ -113,7 +113,7 @@ class OpenChannels:
     def release(self) -> None:
         """The connection ends: release everything that the channels hold.
 
-        They stop at once; what very many of them hold is released by the turn.
+        They stop at once; the contents of very many of them are released in turns.
         """
         channels = deque([one for one in self.by_number.values() if not one.is_closing])
         self.by_number.clear()
@@ -133,7 +133,7 @@ class OpenChannels:
 
 
 def _releasing(channels: deque[Channel]) -> Iterator[int]:
-    """The steps of releasing what channels hold (broker/long_work.py)."""
+    """The steps of releasing the contents of channels (broker/long_work.py)."""
     while channels:
         channel = channels.popleft()
         work = RELEASE_WORK + CANCEL_WORK * len(channel.consumers)

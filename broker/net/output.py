@@ -4,7 +4,7 @@ Small pieces are joined into one write; large ones are not copied. If the client
 output is congested and its consumers get no messages until the socket's buffer has drained, so the
 buffered output is bounded.
 
-Consumers and channels append to `pieces` directly, and say how much it was for a run of deliveries
+Consumers and channels append to `pieces` directly, and report the size for a run of deliveries
 (`gathered`).
 """
 
@@ -29,7 +29,7 @@ WRITE_BUFFER_LOW_BYTES = 64 * 1024
 """Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
 PROGRESS_MS_MAX = 30_000
 """A client whose output is congested is disconnected if it reads nothing for this time. RabbitMQ
-gives up a socket to which it could send nothing for as long."""
+gives up a socket to which it could send nothing for the same time."""
 
 
 class Output(ConnectionOutput):
@@ -101,7 +101,7 @@ class Output(ConnectionOutput):
         return self._is_over or self._is_write_paused
 
     def gathered(self, content_bytes: int) -> None:
-        """See `ConnectionOutput.gathered`."""
+        """Contents of about this many bytes were added: flush at the end of the round."""
         self.gathered_bytes += content_bytes
         if self.gathered_bytes > OUTPUT_BYTES_MAX:
             self._is_over = True
@@ -109,7 +109,7 @@ class Output(ConnectionOutput):
             self._turns.flush_later(self)
 
     def confirm_later(self, channel: Channel) -> None:
-        """See `ConnectionOutput.confirm_later`."""
+        """The channel has confirms to send at the end of the round."""
         self._confirming.append(channel)
         self.flush_later()
 
@@ -177,4 +177,4 @@ class Output(ConnectionOutput):
 
 
 def _nobody_listens() -> None:
-    """The output has no connection yet, or none any more."""
+    """The output has no connection yet, or no longer has one."""

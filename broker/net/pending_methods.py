@@ -1,6 +1,6 @@
 """The methods of one connection that wait for an answer, and the frames that wait for them.
 
-A method runs until it has to wait; then its channel is held, and no other one, and the frames that
+A method runs until it has to wait; then its channel, and no other one, is held, and the frames that
 come for it are kept (net/held.py). A method that waits only for the disk holds nothing
 (net/unsynced_replies.py). When the answer is given, the method continues as a step of the
 connection's input, like a frame, so that a fault closes its channel in the same way.
@@ -24,7 +24,7 @@ from leveret.broker.turns import NextTurn
 
 class PendingMethods:
     """handle: handles a step of the connection's input. at_work: called with the channel and the
-    method index of what goes on, before it does: its faults name them.
+    method index of the work that goes on, before it does: its faults name them.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class PendingMethods:
         """
         awaited = begin(steps)
         if isinstance(awaited, NextTurn):
-            # All input of the connection waits, so that what follows the method comes after it.
+            # All input of the connection waits, so that later input comes after the method.
             go_on = partial(self._run_on, channel, steps, describe, method_index, awaited)
             raise awaited.turn_over(go_on)
         if awaited is not None:
@@ -82,11 +82,11 @@ class PendingMethods:
         self.run(channel, steps, describe, method_index)
 
     def hold_for_replies(self, channel: Channel | None, fault: Fault, method_index: int) -> bool:
-        """See `HeldChannels.hold_for_replies`."""
+        """Hold a channel whose method failed until its replies are sent."""
         return self._held.hold_for_replies(channel, fault, method_index)
 
     def replies_sent(self, channel: Channel) -> Answer[None]:
-        """Given when the channel's replies are sent."""
+        """An answer that is given when the channel's replies are sent."""
         return self._unsynced.sent(channel)
 
     @property
@@ -106,16 +106,16 @@ class PendingMethods:
     def keep_rest(
         self, number: int, size: int, handle: Callable[..., object], *arguments: Any
     ) -> None:
-        """Keep the rest of a frame whose channel is held since it began to be handled.
+        """Keep the rest of a frame if its channel was held while the frame was handled.
 
-        It precedes the frames that were kept; if the channel closes, it is dropped.
+        It precedes the kept frames; if the channel closes, it is dropped.
         """
         if self._held.is_held(number):
             self._held.keep_first(number, size, handle, *arguments)
             self._backlog_changed()
 
     def _backlog_changed(self) -> None:
-        """What waits is more or less than before."""
+        """The amount of waiting input and output has changed."""
         self._reading.backlog_changed(self._held.is_full)
 
     def _resume(self, number: int) -> None:
@@ -141,7 +141,7 @@ class PendingMethods:
             self._backlog_changed()
 
     def _send_replies(self, channel: Channel) -> None:
-        """Send the replies of a channel that need not wait any more."""
+        """Send the replies of a channel that need no longer wait."""
         while (method_index := self._unsynced.next_due(channel)) is not None:
             self._at_work(channel, method_index)
             self._unsynced.send_next(channel)
@@ -152,7 +152,7 @@ class PendingMethods:
         self._reading.backlog_changed(False)
 
     def disconnect(self) -> None:
-        """The socket is closed: nothing is resumed any more, and the connection is let go."""
+        """The socket is closed: no method is resumed, and the connection is let go."""
         self._held.disconnect()
         self._handle = _handle_nothing
         self._at_work = _nothing_at_work

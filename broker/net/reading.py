@@ -4,7 +4,7 @@ The socket is read unless one of these is true:
 
 - An alarm is in force and the client publishes (broker/resources/alarms.py): the connection is
   blocked, and the client receives connection.blocked. After a timeout reading resumes and publishes
-  are refused. Meanwhile broker/resources/unread_sockets.py tells whether the client has ended.
+  are refused. Until then broker/resources/unread_sockets.py tells whether the client has ended.
 - The store is congested and the client publishes (broker/resources/flow.py). This is brief, and the
   client is not notified.
 - The frames kept for held channels exceed their limit (net/held.py).
@@ -32,9 +32,9 @@ ROUND_READ_BYTES_MAX: Final = 700 * 1024
 """Bytes to read from one socket per round. A smaller share would be fairer, but each pause costs
 two system calls: with a pause after each chunk, a quarter of the time for large messages."""
 SHARED_WORK_MAX: Final = 1000
-"""Work of one round after which large reads pause while somebody else publishes little. With 1 KB
-messages one read is more. Pausing after each raises their cost by up to a sixth, and the p99 of a
-quiet connection beside such a publisher is a third of what it is without that."""
+"""Work of one round after which large reads pause while another publisher publishes little. With
+1 KB messages one read is more. Pausing after each raises their cost by up to a sixth, and the p99
+of a quiet connection beside such a publisher is a third of its value without the pause."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -56,7 +56,7 @@ class Reading:
     """The reading side of one connection.
 
     is_in_flow: reading is paused because the store is congested. unblocked: called when the client
-    is not blocked any more.
+    is no longer blocked.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ class Reading:
     def pause_after_large_reads(self, size: int, others_publish_little: bool) -> None:
         """Count a large chunk; at the round's limit pause reading until the round ends.
 
-        others_publish_little: see `Turns`. The event loop reads a socket up to 32 times in a row
+        others_publish_little: from `Turns`. The event loop reads a socket up to 32 times in a row
         while each read fills the buffer.
         """
         rounds = self._services.turns.rounds
@@ -191,7 +191,7 @@ class Reading:
     def hold_back(self, is_persistent: bool) -> bool:
         """The client publishes during an alarm or congestion: pause reading until it ends.
 
-        is_persistent: the message is. Others need not wait for the disk, only for memory. Returns
+        is_persistent: of the message. Others need not wait for the disk, only for memory. Returns
         True if the alarm has lasted so long that publishes are refused instead.
         """
         if self._services.alarms.are_in_force:
@@ -239,7 +239,7 @@ class Reading:
     def alarms_changed(self) -> None:
         """An alarm was raised or cleared."""
         if self.is_in_flow and self._services.alarms.are_in_force and not self._is_refusing:
-            # It publishes, and is not read: it would not learn of the alarm by publishing.
+            # It publishes, and is not read: so it would not learn of the alarm by publishing.
             self._block()
         was_blocked = self._blocked_as or self._is_refusing
         if not was_blocked or self._services.alarms.are_in_force or self._transport is None:

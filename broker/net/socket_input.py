@@ -1,4 +1,4 @@
-"""What comes from one connection's socket: counted, measured, and passed to the frame scanner.
+"""The bytes from one connection's socket: counted, measured, and passed to the frame scanner.
 
 The transport calls `SocketInput.receive` directly, as the protocol's `data_received`. A connection
 itself cannot be compiled, as it is referred to weakly; its input is, since a program that sends one
@@ -15,12 +15,12 @@ from leveret.broker.net.reading import BIG_READ_BYTES, Reading
 from leveret.broker.turns import Turns
 
 SMALL_READ_BYTES_MAX: Final = 16 * 1024
-"""Whoever publishes this little at a time cares for its latency. Acks do not count: they come from
-the consumers of whoever publishes much, too."""
+"""A publisher of this little at a time cares for its latency. Acks do not count: they come from
+the consumers of publishers of much, too."""
 
 
 class Greeting(Protocol):
-    """What takes the protocol header."""
+    """The handshake, which takes the protocol header."""
 
     @property
     def is_waiting_for_header(self) -> bool:
@@ -47,7 +47,7 @@ class SocketInput:
         greeting: Greeting,
         connection: object,
     ) -> None:
-        """connection: is named as the cause of a turn that takes long."""
+        """connection: named as the cause of a turn that takes long."""
         self._turns = turns
         # A reference would keep a client that has ended.
         self._id = id(self)

@@ -6,8 +6,8 @@ connections get the new certificate and are verified against the new authorities
 are not resumed. Open connections are not affected. If a file is invalid the error is logged, and
 the previous context stays in force.
 
-OpenSSL's error texts for an invalid file are poor: `_refusal_reason` finds out what is wrong with
-it. Source of the fields for management: RabbitMQ's `rabbit_ssl`.
+OpenSSL's error texts for an invalid file are poor: `_refusal_reason` finds the actual mistake.
+Source of the fields for management: RabbitMQ's `rabbit_ssl`.
 """
 
 import logging
@@ -48,7 +48,7 @@ logger = logging.getLogger("leveret.tls")
 
 
 class TlsError(ValueError):
-    """TLS cannot be set up; the text names the file or the option and says what is wrong.
+    """TLS cannot be set up; the text names the file or the option and the mistake.
 
     option: the field of `TlsOptions` to change.
     """
@@ -185,7 +185,7 @@ def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
 
 
 def _files(options: TlsOptions) -> list[tuple[str, Path]]:
-    """The files that are named, each with its option."""
+    """The configured files, each with its option."""
     named = (
         ("certfile", options.certfile), ("keyfile", options.keyfile),
         ("cacertfile", options.cacertfile), ("dhfile", options.dhfile),
@@ -201,7 +201,7 @@ def _read(option: str, path: Path) -> bytes:
 
 
 def _refusal(options: TlsOptions, certfile: Path, error: Exception) -> TlsError:
-    """What is wrong with a certificate, its key or its password."""
+    """The mistake in a certificate, its key or its password."""
     keyfile = options.keyfile or certfile
     key_option = "keyfile" if options.keyfile else "certfile"
     try:

@@ -61,7 +61,7 @@ class ServerSession(ssl.SSLObject):
 class ServerContext(ssl.SSLContext):
     """A context of a listener.
 
-    depth: see `TlsOptions`. successor: the context that creates the sessions instead of this one.
+    depth: as in `TlsOptions`. successor: the context that creates the sessions instead of this one.
     """
 
     sslobject_class = ServerSession

@@ -1,13 +1,13 @@
-"""Replies that wait for the disk, and what their channels send behind them.
+"""Replies that wait for the disk, and the output of their channels behind them.
 
-A method whose declaration is applied and not on disk yet has nothing left to do but to reply
-(`Synced`, broker/pending.py). It does not hold its channel: the client's next methods are handled,
-and their declarations share the next sync. What the channel sends meanwhile waits behind the reply.
-So the client gets everything in the order in which it would if each method held its channel: as in
-RabbitMQ, where one process handles a channel's methods and sends its deliveries and confirms.
+A method whose declaration is applied and not on disk yet only has to reply (`Synced`,
+broker/pending.py). It does not hold its channel: the client's next methods are handled, and their
+declarations share the next sync. Later output of the channel waits behind the reply. So the client
+gets everything in the order in which it would if each method held its channel: as in RabbitMQ,
+where one process handles a channel's methods and sends its deliveries and confirms.
 
-Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies`. It gathers what
-the channel sends, in one list for each reply, and passes a list on when its reply was sent. The
+Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies`. It gathers the
+output of the channel, in one list for each reply, and passes a list on when its reply was sent. The
 message path does not notice.
 
 UR1. A reply is sent after its own sync, and after the replies before it.
@@ -39,8 +39,8 @@ GATHERED_BYTES_MAX = 1024 * 1024
 class WaitingReply:
     """A method that waits for a sync, then replies.
 
-    method_index: the method that its faults name. behind: what its channel sends after it, and
-    content_bytes: roughly how many bytes of contents that is.
+    method_index: the method that its faults name. behind: the later output of its channel, and
+    content_bytes: the approximate number of bytes of contents in it.
     """
 
     __slots__ = ("behind", "content_bytes", "method_index", "operation")
@@ -55,7 +55,7 @@ class WaitingReply:
 class UnsyncedReplies:
     """The replies of one connection that wait for a sync.
 
-    is_full: more is gathered behind them than should be.
+    is_full: more is gathered behind them than the limit allows.
     """
 
     __slots__ = ("_channels", "_fullness_changed", "_output", "content_bytes", "count", "is_full")
@@ -91,8 +91,8 @@ class UnsyncedReplies:
         behind.add(WaitingReply(operation, method_index))
 
     def sent(self, channel: Channel) -> Answer[None]:
-        """The answer is given when all replies of a channel are sent; then nothing waits any more
-        of what it sent before. Asked once at a time.
+        """The answer is given when all replies of a channel are sent; then none of its earlier
+        output waits. Asked once at a time.
         """
         behind = self._channels.get(channel.number)
         return given(None) if behind is None else behind.all_sent
@@ -103,15 +103,15 @@ class UnsyncedReplies:
         return None if behind is None else behind.next_due()
 
     def send_next(self, channel: Channel) -> None:
-        """Send the reply that is due, and what waits behind it. Raises its fault."""
+        """Send the reply that is due, and the output behind it. Raises the reply's fault."""
         self._channels[channel.number].send_next()
 
     def forget(self, channel: Channel) -> None:
-        """No replies of this channel wait any more."""
+        """No replies of this channel are waiting."""
         del self._channels[channel.number]
 
     def gathered(self, content_bytes: int) -> None:
-        """So many more bytes of contents are gathered; a negative number if fewer are."""
+        """The gathered contents have changed by this many bytes; negative if there are fewer."""
         self.content_bytes += content_bytes
         is_full = self.content_bytes > GATHERED_BYTES_MAX
         if is_full != self.is_full:
@@ -126,14 +126,14 @@ class UnsyncedReplies:
             behind.close()
 
     def disconnect(self) -> None:
-        """The socket is closed: nothing is sent any more."""
+        """The socket is closed: nothing more is sent."""
         self._fullness_changed = _nobody_listens
 
 
 class OutputBehindReplies(ConnectionOutput):
-    """What one channel sends behind replies that wait.
+    """The output of one channel behind replies that wait.
 
-    all_sent: given when none waits any more.
+    all_sent: given when no reply waits.
     """
 
     __slots__ = ("_all", "_channel", "_output", "_waiting", "all_sent")
@@ -160,27 +160,27 @@ class OutputBehindReplies(ConnectionOutput):
         self._all.gathered(content_bytes)
 
     def confirm_later(self, channel: Channel) -> None:
-        """Have confirms sent at the end of the round: to here."""
+        """Have confirms sent to this output at the end of the round."""
         self._output.confirm_later(channel)
 
     # The replies
 
     def add(self, reply: WaitingReply) -> None:
-        """One more reply waits, and what the channel sends from now on waits behind it."""
+        """One more reply waits, and later output of the channel waits behind it."""
         self._waiting.append(reply)
         self.pieces = reply.behind
         self._all.count += 1
 
     def next_due(self) -> int | None:
-        """See `UnsyncedReplies.next_due`."""
+        """The method whose reply is next; None if it has to wait."""
         first = self._waiting[0]
         return None if first.operation.is_waiting else first.method_index
 
     def send_next(self) -> None:
-        """See `UnsyncedReplies.send_next`."""
+        """Send the reply that is due, and the output behind it. Raises the reply's fault."""
         channel = self._channel
         if channel.has_confirms_due:
-            # They were due after the reply was.
+            # These became due after the reply did.
             channel.send_confirms()
         reply = self._waiting[0]
         channel.output = self._output
