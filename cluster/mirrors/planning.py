@@ -1,34 +1,33 @@
-"""Where a mirrored queue is to be, and what brings it there. Pure: random choice is an argument.
+"""The placement of a mirrored queue, and the steps towards it. Pure: random choice is an argument.
 
-`place` says which nodes are to have a queue, by its policy's `ha-mode`, which is one of
+`place` returns the nodes that are to have a queue, by its policy's `ha-mode`, which is one of
 
     all        every node of the cluster that runs
-    exactly    as many nodes as `ha-params` says, fewer if fewer run. Those that have it stay:
-               the leader's, then synchronised mirrors, then the others, the oldest first. Others
-               are chosen at random
-    nodes      those of the nodes that `ha-params` names which run
+    exactly    as many nodes as `ha-params` says, fewer if fewer run. Nodes that have the queue
+               stay: the leader's, then synchronised mirrors, then other mirrors, the oldest first.
+               Further nodes are chosen at random
+    nodes      the running nodes that `ha-params` names
 
-The leader's node stays until a synchronised mirror can take over, also where the policy does not
-name it: otherwise a change of the policy would lose messages (`rabbit_mirror_queue_mode_nodes`
-keeps it by the same rule). A queue on [A, B] whose policy names [C, D] is on [A, C, D] until C or D
-is synchronised. `leader` of the answer then is one of them, and A goes with the next answer.
+The leader's node stays until a synchronised mirror can take over, even if the policy does not name
+it: otherwise a change of the policy would lose messages (`rabbit_mirror_queue_mode_nodes` keeps it
+by the same rule). A queue on [A, B] whose policy names [C, D] is on [A, C, D] until C or D is
+synchronised. Then `leader` of the placement is one of them, and A goes with the next placement.
 
-RabbitMQ hands over to any synchronised mirror, B in this example, and chooses among the oldest for
-`exactly` without asking whether they are synchronised.
+RabbitMQ hands over to any synchronised mirror, B in this example, and for `exactly` chooses among
+the oldest whether or not they are synchronised.
 
 A node under maintenance gets no new mirrors, keeps those that it has, and hands over what it leads.
 
-`next_step` says what the leader's node has to do next: one step at a time, and whoever carries it
-out asks again when the record has changed. New mirrors come before others go, and the leader's node
-goes last, so a queue on [A, B] whose policy names [C, D] is on [A, B, C], [A, B, C, D], [A, C, D],
-and, when C is synchronised, on [C, D]. A queue is given a record when it is to have its first
-mirror, and keeps it while its policy mirrors it: also alone, as long as nodes that are down have
-messages of it.
+`next_step` returns the next step of the leader's node: one at a time, and the caller asks again
+when the record has changed. New mirrors come before old ones go, and the leader's node goes last,
+so a queue on [A, B] whose policy names [C, D] is on [A, B, C], [A, B, C, D], [A, C, D], and, when C
+is synchronised, on [C, D]. A queue gets a record with its first mirror, and keeps it while its
+policy mirrors it: even without mirrors, as long as nodes that are down have messages of it.
 
-`rebalancing` says which queues are to be led elsewhere, so that all nodes lead about as many. A
-queue moves to a synchronised mirror only, so nothing is lost and nothing has to be copied. It moves
-if its node then still leads as many as the other one, at least: so each move brings two nodes
-closer together, and the same queues are never moved twice.
+`rebalancing` returns the queues that other nodes are to lead, so that all nodes lead about equal
+numbers. A queue moves only to a synchronised mirror, so no message is lost or has to be copied. It
+moves only if its node then still leads at least as many as the other one: so each move brings two
+nodes closer together, and the same queues are never moved twice.
 """
 
 from collections import Counter
@@ -44,14 +43,14 @@ ALL, EXACTLY, NODES = "all", "exactly", "nodes"
 MANUAL, AUTOMATIC = "manual", "automatic"
 ALWAYS, WHEN_SYNCED = "always", "when-synced"
 SYNC_BATCH_SIZE = 4096
-"""Messages, if neither the policy (`ha-sync-batch-size`) nor the configuration
-(`mirroring_sync_batch_size`) says how many."""
+"""Messages in a batch, if neither the policy (`ha-sync-batch-size`) nor the configuration
+(`mirroring_sync_batch_size`) sets the number."""
 
 
 class Mirroring(NamedTuple):
-    """What a policy asks for. mode: empty for a queue without mirrors.
+    """The mirroring that a policy asks for. mode: empty for a queue without mirrors.
 
-    node_count: in the mode `exactly`. nodes: in the mode `nodes`. on_shutdown, on_failure:
+    node_count: for the mode `exactly`. nodes: for the mode `nodes`. on_shutdown, on_failure:
     whether a mirror that is not synchronised may lead when the leader stops or dies.
     """
 
@@ -74,7 +73,7 @@ NOT_MIRRORED = Mirroring()
 
 
 def read_mirroring(definition: Mapping[str, Any], batch_size: int = SYNC_BATCH_SIZE) -> Mirroring:
-    """What the merged definition of a queue's policies asks for, which was checked before.
+    """The mirroring in the merged definition of a queue's policies, which was checked before.
 
     batch_size: as configured.
     """
@@ -95,19 +94,19 @@ def read_mirroring(definition: Mapping[str, Any], batch_size: int = SYNC_BATCH_S
 
 
 class RunningNodes(NamedTuple):
-    """The nodes of the view that the leader's node is in, and which of them are maintained."""
+    """The nodes of the view of the leader's node, and those of them under maintenance."""
 
     running: frozenset[str]
     under_maintenance: frozenset[str] = frozenset()
 
     @property
     def available(self) -> frozenset[str]:
-        """Those that may get a mirror."""
+        """The nodes that may get a mirror."""
         return self.running - self.under_maintenance
 
 
 class Placement(NamedTuple):
-    """On which nodes a queue is to be. mirrors: those that have it already come first."""
+    """The nodes that a queue is to be on. mirrors: those that already have it come first."""
 
     leader: str
     mirrors: tuple[str, ...]
@@ -121,10 +120,10 @@ def place(
     nodes: RunningNodes,
     choose: Callable[[int], int],
 ) -> Placement:
-    """Where a queue is to be that is led on one node and mirrored on others.
+    """The placement of a queue that is led on one node and mirrored on others.
 
-    mirrors: the oldest first. synchronised: those of them that are. choose: returns a number below
-    its argument, at random.
+    mirrors: the oldest first. synchronised: the synchronised ones of them. choose: returns a number
+    below its argument, at random.
     """
     if not mirroring.mode:
         return Placement(leader, ())
@@ -143,7 +142,7 @@ def _wanted(
     nodes: RunningNodes,
     choose: Callable[[int], int],
 ) -> list[str]:
-    """The nodes that the policy wants: those that have the queue first."""
+    """The nodes that the policy wants, first those that have the queue."""
     having = [leader, *mirrors]
     if mirroring.mode == NODES:
         known = [node for node in having if node in mirroring.nodes and node in nodes.running]
@@ -185,7 +184,7 @@ class HandOver(NamedTuple):
 
 
 class ForgetCopy(NamedTuple):
-    """Have a node that runs, and is not to mirror the queue, give up the messages on its disk."""
+    """Have a running node that is not to mirror the queue give up the messages on its disk."""
 
     node: str
 
@@ -206,7 +205,7 @@ def next_step(
 ) -> Step | None:
     """The next step for a queue that may be mirrored; None if it is as its policy wants it.
 
-    node: where it is led. choose: returns a number below its argument, at random.
+    node: the leader's. choose: returns a number below its argument, at random.
     """
     if record is None:
         wanted = place(mirroring, node, (), frozenset(), nodes, choose)
@@ -237,7 +236,7 @@ def _next_of_mirrored(
     if wanted.leader != leader:
         return HandOver(mirrors[wanted.leader].id)
     for copy in record.has_copy:
-        # A node that is maintained, or stops, may have its mirror again afterwards.
+        # A node that is under maintenance, or stops, may get its mirror again afterwards.
         if copy.node in nodes.available and copy.node not in wanted.mirrors:
             return ForgetCopy(copy.node)
     return None
@@ -249,7 +248,7 @@ def returns(record: MirrorRecord | None, node: str) -> bool:
 
 
 def vanished(record: MirrorRecord | None, lives: Callable[[Member], bool]) -> tuple[Member, ...]:
-    """The members of a record that none of lives, for the coordinator to report; else nobody.
+    """All members of a record if none of them lives, for the coordinator to report; else none.
 
     lives: whether the node of a member is in the view with that incarnation.
     """
@@ -262,7 +261,7 @@ def vanished(record: MirrorRecord | None, lives: Callable[[Member], bool]) -> tu
 
 
 class LedQueue(NamedTuple):
-    """A queue, by the node that leads it, and those that could: in the order of their members."""
+    """The node that leads a queue, and those that could, in the order of their members."""
 
     leader: str
     able: tuple[str, ...]
@@ -292,7 +291,7 @@ def rebalancing(queues: Sequence[LedQueue]) -> list[Move]:
 
 
 def _move(index: int, queue: LedQueue, counts: Counter[str]) -> Move | None:
-    """The move of a queue, which is counted, or None if it stays."""
+    """The move of a queue, which changes the counts; None if it stays."""
     node = min(queue.able, key=lambda one: counts[one], default=queue.leader)
     if counts[node] + 1 >= counts[queue.leader]:
         return None

@@ -1,21 +1,21 @@
-"""How a node comes to lead a mirrored queue: with the messages that it has, in three ways.
+"""The three ways in which a node comes to lead a mirrored queue, with the messages that it has.
 
-begun       the queue that is here begins to be mirrored
+begun       mirroring of the queue on this node begins
 returned    the queue has waited for this node, which has a copy of its messages
-promoted    a mirror takes over: it tells the other mirrors so, and what it does not have, and
-            publishes what the leader before has not decided about
+promoted    a mirror takes over: it tells the other mirrors that it leads and what it lacks, and
+            publishes contents on which the former leader has not decided
 
 A mirror that the record names as the leader first broadcasts a mark, an empty payload, and waits
-until that has come round (`Promotion`): what any living member has of the leader before is then
-applied here, or waits for contents that are still to come. When all of it is applied, it leads.
-Contents that do not come for a net_ticktime, though their sender is linked, are given up
+until it has come round (`Promotion`): by then all decisions of the former leader that any living
+member has are applied here, or wait for contents that are still to come. When all are applied, it
+leads. Contents that do not come for a net_ticktime, though their sender is linked, are given up
 (late_confirms.py).
 
-Who returns or is promoted leads by an entry that may still be undone, by nodes that have another
-leader then. So it confirms nothing before that entry is stable (MQ10).
+A returned or promoted leader leads by an entry that may still be undone by nodes that then have
+another leader. So it confirms nothing before that entry is stable (MQ10).
 
 Invariants:
-MQ8. A new leader serves nobody before its first broadcast has come round.
+MQ8. A new leader serves no clients before its first broadcast has come round.
 """
 
 from collections.abc import Callable
@@ -38,9 +38,9 @@ from leveret.storage.intervals import Intervals
 
 
 class Promotion:
-    """How far the promotion of the mirror on this node is. has_come_round: its mark.
+    """The progress of a promotion of the mirror on this node. has_come_round: whether its mark has.
 
-    _mark: its number; 0 if it was not broadcast.
+    _mark: the mark's number; 0 if it was not broadcast.
     """
 
     __slots__ = ("_mark", "has_come_round")
@@ -50,12 +50,12 @@ class Promotion:
         self.has_come_round = False
 
     def begin(self, ring: Ring) -> None:
-        """The record names this member, as this one does or an earlier one did."""
+        """The record names this member as the leader, or an earlier record did."""
         if not self._mark and ring.is_joined:
             self._mark = ring.broadcast(b"")
 
     def end(self) -> None:
-        """The record names another leader, or this node has no mirror any more."""
+        """The record names another leader, or this node no longer has a mirror."""
         self._mark, self.has_come_round = 0, False
 
     def confirmed(self, through: int) -> None:
@@ -64,20 +64,20 @@ class Promotion:
             self.has_come_round = True
 
     def may_lead(self, record: MirrorRecord, member: Member | None) -> bool:
-        """Whether a member may lead that has applied everything (MQ8).
+        """Whether a member that has applied everything may lead (MQ8).
 
-        The mark may have come round in a message that waited for a record that names another one.
+        The mark may have come round in a message that waited for a record with another leader.
         """
         return self.has_come_round and record.leader == member
 
 
 class LeaderParts(NamedTuple):
-    """What every leader of a queue on this node is made with.
+    """The arguments common to all leaders of a queue on this node.
 
-    mirroring: what the policies ask for now. synchronised: called with a mirror that has all
-    messages. make_queue: makes the queue that leads, on a backing queue. when_stable: calls back
-    when what is applied on this node now is stable. flush: broadcasts, and sends batches;
-    flush_later has it called at the end of the round.
+    mirroring: returns the present policy. synchronised: called with a mirror that has all messages.
+    make_queue: makes the queue that leads, on a backing queue. when_stable: calls back when all
+    that is applied on this node now is stable. flush: broadcasts, and sends batches; flush_later
+    has it called at the end of the round.
     """
 
     mirroring: Callable[[], Mirroring]
@@ -110,18 +110,18 @@ class LeaderParts(NamedTuple):
         when_readable(error, self.call_later_ms, read)
 
     def doubt(self, leading: Leading) -> None:
-        """Have a leader confirm nothing before what is applied on this node is stable (MQ10)."""
+        """Have a leader confirm nothing before all that is applied here now is stable (MQ10)."""
         leading.in_doubt()
         self.when_stable(leading.is_stable)
 
 
 def begun(parts: LeaderParts, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> Leading:
-    """The queue that is here leads."""
+    """The queue on this node leads."""
     return parts.leading(queue, backing, kept)
 
 
 def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Leading:
-    """The copy that is here leads, alone."""
+    """The copy on this node leads, alone."""
     kept = Kept(copy, parts.flush_later)
     backing = LeadingQueue(copy, kept, parts.wall_offset_ms, term=record.group.version)
     leading = parts.leading(parts.make_queue(backing), backing, kept)
@@ -132,7 +132,7 @@ def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Le
 def promoted(
     parts: LeaderParts, mirror: Promoted, record: MirrorRecord, member: Member | None
 ) -> Leading:
-    """The mirror that was here leads. member: the one of this node."""
+    """The mirror on this node leads from now on. member: the one of this node."""
     kept = Kept(mirror.backing, parts.flush_later)
     backing = LeadingQueue(
         mirror.backing, kept, parts.wall_offset_ms,
@@ -149,7 +149,7 @@ def promoted(
     for one in mirrors:
         place = record.group.place_of(one.id)
         if not one.is_synchronised and place is not None:
-            # It lacks messages, or has not heard yet where it begins.
+            # It lacks messages, or has not yet applied the decision with which it begins.
             leading.mirror_joined(one.id, place.born)
     leading.repeat_refusals()
     leading.queue.may_redeliver = True
@@ -158,7 +158,7 @@ def promoted(
 
 
 def settle_owed(leading: Leading, publishing: MirroredPublishing, sender: int) -> None:
-    """Tell the publishers of this node that have waited since before it led. sender: its number."""
+    """Answer publishers of this node that have waited since before it led. sender: its number."""
     publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
     for number, count in publishing.owed_runs:
         publisher.begin(number, count)

@@ -1,20 +1,19 @@
-"""What this node publishes to a mirrored queue: the same contents to the leader and every mirror.
+"""Publishing from this node to a mirrored queue: the leader and every mirror get the same contents.
 
-Messages are numbered for the queue, counting up from 1 for the life of this node. All members get
-them at the same time and in this order; where a member is on another node, they are encoded once
-for all. The leader says what became of them: which runs are safe on all members, and which messages
-it has refused (owed_confirms.py). The next leader is told which runs are owed, and answers for
-these.
+Messages are numbered for each queue, counting up from 1 for the life of this node. All members get
+them at the same time and in this order; for members on other nodes, they are encoded once. The
+leader reports the runs that are safe on all members, and the messages that it has refused
+(owed_confirms.py). The next leader learns the owed runs, and answers for them.
 
-Publishers of many messages are held while a member has not taken much of what was sent, or its link
-is congested: the slowest member slows them.
+Publishers of many messages are held while a member has much left to take, or its link is congested:
+the slowest member slows them.
 
 If this node leads, the queue holds runs for publishers itself, and nothing is owed here. When it
-hands over, they are owed by the next leader (demotion.py).
+hands over, the next leader owes them (demotion.py).
 
 Invariants:
-PB1. A run is confirmed or refused, once (Q2). A leader that hands over may have said it when the
-     next one is asked: what is not owed any more is passed over.
+PB1. A run is confirmed or refused, once (Q2). A leader that hands over may have answered when the
+     next one is asked: answers for runs that are no longer owed are ignored.
 PB2. Each member gets the contents in the order of their numbers. It can have gaps, after a link to
      it was down.
 """
@@ -49,7 +48,7 @@ class OwnMember(Protocol):
         """Whether this node leads."""
 
     def publish(self, number: int, publication: Publication) -> None:
-        """Publish messages of this node. number: of the first one, among those of this node."""
+        """Publish messages of this node. number: this node's number of the first one."""
 
     def keep(self, number: int, publication: Publication) -> None:
         """Keep contents for the leader's decision, or for this node's own lead."""
@@ -59,7 +58,7 @@ class OwnMember(Protocol):
         """Publishers of many messages at a time have to wait."""
 
     def begin_hold(self, resume: Callable[[], object]) -> None:
-        """A publisher waits; `resume` is called when it may go on."""
+        """A publisher begins to wait; `resume` is called when it may go on."""
 
 
 class MembersHold:
@@ -89,31 +88,31 @@ class MembersHold:
 
 
 class MirroredPublishing:
-    """See the module. identity: the queue's. own: this node's member, if it has one."""
+    """Publishes to one queue. identity: the queue's. own: this node's member, if it has one."""
 
     __slots__ = ("_hold", "_holds", "_identity", "_members", "_owed", "_refused", "_untaken", "own")
 
     def __init__(self, name: str, identity: int, untaken: UntakenBytes) -> None:
-        """name: of the queue, for texts. untaken: what all other nodes have not taken."""
+        """name: the queue's, for texts. untaken: the bytes that all other nodes have not taken."""
         self._identity = identity
         self._untaken = untaken
         self._owed = OwedConfirms(name)
         self._members: dict[str, OtherMember] = {}
-        # Of runs that are owed: a leader says it again after its link was down, or the next one.
+        # Of owed runs: a leader repeats them after its link was down, and so does the next one.
         self._refused: set[int] = set()
         self._hold = MembersHold()
-        # Of each link: a node that is a member again goes on counting what it has taken.
+        # By link: a node that is a member again goes on with its count of taken bytes.
         self._holds: dict[str, RemoteHold] = {}
         self.own: OwnMember | None = None
 
     @property
     def hold(self) -> Hold:
-        """What publishers of many messages at a time ask whether they have to wait."""
+        """The hold for publishers of many messages at a time."""
         return self._hold
 
     @property
     def next_number(self) -> int:
-        """Of what is published next."""
+        """The number of the next message."""
         return self._owed.next
 
     def set_own(self, own: OwnMember | None) -> None:
@@ -123,9 +122,9 @@ class MirroredPublishing:
     def set_members(
         self, nodes: Iterable[str], linked: Mapping[str, OtherMember], version: int
     ) -> None:
-        """Send contents to the members on these nodes, as far as they are linked.
+        """Send contents to the members on those of these nodes that are linked.
 
-        linked: all nodes that are. version: of the ring's record.
+        linked: all linked nodes. version: that of the ring's record.
         """
         wanted = linked.keys() & set(nodes)
         for node in self._members.keys() - wanted:
@@ -134,7 +133,7 @@ class MirroredPublishing:
             self.add_member(node, linked[node], version)
 
     def add_member(self, node: str, member: OtherMember, version: int) -> None:
-        """A member on another node gets what is published from now on: it joins, or is linked."""
+        """A member on another node joins, or is linked: it gets contents from now on."""
         self._members[node] = member
         hold = self._holds.get(node)
         if hold is None:
@@ -143,14 +142,14 @@ class MirroredPublishing:
         self.tell_begin(node, version)
 
     def tell_begin(self, node: str, version: int) -> None:
-        """Tell a member with which number its contents begin now."""
+        """Tell a member the number with which its contents begin now."""
         member = self._members.get(node)
         if member is not None:
             number = self._owed.next
             member.send(frames.BEGINS_FRAME.pack(frames.BEGINS, self._identity, number, version))
 
     def remove_member(self, node: str) -> None:
-        """A member on another node is gone. What it was sent is still reported as taken."""
+        """A member on another node is gone. Its node still reports the contents sent as taken."""
         if self._members.pop(node, None) is not None:
             self._hold.others.pop(node).release()
 
@@ -193,28 +192,28 @@ class MirroredPublishing:
             member.send(*pieces)
 
     def owe(self, number: int, publisher: Publisher, first: int, count: int) -> None:
-        """A run that this node has published while it led is the next leader's to confirm."""
+        """The next leader has to confirm a run that this node has published while it led."""
         self._owed.take_over(number, publisher, first, count)
 
-    # What becomes of it
+    # Outcomes
 
     @property
     def settled(self) -> int:
-        """What became of everything below this number is known here."""
+        """The outcome of all messages below this number is known here."""
         return self._owed.settled
 
     @property
     def is_owed(self) -> bool:
-        """Some run waits for a confirm of the leader."""
+        """Whether a run waits for the leader's confirm."""
         return bool(self._owed)
 
     @property
     def owed_runs(self) -> list[tuple[int, int]]:
-        """The runs that wait for a confirm, as the next leader is told: number and length."""
+        """The number and the length of each run that waits for a confirm, for the next leader."""
         return self._owed.runs
 
     def taken(self, node: str, taken_bytes: int) -> None:
-        """A member has taken so many bytes since it is linked. Raises ValueError."""
+        """A member has taken this number of bytes since it was linked. Raises ValueError."""
         hold = self._holds.get(node)
         if hold is not None:
             hold.taken(taken_bytes)
@@ -222,8 +221,8 @@ class MirroredPublishing:
     def confirmed(
         self, safe: Iterable[tuple[int, int]], refused: Iterable[tuple[int, int]]
     ) -> None:
-        """The leader says what became of runs: ranges of numbers that all members have, and pairs
-        of the number of a run and of a message in it that was refused. Raises ValueError.
+        """The leader reports outcomes: ranges of numbers that all members have, and pairs of the
+        number of a run and that of a refused message in it. Raises ValueError.
         """
         owed, known = self._owed, self._refused
         told = dict.fromkeys(refused)
@@ -237,12 +236,12 @@ class MirroredPublishing:
             self._refused = {number for number in self._refused if number >= settled}
 
     def fail(self) -> None:
-        """The queue is down: what is owed is refused."""
+        """The queue is down: owed runs are refused."""
         self._owed.die(is_settled=False)
 
     def end(self, is_deleted: bool) -> None:
-        """The queue is deleted: what is owed counts as confirmed. Or the node stops: it is refused,
-        since a member may not have it.
+        """The queue is deleted: owed runs count as confirmed. Or the node stops: they are refused,
+        since a member may not have them.
         """
         for node in tuple(self._holds):
             self.link_down(node)

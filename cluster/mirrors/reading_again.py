@@ -1,4 +1,4 @@
-"""When to read again messages that are on disk and could not be read (`Unreadable`)."""
+"""Decides when to repeat the read of messages on disk that failed (`Unreadable`)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from leveret.storage.backing_queue import BeingRead, Unreadable
 
 AGAIN_MS: Final = 1000
-"""After a failure. What a thread reads is read again when that is done."""
+"""The pause after a failure. A read by a thread is repeated when the thread is done."""
 
 
 def when_readable(

@@ -1,16 +1,15 @@
-"""Changes of a queue's record as bytes, and what each leads to.
+"""Changes of a queue's record as bytes, and their outcomes.
 
-Whoever wants a change declares it with `ChangeQueueMirrors`. The node that orders declarations
-makes it on the record of that moment, and with the policies of that moment (`complete`). Who may
-ask for what:
+A change is declared with `ChangeQueueMirrors`. The node that orders declarations makes it on the
+record, and with the policies, of that moment (`complete`). The permitted requesters of each change:
 
     Begin                       the node of the queue
     Synchronised, Drop, DropCopy, Promote, End    the leader's node
-    Promote                     whoever rebalances the leaders
-    InRing                      a member of the ring, for what its machine submits, or for itself
+    Promote                     any node that rebalances the leaders
+    InRing                      a member of the ring, for its state machine, or for itself
     Vanish                      the coordinator of the view
     Return                      the node that the queue waits for
-    Forget, Rename              whoever changes the nodes of the cluster
+    Forget, Rename              any node that changes the nodes of the cluster
 """
 
 from collections.abc import Mapping
@@ -27,35 +26,35 @@ from leveret.cluster.refused import Refused
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The queue is mirrored from now on. leader: of its node. identity: the ring's, at random."""
+    """The queue is mirrored from now on. leader: on its node. identity: the ring's, at random."""
 
     leader: Member
     identity: int
 
 
 class InRing(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A change of the ring. is_stopped: who dies is stopped by an operator."""
+    """A change of the ring. is_stopped: an operator has stopped the dying member's node."""
 
     change: Added | HasJoined | Died | Erased
     is_stopped: bool = False
 
 
 class Vanish(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """No member lives. dead: those that do not. running: the nodes that run."""
+    """No member lives. dead: the dead members. running: the nodes that run."""
 
     dead: tuple[Member, ...]
     running: tuple[str, ...]
 
 
 class Synchronised(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A member has all messages, as the leader says."""
+    """A member has all messages, as the leader reports."""
 
     member: Member
     leader: Member
 
 
 class Drop(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The policy has no use for a mirror any more."""
+    """The policy no longer needs a mirror."""
 
     member: Member
     leader: Member
@@ -76,7 +75,7 @@ class Promote(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Return(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The awaited node is there, with a new member that has what is on its disk."""
+    """The awaited node is back, with a new member that has the messages on its disk."""
 
     member: Member
 
@@ -96,7 +95,7 @@ class Rename(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class End(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The queue is not mirrored any more: it lives on its leader's node alone."""
+    """The queue is no longer mirrored: it lives on its leader's node alone."""
 
     leader: Member
 
@@ -137,7 +136,7 @@ def rename(record: bytes, names: Mapping[str, str]) -> bytes:
 
 
 class QueueFacts(NamedTuple):
-    """What a change has to know of its queue.
+    """The facts about a queue that a change needs.
 
     title: for the texts of refusals. node: its home. may_be_mirrored: it is a classic queue, and
     not exclusive.
@@ -151,7 +150,7 @@ class QueueFacts(NamedTuple):
 
 
 def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome | None:
-    """See `QueueMirrors.complete`. Raises Refused."""
+    """The outcome of a change; None if no node has messages of the queue. Raises Refused."""
     before, asked = decode_record(record), _changes.decode(change)
     if before is None:
         return _first(asked, queue)
@@ -159,7 +158,7 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome 
         return _ended(before, asked, queue)
     after = _changed(before, asked, queue)
     if after is None or (after.leader is None and not queue.is_durable):
-        # What is not durable is on no disk, so there is no node to wait for.
+        # A queue that is not durable is on no disk, so there is no node to wait for.
         return None
     if isinstance(asked, InRing) and isinstance(asked.change, Added):
         new = asked.change.new
@@ -168,7 +167,7 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome 
 
 
 def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:
-    """What a change of a queue leads to that is not mirrored."""
+    """The outcome of a change of a queue that is not mirrored."""
     if isinstance(asked, End | Forget | Rename):
         return MirrorsOutcome(b"", queue.node)
     if not isinstance(asked, Begin):
@@ -189,7 +188,7 @@ def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> MirrorsOutcom
 
 
 def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:
-    """The record after a change; None if no node has messages any more."""
+    """The record after a change; None if no node has messages any longer."""
     if isinstance(asked, Synchronised | Drop | DropCopy | Promote):
         # It was planned with the record of this leader: under another one it means something else.
         records.require_leader(before, asked.leader)

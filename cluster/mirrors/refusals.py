@@ -1,14 +1,14 @@
 """The messages of a sender that a leader has refused: a publisher without a channel behind it.
 
-A new leader publishes contents whose senders wait for the confirm, but it learns only later which
-of them do (`OWED` in mirror_frames.py). What it refuses meanwhile is kept here.
+A new leader publishes contents before it learns which senders wait for confirms (`OWED` in
+mirror_frames.py). Messages that it refuses before that are kept here.
 """
 
 from leveret.storage.intervals import Intervals
 
 
 class Refusals:
-    """See `leveret.broker.queues.queue_client.Publisher`. numbers: of the refused messages."""
+    """A `Publisher` that keeps refusals. numbers: those of the refused messages."""
 
     __slots__ = ("numbers",)
 

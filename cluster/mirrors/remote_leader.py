@@ -1,6 +1,6 @@
 """The leader of a mirrored queue while it is on another node, as this node uses it.
 
-It is a remote queue, made anew for each leader: tags of deliveries grow over all of them.
+It is a remote queue, made anew for each leader: delivery tags grow over all leaders.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from leveret.cluster.queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.queues.remote_queue import RemoteQueue
 
 MakeRemote: TypeAlias = Callable[[MirroredQueue, QueueHome, int], RemoteQueue]
-"""Makes the client of a leader, given the tag from which its deliveries are counted."""
+"""Makes the client of a leader, given the first tag of its deliveries."""
 
 
 class RemoteLeader:
-    """See the module. member: which one it is; None while there is none."""
+    """The leader on another node. member: its member; None while there is none."""
 
     __slots__ = ("_make_remote", "_next_tag", "_queue", "_remote", "member")
 
@@ -29,7 +29,7 @@ class RemoteLeader:
         self._next_tag = REMOTE_TAGS
 
     def begin_with(self, remote: RemoteQueue, leader: Member) -> None:
-        """The queue, which lives on another node, begins to be mirrored: that node leads."""
+        """Mirroring of a queue on another node begins: that node leads."""
         queue = self._queue
         self._remote, self.member = remote, leader
         remote.mirrored_by(queue, queue.leader_lost, queue.leads_again)
@@ -46,18 +46,18 @@ class RemoteLeader:
         return remote
 
     def leave(self) -> None:
-        """It leads no more, or its node cannot be reached."""
+        """The member no longer leads, or its node cannot be reached."""
         remote, self._remote = self._remote, None
         self.member = None
         if remote is None:
             return
         self._next_tag = remote.next_tag
-        # Otherwise its link is down, by which everything of it has ended.
+        # Otherwise its link is down, which has ended everything of it.
         if self._queue.leader is remote:
             remote.leave()
 
     def go_on_alone(self) -> RemoteQueue:
-        """The queue is not mirrored any more: what stands for it from now on."""
+        """The queue is no longer mirrored: returns its client from now on."""
         remote = self._remote
         if remote is None:
             remote = self._begin(self._queue.home)
