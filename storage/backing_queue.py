@@ -13,8 +13,8 @@ purged.
 **Promises**, for every implementation (tests/storage/backing_contract runs on all of them)
 
 BQ1  Ready entries are fetched in the order of their positions. A position is given once, and the
-     positions of one priority grow.
-BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, wherever they are kept. So
+    positions of one priority grow.
+BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, in memory or on disk. So
     the same calls, in the same order, take the same messages from two backing queues that began
     alike: a mirror that applies the leader's broadcasts stays equal to it.
 BQ3  A requeued entry is at its old position again.
@@ -22,7 +22,7 @@ BQ4  Entries are recognised by position, never by object identity. A mirror that
     messages settles them with entries of its own, which it keeps by position (`position_of`).
 BQ5  Each call updates the counts before it returns. Later writes and reads do not change them,
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
-BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
+BQ6  A cursor changes nothing, and reads no more from disk than requested.
 BQ7  A call that raises `Unreadable` takes nothing. Only calls that may read raise it: `peek`,
     `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`. Each may raise `BeingRead`.
 

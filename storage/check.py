@@ -180,7 +180,7 @@ class _QueueRecords:
         self.counts: dict[int, dict[str, int]] = {}
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """See `RecordReader`."""
+        """Accept and count a record. Returns a description of damage in it, or None."""
         counts = self.counts.setdefault(file.number, {MESSAGES: 0})
         if record.kind == RUN:
             run, problem = self._recovery.take_run(data, record)
@@ -199,5 +199,5 @@ class _OtherRecords:
     removing_kinds: frozenset[int] = frozenset()
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """See `RecordReader`."""
+        """Accept any record."""
         return None

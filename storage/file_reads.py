@@ -25,7 +25,7 @@ from leveret.storage.callbacks import call_each
 from leveret.storage.disk import Disk, StoreError
 
 READ_AHEAD_BYTES = 4 * 1024 * 1024
-"""The bytes that the system is asked to read ahead."""
+"""The bytes for the system to read ahead."""
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@ them, and they move to `gone`: at once, or very many of them over the next batch
 until all have moved, no other PROGRESS is taken. Before a log file is removed, a STATE of the queue
 replaces all records of it in the file.
 
-**Promises.** The STATE and the PROGRESS records after it add up to the ledger, however they are cut
+**Promises.** The STATE and the PROGRESS records after it add up to the ledger, for any division
 into batches. **Not promised.** That `segment_bytes` is exact at every moment: the sizes of very
 many messages dropped at once are subtracted gradually, and those of lost messages are unknown. In
 that time records say UNCOUNTED, and a restart counts the bytes.

@@ -1,6 +1,6 @@
 """A message, and its entry in one queue.
 
-A message is created once, however many queues it is routed to; each queue has an `Entry` of its
+A message is created once for all queues that it is routed to; each queue has an `Entry` of its
 own. Neither is tracked by the garbage collector (leveret/records.py): hundreds of thousands are
 made a second, and they cannot be part of a reference cycle.
 """

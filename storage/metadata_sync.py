@@ -41,7 +41,7 @@ class MetadataSync:
     """The callbacks that wait for a sync of the metadata of one node.
 
     call_soon: schedules a call for the end of the current round. failed: called with the error when
-    a sync has failed; the node has to stop. passed: called after each sync, in the thread: tests
+    a sync has failed; the node must stop. passed: called after each sync, in the thread: tests
     kill the process there (`leveret.storage.disk.POINTS`).
     """
 

@@ -32,7 +32,7 @@ class FoundQueue:
 
     entries: published, and not known to be in segments. gone: positions of messages that are gone.
     fetched_to: messages below this position were delivered before. wants_count: the log does not
-    have the bytes left in segments, so they have to be counted.
+    have the bytes left in segments, so they must be counted.
     """
 
     __slots__ = (

@@ -103,7 +103,7 @@ class Restorer:
     def restore(self, queue: TieredQueue) -> None:
         """Restore one queue: its ledger, its segments and its messages.
 
-        Raises StoreError if a segment that has to be read cannot be.
+        Raises StoreError if a needed segment cannot be read.
         """
         numbers = self._with_segments().pop(queue.key, [])
         found = self._found.pop(queue.key, None)

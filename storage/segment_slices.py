@@ -31,7 +31,7 @@ from leveret.storage.planned_writes import PlannedWrite
 from leveret.storage.segments import SegmentWriter
 
 WINDOW_POSITIONS = 8192
-"""Positions that are planned at once."""
+"""Positions that are planned in one window."""
 WINDOWS_MAX = 32
 """The most windows that a slice searches, in a queue with few messages left."""
 

@@ -47,7 +47,7 @@ from leveret.storage.planned_writes import PlannedWrite
 
 RUN_MESSAGES_MAX = 128
 RUN_BYTES_MAX = 64 * 1024
-"""Limits of a run, which is read and decoded at once."""
+"""Limits of a run, which is read and decoded as a whole."""
 READ_BYTES = 256 * 1024
 
 
