@@ -1,7 +1,7 @@
 """Another node as the home of queues that clients of this node use: the client's side of a link.
 
-Queues and consumers have numbers, which count up and are never used again, so that what comes late
-for one that is gone is told from nonsense. Questions are answered by number, too.
+Queues and consumers have numbers, which count up and are never used again, so a late frame for one
+that is gone can be told from an invalid frame. Questions are answered by number, too.
 
 Invariants:
 HN1. Each question is answered once: by the home node, when the link is down, or when the queue is
@@ -36,30 +36,30 @@ class UsedQueue(Protocol):
 
     @property
     def opening(self) -> frames.Open:
-        """What the home node has to know of it."""
+        """The data with which the home node opens it."""
 
     @property
     def gone(self) -> Exception:
-        """Why it answers nothing any more: it is deleted, or its node is down."""
+        """The error with which it answers once it is deleted, or its node is down."""
 
     def taken(self, taken_bytes: int, safe: tuple[int, ...], refused: tuple[int, ...]) -> None:
-        """What became of publishes: pairs of numbers. Raises ValueError."""
+        """The outcomes of publishes: pairs of numbers. Raises ValueError."""
 
     def note_tag(self, tag: int) -> None:
         """A delivery came with this tag."""
 
     def open_again(self) -> None:
-        """Its node has forgotten what it was asked: ask it again, under another number."""
+        """Its node has dropped the open questions: ask them again, under another number."""
 
     def home_down(self) -> None:
-        """There is no link to its node any more."""
+        """The link to its node is down."""
 
 
 class Asked(NamedTuple):
-    """A question that waits for the home node. read: the value of an answer.
+    """A question that waits for the home node. read: returns the value of an answer.
 
-    is_cancel: it counts as answered, not as refused, if the queue is gone. is_deletion: it is
-    answered after the queue is gone.
+    is_cancel: the question counts as answered, not as refused, if the queue is gone. is_deletion:
+    it is answered after the queue is gone.
     """
 
     queue: UsedQueue
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
     is_deletion: bool
 
     def lose(self) -> None:
-        """There is nobody who could answer."""
+        """No node can answer the question: refuse it."""
         if self.is_cancel:
             self.answer.give(None)
         else:
@@ -77,10 +77,11 @@ class Asked(NamedTuple):
 
 
 class HomeNode(Flushable):
-    """One other node. peer: while there is a link. consumers: by their numbers.
+    """One other node. peer: set while there is a link. consumers: by their numbers.
 
-    addresses: of the messages that come from other nodes. clock: the broker's. untaken: what all
-    other nodes have not taken. is_dirty: `flush` is due at the end of the round (broker/turns.py).
+    addresses: shared by the messages that come from other nodes. clock: the broker's. untaken: the
+    bytes that all other nodes have not taken. is_dirty: `flush` is due at the end of the round
+    (broker/turns.py).
     """
 
     def __init__(
@@ -108,13 +109,13 @@ class HomeNode(Flushable):
     # The link
 
     def up(self, peer: Peer) -> None:
-        """There is a link."""
+        """The link is up."""
         assert not self._queues, "HN2: no queue is open of the link before"
         assert not self._asked, "HN2: no question is left of the link before"
         self.peer = peer
 
     def down(self) -> None:
-        """There is no link any more."""
+        """The link is down."""
         self.peer = None
         queues, self._queues = self._queues, {}
         asked, self._asked = self._asked, {}
@@ -135,7 +136,7 @@ class HomeNode(Flushable):
 
     @property
     def is_congested(self) -> bool:
-        """The link has more to send than it should."""
+        """Whether the link has more to send than it should."""
         return self.peer is not None and self.peer.is_congested
 
     def await_drain(self, hold: RemoteHold) -> None:
@@ -148,10 +149,10 @@ class HomeNode(Flushable):
         for hold in holds:
             hold.look()
 
-    # What this node sends
+    # Frames to the home node
 
     def new_number(self) -> int:
-        """A number that was never used, for a queue, a consumer or a question."""
+        """An unused number for a queue, a consumer or a question."""
         self._last_number += 1
         return self._last_number
 
@@ -163,7 +164,7 @@ class HomeNode(Flushable):
         return number
 
     def close(self, number: int) -> None:
-        """A queue is used no more. Does nothing if the link has gone down since it was opened."""
+        """Close a queue. Does nothing if the link has gone down since it was opened."""
         if self._queues.pop(number, None) is not None:
             self.send(frames.NUMBER.pack(frames.CLOSE, number))
 
@@ -184,7 +185,7 @@ class HomeNode(Flushable):
         self.send(start, frames.encode(question))
 
     def lose_questions(self, queue: UsedQueue) -> None:
-        """A queue is deleted: nobody will answer what was asked of it, but for its deletion."""
+        """A queue is deleted: refuse the questions that it was asked, except for its deletion."""
         lost = [
             number
             for number, asked in self._asked.items()
@@ -201,7 +202,7 @@ class HomeNode(Flushable):
         self._turns.flush_later(self)
 
     def want_counts(self, place: frames.Open, take: TakeCounts) -> None:
-        """Ask for the counts of a queue, together with all that are wanted in this round."""
+        """Ask for the counts of a queue, in one frame with all others wanted in this round."""
         if self.peer is not None and place.identity not in self._asked_counts:
             self._wanted_counts[place.identity] = place, take
             self._turns.flush_later(self)
@@ -220,7 +221,7 @@ class HomeNode(Flushable):
             question = frames.FiguresQuestion(places)
             self.send(bytes((frames.FIGURES,)), frames.encode(question))
 
-    # What the home node sends
+    # Frames from the home node
 
     def received(self, kind: int, payload: bytes) -> None:
         """A frame from the home node. Raises ValueError."""
@@ -242,7 +243,7 @@ class HomeNode(Flushable):
             raise FrameError(f"a frame of the unknown kind {kind}")
 
     def _is_old(self, number: int) -> bool:
-        """Whether what has this number is gone. Raises FrameError if there never was such a one."""
+        """Whether the number's owner is gone. Raises FrameError for a number never used."""
         if not 0 < number <= self._last_number:
             raise FrameError(f"the number {number} was never given")
         return True
@@ -250,7 +251,7 @@ class HomeNode(Flushable):
     def _deliver(self, payload: bytes) -> None:
         number = frames.fields(frames.NUMBER, payload)[0]
         consumer = self.consumers.get(number)
-        # Otherwise its queue is deleted, which the home node has not heard of.
+        # Otherwise its queue is deleted, and the home node does not know it yet.
         if consumer is not None or not self._is_old(number):
             assert consumer is not None
             consumer.queue.deliver(consumer, payload)
@@ -307,4 +308,4 @@ def _fault(result: Result) -> ChannelFault | ConnectionFault:
 
 
 def _ignore(_counts: CoarseCounts) -> None:
-    """Nobody asked for these."""
+    """Drop counts that were not asked for."""

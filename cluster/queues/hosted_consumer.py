@@ -1,8 +1,8 @@
 """The consumer that a queue sees in place of one of another node.
 
-Its room is credit in messages and in bytes of bodies, which the client's node grants as its own
-consumer takes what it is given (remote_consumer.py). So a client that does not read stops the
-deliveries of its queue, and no more than the credit is on its way.
+Its room is a credit in messages and in bytes of bodies, which the client's node grants as its own
+consumer takes deliveries (remote_consumer.py). So a client that does not read stops the deliveries
+to it, and at most the credit is on its way.
 """
 
 from typing import Protocol
@@ -36,7 +36,7 @@ class DeliveringQueue(Protocol):
 class HostedConsumer(Consumer):
     """See `Consumer`.
 
-    node: of the client. number: given by that node.
+    node: the client's node. number: given by that node.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class HostedConsumer(Consumer):
             self._hosted.credit(self)
 
     def room(self) -> int:
-        """How many messages may be sent to it now."""
+        """The number of messages that may be sent to it now."""
         return self._left if self._bytes_left > 0 and self._hosted.may_send else 0
 
     def figures(self, activity: str) -> ConsumerFigures:

@@ -1,11 +1,11 @@
-"""The publisher that a queue sees in place of those of another node.
+"""The publisher that a queue sees in place of another node's publishers.
 
-What becomes of runs is gathered, and sent once a round: ranges of sequence numbers that are safe,
+The outcomes of runs are gathered, and sent once a round: ranges of sequence numbers that are safe,
 and messages that the queue refused (`take`).
 
 Invariants:
-HP1. A run is in what `take` returns once: when it is published, if the queue does not hold it, or
-     when its last holder has confirmed it or died.
+HP1. `take` returns a run once: when it is published, if the queue does not hold it, or when its
+     last holder has confirmed it or died.
 HP2. The refusals of a run are in the same `take` as the run, or in an earlier one.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Callable
 class HostedPublisher:
     """See `leveret.broker.queues.queue_client.Publisher`.
 
-    Numbers are the sequence numbers of the client's node (owed_confirms.py). due: called when there
-    is something to take.
+    Numbers are the sequence numbers of the client's node (owed_confirms.py). due: called when
+    `take` has outcomes to return.
     """
 
     __slots__ = ("_due", "_ends", "_held", "_refused", "due")
@@ -30,11 +30,11 @@ class HostedPublisher:
 
     @property
     def has_due(self) -> bool:
-        """Something became of a run since the last `take`."""
+        """Whether a run has an outcome since the last `take`."""
         return bool(self._due or self._refused)
 
     def holds(self, first: int) -> bool:
-        """A run that begins with this number is not safe yet."""
+        """Whether a run that begins with this number is not safe yet."""
         return first in self._ends
 
     def begin(self, first: int, count: int) -> None:

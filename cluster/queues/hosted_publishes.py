@@ -1,9 +1,9 @@
-"""What another node publishes to one queue of this node: how much was taken, and what became of it.
+"""The publishes of another node to one queue of this node: the bytes taken, and the outcomes.
 
-The other node's publishers go on while this node reports that it takes what they send
-(remote_hold.py there). It reports once a round, with the confirms, or when much was taken. Nothing
-is reported as taken while publishers of this node would have to wait, for the store or for the
-consumers of the queue.
+The other node's publishers go on while this node reports their bytes as taken (remote_hold.py
+there). It reports once a round, with the confirms, or when much was taken. Nothing is reported as
+taken while publishers of this node would have to wait, for the store or for the consumers of the
+queue.
 """
 
 from collections.abc import Callable
@@ -16,34 +16,34 @@ Pairs = list[tuple[int, int]]
 
 
 class PublishedQueue(Protocol):
-    """The queue, as far as publishing to it has to wait.
+    """The part of the queue that decides whether publishers wait.
 
-    Reporting calls `tell` with the bytes that were taken so far, ranges of numbers that are safe,
-    and pairs of the number of a run and of a refused message in it.
+    A report calls `tell` with the bytes taken so far, ranges of safe numbers, and pairs of the
+    number of a run and the number of a refused message in it.
     """
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
 
     @property
     def publisher_hold(self) -> Hold | None:
-        """What publishers to this queue may have to wait for; None if it is deleted."""
+        """The hold on which publishers to this queue may have to wait; None if it is deleted."""
 
     def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:
         """Send a report."""
 
 
 class HostedPublishes:
-    """See the module. publisher: in place of those of the other node.
+    """See the module. publisher: stands for the other node's publishers.
 
-    is_waiting: what was published is not reported as taken.
+    is_waiting: whether published bytes are withheld from reports.
     """
 
     __slots__ = ("_queue", "_reported_bytes", "_taken_bytes", "is_waiting", "publisher")
 
     def __init__(self, queue: PublishedQueue, due: Callable[[], object]) -> None:
-        """due: called when there is something to report."""
+        """due: called when a report is due."""
         self._queue = queue
         self.publisher = HostedPublisher(due)
         self._taken_bytes = self._reported_bytes = 0
@@ -54,19 +54,19 @@ class HostedPublishes:
         self._taken_bytes += size
 
     def report(self) -> None:
-        """Report what became of publishes, if something did."""
+        """Report the outcomes of publishes, if there are any."""
         if not self.is_waiting:
             self._hold_back()
         if self.publisher.has_due:
             self._report()
 
     def report_taken(self) -> None:
-        """Report how many bytes were taken."""
+        """Report the number of bytes taken."""
         if not self.is_waiting and self._taken_bytes > self._reported_bytes:
             self._report()
 
     def resume(self) -> None:
-        """The publishers of this node go on: those of the other one may send at least a run."""
+        """The publishers of this node go on: the other node's may send at least one run."""
         if self.is_waiting:
             self.is_waiting = False
             self._report()

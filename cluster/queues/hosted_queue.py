@@ -1,15 +1,15 @@
 """A queue of this node as the clients of another node use it: the home node's side of one queue.
 
-It performs on the real queue what remote_queue.py sends, in the order in which it was sent (Q1),
-and sends back deliveries, confirms and answers.
+It performs the requests of remote_queue.py on the real queue, in the order in which they were sent
+(Q1), and sends back deliveries, confirms and answers.
 
-What was delivered is known by its tag, a number that counts up. The queue's entries are kept by
-their tags until they are settled, or until the link is down: then they are requeued.
+A delivery is known by its tag, a number that counts up. The queue's entries are kept by their tags
+until they are settled, or until the link is down: then they are requeued.
 
 Invariants:
 HQ1. An entry that was delivered with acks is in `_unacked` exactly until it is settled.
-HQ2. Nothing is sent of a queue after its `release`, or when another node leads it (`leave`), but
-     that it has to be opened again.
+HQ2. After its `release`, or when another node leads it (`leave`), nothing is sent for a queue
+     except that it has to be opened again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,9 +37,9 @@ GIVEN_BACK_AT_ONCE, SETTLE_WORK = 500, 4
 
 
 class Host(Protocol):
-    """What hosted queues share: one for each other node (queue_host.py).
+    """The state that hosted queues share: one for each other node (queue_host.py).
 
-    is_held: the node takes no publishes just now.
+    is_held: whether the node takes no publishes now.
     """
 
     peer: Peer
@@ -55,7 +55,7 @@ class Host(Protocol):
 
 
 class HostedQueue:
-    """One queue of this node, used by one other node. number: the other node's, for the queue."""
+    """One queue of this node, used by one other node. number: the other node's number for it."""
 
     __slots__ = (
         "_consumers", "_host", "_is_over", "_next_tag", "_publishes", "_unacked", "_what",
@@ -78,7 +78,7 @@ class HostedQueue:
 
     @property
     def held(self) -> Iterable[Entry]:
-        """What was delivered and is not settled."""
+        """The entries that were delivered and are not settled."""
         return self._unacked.values()
 
     # Publishing
@@ -113,12 +113,12 @@ class HostedQueue:
 
     @property
     def publisher_hold(self) -> Hold | None:
-        """What publishers to the queue may have to wait for."""
+        """The hold on which publishers to the queue may have to wait."""
         is_over = self._is_over or self.queue.is_deleted
         return None if is_over else self.queue.publisher_hold
 
     def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:
-        """Send what became of publishes."""
+        """Send the outcomes of publishes."""
         start = frames.TAKEN_START.pack(frames.TAKEN, self.number, taken_bytes, len(safe))
         pairs = [number for pair in (*safe, *refused) for number in pair]
         self._send(start, frames.packed(pairs))
@@ -145,7 +145,7 @@ class HostedQueue:
         return writer.body_bytes
 
     def lost(self, consumer: HostedConsumer) -> None:
-        """The queue has ended or crashed. Of a deletion the client's node learns by itself."""
+        """The queue has ended or crashed. The client's node learns of a deletion by itself."""
         self._forget(consumer)
         if not self.queue.is_deleted and not self._is_over:
             self._send(frames.NUMBER.pack(frames.LOST, consumer.number))
@@ -263,7 +263,8 @@ class HostedQueue:
         if question.consumer in consumers:
             raise FrameError(f"consumer number {question.consumer} is in use")
         consumer = HostedConsumer(self, question, self._host.peer.name)
-        # From now on, since the queue may wait for its leader: it may be cancelled, or get room.
+        # Known before the answer, since the queue may wait for its leader: until then the consumer
+        # may be cancelled, or get room.
         consumers[consumer.number] = self._consumers[consumer.number] = consumer
         answer: Answer[None] = Answer()
         self.queue.subscribe(consumer, answer)
@@ -286,7 +287,7 @@ class HostedQueue:
     def _cancel(self, number: int, question: frames.Cancel) -> None:
         consumer = self._consumers.get(question.consumer)
         if consumer is None:
-            # It was refused, or lost when its queue ended.
+            # The subscription was refused, or lost when its queue ended.
             self._tell(number)
             return
         self._forget(consumer)
@@ -323,9 +324,9 @@ class HostedQueue:
     # Ending
 
     def leave(self) -> None:
-        """Another node leads the queue: do no more for the other node, until it closes the number.
+        """Another node leads the queue: do nothing more until the client's node closes the number.
 
-        It does so when it hears of it, and asks the next leader what was not answered.
+        It does so when it hears of the new leader, and asks that one the unanswered questions.
         """
         for consumer in tuple(self._consumers.values()):
             self._forget(consumer)
@@ -333,17 +334,17 @@ class HostedQueue:
         self._is_over = True
 
     def led_again(self) -> None:
-        """The queue is led here once more.
+        """The queue is led by this node again.
 
-        The other node may have known that before this one has ended its first lead, and waits: it
-        has to open the queue again. If it has closed the number, it passes this over.
+        The client's node may have known that before this node ended its first lead, and waits: it
+        has to open the queue again. If it has closed the number, it ignores this frame.
         """
         if self._is_over:
             left = frames.NUMBER.pack(frames.LOST, self.number)
             self._host.peer.send(REMOTE_QUEUES_SERVICE, left)
 
     def release(self) -> Iterator[int]:
-        """The other node uses the queue no more: the steps of giving back what it held.
+        """The other node stops using the queue: the steps of requeueing the entries that it held.
 
         Its consumers leave first, as when a channel ends: an auto-delete queue is deleted with the
         last one.

@@ -1,14 +1,14 @@
-"""On which node a queue that is declared is to live. Pure: the random choice is an argument.
+"""The choice of the node for a new queue. Pure: the random choice is an argument.
 
-For classic queues it is the first of these that is set: the argument `x-queue-master-locator`, the
+The first of these that is set counts for classic queues: the argument `x-queue-master-locator`, the
 policy's `queue-master-locator`, the configuration's `queue_master_locator`; for quorum queues
-`x-queue-leader-locator` and `queue-leader-locator`. An unknown locator is the same as none, as in
+`x-queue-leader-locator` and `queue-leader-locator`. An unknown locator counts as none, as in
 RabbitMQ (`rabbit_queue_master_location_misc`, `rabbit_queue_location`).
 
     client-local    the node that the client is connected to
-    min-masters     a node with the fewest queues; the client's own, if that is one
+    min-masters     a node with the fewest queues; the client's node, if it is among them
     random          any node
-    balanced        with few queues in all, as min-masters; with many, as random
+    balanced        as min-masters with few queues in all; as random with many
 
 A queue is never placed on a node that does not run or is under maintenance.
 """
@@ -24,15 +24,15 @@ LOCATORS = {
     CLIENT_LOCAL: CLIENT_LOCAL, MIN_MASTERS: MIN_MASTERS, RANDOM: RANDOM, BALANCED: BALANCED,
     "least-leaders": BALANCED,
 }  # fmt: skip
-"""`least-leaders` is RabbitMQ's earlier word for what `balanced` does."""
+"""`least-leaders` is RabbitMQ's earlier word for `balanced`."""
 RANDOM_FROM = 1000
-"""With so many queues `balanced` does not count them any more, as in RabbitMQ."""
+"""From this number of queues on, `balanced` does not count them, as in RabbitMQ."""
 
 
 def locator_of(
     kind: QueueKind, arguments: Table, policy: Mapping[str, Any], configured: str
 ) -> str:
-    """The locator that counts for a queue. policy: the definition of the policies in force."""
+    """The locator in force for a queue. policy: the definition of the policies in force."""
     is_classic = kind.name == CLASSIC
     key = "queue-master-locator" if is_classic else "queue-leader-locator"
     argument = arguments.get(f"x-{key}")
@@ -51,8 +51,8 @@ def choose_node(
 ) -> str:
     """The node for a queue.
 
-    count_queues: returns the nodes that may be chosen, this one among them, with the number of
-    queues that each has. choose: returns a number below its argument, at random.
+    count_queues: returns the nodes that may be chosen, including this one, with the number of
+    queues on each. choose: returns a random number below its argument.
     """
     if locator == CLIENT_LOCAL:
         return this_node

@@ -1,7 +1,7 @@
 """Runs of messages between nodes: raw bytes, one record a message, written and read in one loop.
 
-Numbers are little-endian. A record begins with an octet of flags, and leaves out what is the same
-as in the record before it:
+Numbers are little-endian. A record begins with an octet of flags, and leaves out fields equal to
+those of the record before it:
 
     flags     u8        the constants below
     address   u16, ...  exchange and routing key as short strings, unless SAME_ADDRESS
@@ -9,9 +9,9 @@ as in the record before it:
     header    u32, ...  the properties, unless SAME_HEADER; their stored form if STORED_FORM
     body      u32, ...
 
-A body above `COPIED_BYTES_MAX` is not copied to be sent: it is a piece of its own.
+A body above `COPIED_BYTES_MAX` is sent without a copy, as a piece of its own.
 
-What is read was checked: the properties can be decoded, and every length is that of bytes which are
+Reading checks everything: the properties can be decoded, and no length exceeds the bytes that are
 there. Anything else raises `RunError`.
 """
 
@@ -38,9 +38,9 @@ SAME_ADDRESS: Final = 1
 SAME_HEADER: Final = 2
 NUMBERED: Final = 4
 KEPT: Final = 8
-"""The message survives a restart whatever its delivery mode is (`ContentHeader.is_kept`)."""
+"""The message survives a restart with any delivery mode (`ContentHeader.is_kept`)."""
 STORED_FORM: Final = 16
-"""The properties differ in their stored form: keys of BCC are among them, for the home node."""
+"""The properties differ in their stored form: they have keys of BCC, for the home node."""
 REDELIVERED: Final = 32
 _EVERY_FLAG: Final = 63
 
@@ -48,7 +48,7 @@ COPIED_BYTES_MAX: Final = 16 * 1024
 REUSED_BYTES_MAX: Final = 1024 * 1024
 """A larger buffer is freed after its run."""
 _free: Final[list[BytesWriter]] = []
-"""The buffer of the run before: a new one would be copied each time that it grows."""
+"""The buffer of the last run: a new one would be copied each time that it grows."""
 
 
 class RunError(ValueError):
@@ -58,7 +58,7 @@ class RunError(ValueError):
 class RunWriter:
     """Writes the records of one run after the start of its frame.
 
-    body_bytes: the sum of the sizes of the bodies that were written.
+    body_bytes: the sum of the sizes of the written bodies.
     """
 
     __slots__ = ("_address", "_header", "_pieces", "_writer", "body_bytes")
@@ -142,7 +142,7 @@ class RunReader:
     """Reads the records of one run. Raises RunError for other bytes.
 
     addresses: shared by all runs that are read, so that equal addresses are one object.
-    body_bytes: the sum of the sizes of the bodies that were read.
+    body_bytes: the sum of the sizes of the bodies read.
     """
 
     __slots__ = ("_address", "_addresses", "_data", "_flags", "_header", "_position", "body_bytes")
@@ -157,7 +157,7 @@ class RunReader:
         self.body_bytes: i64 = 0
 
     def messages(self, count: int) -> list[Message]:
-        """Exactly so many messages, which are all that there is."""
+        """The rest of the run, which has to be exactly `count` messages."""
         messages: list[Message] = []
         try:
             for _ in range(count):
@@ -168,7 +168,7 @@ class RunReader:
         return messages
 
     def entries(self, count: int, first_position: int) -> list[Entry]:
-        """Exactly so many deliveries, with positions that count up, which are all that there is."""
+        """The rest of the run: exactly `count` deliveries, with positions that count up."""
         entries: list[Entry] = []
         position: i64 = first_position
         try:

@@ -1,12 +1,12 @@
 """The confirms that a queue on another node owes to publishers of this one.
 
 Each message that is sent with confirms has a sequence number, which counts up for the queue and is
-never used again. A run is known by that of its first message. The home node says which sequence
+never used again. The number of its first message identifies a run. The home node reports which
 numbers are safe, in ranges of whole runs, and which single messages are refused.
 
 Invariants:
 OW1. A run is confirmed once, or refused by `die`.
-OW2. What was owed before `die` is not confirmed by anything that comes after it.
+OW2. Confirms owed before `die` are not given by anything that comes after it.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class OwedConfirms:
     __slots__ = ("_next", "_runs", "name")
 
     def __init__(self, name: str) -> None:
-        """name: of the queue, for texts."""
+        """name: the queue's name, for texts."""
         self.name = name
         self._next = 1
         self._runs: dict[int, tuple[Publisher, int, int]] = {}
@@ -40,37 +40,37 @@ class OwedConfirms:
         return sequence
 
     def skip(self, count: int) -> int:
-        """A run is about to be sent for which nothing is owed; returns its first number."""
+        """A run without confirms is about to be sent; returns its first number."""
         sequence = self._next
         self._next += count
         return sequence
 
     def take_over(self, sequence: int, publisher: Publisher, first: int, count: int) -> None:
-        """A run that was sent with `skip` is owed, after all."""
+        """A run that was sent with `skip` is owed from now on."""
         last = next(reversed(self._runs), 0)
         assert last < sequence < self._next, "runs are in the order of their numbers"
         self._runs[sequence] = publisher, first, count
 
     @property
     def next(self) -> int:
-        """The sequence number of what is sent next."""
+        """The sequence number of the next message."""
         return self._next
 
     @property
     def settled(self) -> int:
-        """All that was sent below this sequence number is settled."""
+        """All messages below this sequence number are settled."""
         for sequence in self._runs:
             return sequence
         return self._next
 
     @property
     def runs(self) -> list[tuple[int, int]]:
-        """What is owed: the sequence number and the length of each run, in order."""
+        """The owed runs: the sequence number and the length of each, in order."""
         return [(sequence, count) for sequence, (_, _, count) in self._runs.items()]
 
     def confirm(self, start: int, end: int) -> None:
-        """The runs from `start` up to, not including, `end` are safe. Raises ValueError if these
-        are no runs that are owed.
+        """The runs from `start` up to, not including, `end` are safe. Raises ValueError if they are
+        not owed.
         """
         while start < end:
             run = self._runs.pop(start, None)
@@ -83,7 +83,7 @@ class OwedConfirms:
             raise ValueError(f"a confirm up to message {end}, which is inside a run")
 
     def confirm_owed(self, start: int, end: int) -> None:
-        """Of the runs from `start` up to, not including, `end`, those that are owed are safe."""
+        """The owed ones of the runs from `start` up to, not including, `end` are safe."""
         runs = self._runs
         while start < end:
             run = runs.pop(start, None)
@@ -111,7 +111,7 @@ class OwedConfirms:
             publisher.refuse(first + number - start)
 
     def die(self, is_settled: bool) -> None:
-        """Nothing that was sent will be confirmed. See `Publisher.holder_died`."""
+        """No sent run will be confirmed. See `Publisher.holder_died`."""
         runs, self._runs = self._runs, {}
         for publisher in dict.fromkeys(publisher for publisher, _, _ in runs.values()):
             publisher.holder_died(self, is_settled)

@@ -1,6 +1,6 @@
 """The frames of remote queues between the client's node and the queue's home node.
 
-The first octet is the kind. What is sent for each run of messages is raw bytes with little-endian
+The first octet is the kind. Frames sent for each run of messages are raw bytes with little-endian
 numbers; the rest is MessagePack. Names may be any bytes in AMQP, so they are bytes here.
 
 From the client's node:
@@ -17,11 +17,11 @@ From the home node:
 
     DELIVER     consumer u32, first tag u64, count u32, may_redeliver u8, run
     TAKEN       number u32, taken bytes u64, ranges u32, (start, end) u64 each, (first, refused) u64
-                each: what became of publishes
+                each: the outcomes of publishes
     GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
     ANSWER      question u32, `Result`
     LOST        consumer u32            its queue has crashed
-                queue u32               it is led here again, and has to be opened again
+                queue u32               the node leads it again: it has to be opened again
     COUNTS      [(identity, `CoarseCounts`), ...]
 
 Anything else raises `FrameError`, and the link is closed for it.
@@ -58,7 +58,7 @@ ACTIONS: Final = (ACK, REQUEUE, GIVE_BACK, DISCARD)
 
 NO_TTL: Final = -1
 REMOTE_TAGS: Final = 1 << 61
-"""Tags of deliveries are counted from here on: above all positions of a queue."""
+"""Tags of deliveries count from this number, above all positions of a queue."""
 NUMBER: Final = struct.Struct("<BI")
 PUBLISH_START: Final = struct.Struct("<BIQqI")
 SETTLE_START: Final = struct.Struct("<BIB")
@@ -77,8 +77,8 @@ class FrameError(ValueError):
 class Open(msgspec.Struct, frozen=True, array_like=True):
     """A queue that the client's node is about to use.
 
-    first_tag: of its deliveries. Tags grow over the lives of the link, so that an old one is known
-    as such.
+    first_tag: the first tag of its deliveries. Tags grow over successive links, so that an old one
+    is recognised.
     """
 
     vhost: bytes
@@ -88,7 +88,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Something that a queue answers."""
+    """A question to a queue."""
 
 
 class Get(Question, frozen=True):
@@ -98,7 +98,7 @@ class Get(Question, frozen=True):
 
 
 class Subscribe(Question, frozen=True):
-    """See `QueueClient.subscribe`. consumer: its number. messages, body_bytes: its first credit."""
+    """See `QueueClient.subscribe`. consumer: its number. messages, body_bytes: initial credit."""
 
     consumer: int
     tag: bytes
@@ -126,7 +126,7 @@ class Purge(Question, frozen=True):
 
 
 class Delete(Question, frozen=True):
-    """See `QueueClient.delete`. The last three are the requester's."""
+    """See `QueueClient.delete`. The last three fields are the requester's."""
 
     if_unused: bool
     if_empty: bool
@@ -154,8 +154,8 @@ class FullFigures(msgspec.Struct, frozen=True, array_like=True):
 class Result(msgspec.Struct, frozen=True, array_like=True):
     """An answer: counts, figures, or a fault.
 
-    count, consumer_count: what was asked for. code: of the fault; 0 if there is none. text: of the
-    fault. closes_connection: the fault is one of the connection.
+    count, consumer_count: the requested counts. code, text: the fault's; code 0 without a fault.
+    closes_connection: the fault closes the connection.
     """
 
     count: int = 0
@@ -167,7 +167,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FiguresQuestion(msgspec.Struct, frozen=True, array_like=True):
-    """The queues whose counts are wanted: vhost, name and identity of each."""
+    """The queues whose counts are requested: vhost, name and identity of each."""
 
     queues: list[tuple[bytes, bytes, int]]
 
@@ -207,7 +207,7 @@ def numbers(payload: bytes, start: int) -> tuple[int, ...]:
 
 
 def packed(values: list[int]) -> bytes:
-    """Numbers as `numbers` reads them."""
+    """Numbers in the form that `numbers` reads."""
     return struct.pack(f"<{len(values)}Q", *values)
 
 

@@ -1,14 +1,14 @@
 """The queues of this node as one other node uses them: the home node's side of a link.
 
 A queue is opened under a number before anything else is sent for it. The other node may hear of a
-declaration earlier than this one: what it sends for a queue that is not declared here yet is kept
-until it is, or until the other node closes the number, since it has heard of the deletion. So
-nothing is lost in between, and nothing reaches another life of a queue, which has another identity.
+declaration earlier than this one. Frames for a queue that is not declared here yet are kept until
+it is declared, or until the other node, which has heard of the deletion, closes the number. So no
+frame is lost, and none reaches a later queue of the same name, which has another identity.
 
 Invariants:
-QH1. Frames for one queue are performed in the order in which they came, also those that were kept.
-QH2. After `release` nothing of the other node is left: its consumers are cancelled, what it held is
-     requeued.
+QH1. Frames for one queue are performed in the order in which they came, kept ones included.
+QH2. After `release` nothing of the other node is left: its consumers are cancelled, and the entries
+     that it held are requeued.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,16 +28,16 @@ from leveret.storage.addresses import Addresses
 from leveret.storage.message import Entry
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
-"""Of frames for queues that are not declared here yet: more than the credit of publishers."""
+"""Limit of kept frames for queues not declared here yet: more than the credit of publishers."""
 TAKEN_BYTES_MIN = 512 * 1024
-"""When so much was taken, for all queues together, it is reported, also if nobody waits for a
-confirm. It is little beside what the other node may send before it is."""
+"""After this number of bytes taken, for all queues together, a report is sent, even without
+confirms. It is little beside the bytes that the other node may send before the report."""
 FRAME_WORK = 4
-"""The work of a frame, beside that of its messages (broker/turns.py)."""
+"""The work of a frame, without that of its messages (broker/turns.py)."""
 
 
 class LocalQueues(Protocol):
-    """The queues that live on this node. is_held: its publishers wait for the store."""
+    """The queues that live on this node. is_held: whether its publishers wait for the store."""
 
     turns: Turns
     addresses: Addresses
@@ -135,7 +135,7 @@ class QueueHost(Flushable):
             self._queues[number] = HostedQueue(self, number, queue, asked)
 
     def declared(self, queue: QueueClient) -> None:
-        """A queue was declared here, or is led here from now on: do what was kept for it."""
+        """A queue was declared here, or this node now leads it: perform the frames kept for it."""
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 hosted.led_again()
@@ -161,7 +161,7 @@ class QueueHost(Flushable):
                 hosted.leave()
 
     def held_of(self, queue: QueueClient) -> Iterator[Entry]:
-        """What clients of the other node hold of a queue."""
+        """The entries of a queue that clients of the other node hold."""
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 yield from hosted.held
@@ -190,7 +190,7 @@ class QueueHost(Flushable):
     def _grant(self, payload: bytes) -> None:
         number, messages, body_bytes = frames.fields(frames.CREDIT_FRAME, payload)
         consumer = self.consumers.get(number)
-        # Its queue may have crashed meanwhile, which the other node has not heard of.
+        # Its queue may have crashed, which the other node has not heard of yet.
         if consumer is not None:
             consumer.grant(messages, body_bytes)
 
@@ -214,7 +214,7 @@ class QueueHost(Flushable):
         self._local.turns.flush_later(self)
 
     def flush(self) -> None:
-        """Send what became of publishes in this round."""
+        """Send the outcomes of publishes in this round."""
         reporting, self._reporting = self._reporting, {}
         for publishes in reporting:
             publishes.report()
@@ -226,7 +226,7 @@ class QueueHost(Flushable):
                 publishes.report_taken()
 
     def resume(self) -> None:
-        """The publishers of this node may go on, as far as the store is concerned."""
+        """The store no longer holds back the publishers of this node."""
         waiting, self._waiting = self._waiting, {}
         for publishes in waiting:
             publishes.resume()

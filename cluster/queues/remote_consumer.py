@@ -1,14 +1,14 @@
 """A consumer of this node as a queue on another node serves it: the client's side.
 
 The home node may send as much as was granted: messages, and bytes of bodies. Once a round the
-grants are made up to what the consumer has room for, at most a window. What arrives while the
+grants are topped up to the consumer's room, at most a window. Deliveries that arrive while the
 consumer has no room (its client does not read, or other consumers of its channel took the room that
-they share) waits here.
+they share) wait here.
 
 Invariants:
-RC1. What was granted and has not arrived, and what waits here, are together at most a window.
-RC2. The consumer is given no more than its room, in the order in which it came.
-RC3. A consumer with room whose grants are used up gets another one in the same round.
+RC1. Granted deliveries that have not arrived, and those that wait here, are at most one window.
+RC2. The consumer gets deliveries in the order in which they came, and no more than its room.
+RC3. A consumer with room whose grants are used up gets another grant in the same round.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class ConsumedQueue(Protocol):
         """The queue has crashed, and the consumer with it."""
 
     def grant(self, number: int, messages: int, body_bytes: int) -> None:
-        """Tell the home node that it may send so many more."""
+        """Tell the home node how many more it may send."""
 
     def grant_later(self, consumer: "RemoteConsumer") -> None:
         """Call `make_grant` at the end of the round."""
@@ -41,7 +41,7 @@ class ConsumedQueue(Protocol):
 
 
 class RemoteConsumer:
-    """One consumer. number: by which both nodes know it. is_ended: it takes nothing more."""
+    """One consumer. number: both nodes know it by this. is_ended: it takes nothing more."""
 
     __slots__ = (
         "_granted", "_granted_bytes", "_waiting", "_waiting_bytes", "consumer",
@@ -88,7 +88,7 @@ class RemoteConsumer:
         self.queue.grant_later(self)
 
     def deliver_waiting(self) -> None:
-        """Give the consumer what it has room for now."""
+        """Give the consumer as many deliveries as it has room for now."""
         waiting, consumer = self._waiting, self.consumer
         while waiting and (room := consumer.room()) > 0:
             entries = [waiting.popleft() for _ in range(min(room, len(waiting)))]
@@ -96,7 +96,7 @@ class RemoteConsumer:
             consumer.deliver(entries)
 
     def make_grant(self) -> None:
-        """Grant what the consumer has room for beyond what was granted before."""
+        """Grant the consumer's room beyond the earlier grants."""
         if self.is_ended:
             return
         self.deliver_waiting()
@@ -115,7 +115,7 @@ class RemoteConsumer:
             self.queue.grant(self.number, messages, body_bytes)
 
     def end(self) -> None:
-        """Its channel has ended, or the queue is gone: what waits here goes back, if it can."""
+        """Its channel has ended, or the queue is gone: waiting deliveries go back, if they can."""
         self.is_ended = True
         self.consumer.is_waiting = False
         waiting, self._waiting = list(self._waiting), deque()

@@ -1,8 +1,8 @@
-"""The figures of a queue on another node: those received last, refreshed while somebody looks.
+"""The figures of a queue on another node: the last received ones, refreshed while they are read.
 
-`counts` of many queues are asked for together, once a round. `status` and what belongs to it is
-asked for queue by queue. A look at figures that are older than `FRESH_MS` asks for new ones; what
-it returns is what was there. `refresh` waits for new ones.
+The `counts` of many queues are requested together, once a round; `status` and its details are
+requested queue by queue. Reading figures older than `FRESH_MS` requests new ones, and returns the
+old ones. `refresh` waits for new ones.
 """
 
 from typing import Any, Protocol
@@ -28,13 +28,13 @@ class FiguredQueue(Protocol):
 
     @property
     def is_down(self) -> bool:
-        """There is no link to its node."""
+        """Whether there is no link to its node."""
 
     def now_ms(self) -> int:
         """The broker's time."""
 
     def want_counts(self) -> None:
-        """Ask for the counts, which are given to `take_counts`."""
+        """Request the counts, which are given to `take_counts`."""
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
         """Ask for all figures."""
@@ -71,7 +71,7 @@ class RemoteFigures:
         return self._full
 
     def refresh(self, answer: Answer[None]) -> None:
-        """Ask for all figures; the answer is given when they are here."""
+        """Ask for all figures; the answer is given when they have arrived."""
         full: Answer[FullFigures] = Answer()
         self._queue.ask_status(full)
         full.when_given(lambda: self._take(full, answer))

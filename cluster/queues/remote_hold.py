@@ -1,12 +1,12 @@
 """Holding back publishers whose messages a home node has not taken yet.
 
-A publisher waits while more than `WINDOW_BYTES` were sent to one queue that its home node has not
-reported as taken, or while the link is congested. It goes on when half of that is taken, or when
-the link is down: its next messages are refused, or not routed to the queue.
+A publisher waits while more than `WINDOW_BYTES` of a queue are sent and not reported as taken, or
+while the link is congested. It goes on when half of that is taken, or when the link is down: its
+next messages are refused, or not routed to the queue.
 
 Only a publisher of many messages at a time asks whether it has to wait, and only if it consumes
-nothing. So there is a limit for all together: above it no connection of the node that publishes is
-read (broker/resources/flow.py).
+nothing. So there is a limit for all publishers together: above it no publishing connection of the
+node is read (broker/resources/flow.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -21,10 +21,10 @@ UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
 
 
 class UntakenBytes:
-    """What was sent to other nodes for their queues and channels, and is not taken.
+    """The bytes sent to other nodes for their queues and channels, and not taken.
 
-    bytes: how much it is. set_behind: called with True when it is too much, and with False when it
-    is half of that.
+    bytes: their number. set_behind: called with True when it exceeds the limit, and with False when
+    it has fallen to half of that.
     """
 
     def __init__(self, set_behind: Callable[[bool], object]) -> None:
@@ -33,7 +33,7 @@ class UntakenBytes:
         self.bytes = 0
 
     def add(self, size: int) -> None:
-        """So many bytes were sent, or, if negative, taken."""
+        """Count bytes that were sent or, if negative, taken."""
         self.bytes += size
         limit = UNTAKEN_BYTES_MAX // 2 if self._is_behind else UNTAKEN_BYTES_MAX
         if (self.bytes > limit) is not self._is_behind:
@@ -46,7 +46,7 @@ class LinkedNode(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """The link has more to send than it should."""
+        """Whether the link has more to send than it should."""
 
     def await_drain(self, hold: "RemoteHold") -> None:
         """Call `look` when the link has room again."""
@@ -70,7 +70,7 @@ class RemoteHold:
 
     @property
     def is_wanted(self) -> bool:
-        """Publishers of many messages at a time have to wait."""
+        """Whether publishers of many messages at a time have to wait."""
         return self.untaken_bytes > WINDOW_BYTES or self._node.is_congested
 
     def begin(self, resume: Callable[[], object]) -> None:
@@ -85,7 +85,7 @@ class RemoteHold:
         self._untaken.add(size)
 
     def taken(self, taken_bytes: int) -> None:
-        """The home node has taken so many bytes since the link is up. Raises ValueError."""
+        """Note the bytes that the home node has taken since the link is up. Raises ValueError."""
         if not self._taken_bytes <= taken_bytes <= self._sent_bytes:
             raise ValueError(f"{taken_bytes} bytes of {self._sent_bytes} are reported as taken")
         self._untaken.add(self._taken_bytes - taken_bytes)
@@ -93,7 +93,7 @@ class RemoteHold:
         self.look()
 
     def reset(self) -> None:
-        """The link is down, or the queue is gone: nobody waits for it."""
+        """The link is down, or the queue is gone: no publisher waits for it."""
         self._untaken.add(-self.untaken_bytes)
         self._sent_bytes = self._taken_bytes = 0
         self.release()
@@ -104,7 +104,7 @@ class RemoteHold:
             self.release()
 
     def release(self) -> None:
-        """Nobody has to wait for it any more, for now."""
+        """Let all waiting publishers go on."""
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()

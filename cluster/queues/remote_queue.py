@@ -1,21 +1,21 @@
 """A queue on another node, as the clients of this node use it. See `QueueClient`.
 
-Everything is sent to the home node, in the order in which it is asked (Q1), over one link. What is
-sent in runs stays in runs. The home node performs it on the queue (hosted_queue.py).
+All requests are sent to the home node, in the order in which they come (Q1), over one link. Runs of
+messages stay runs. The home node performs the requests on the queue (hosted_queue.py).
 
-When the link goes down, publishes that were not confirmed are refused, questions are refused with
-RabbitMQ's 404, and consumers are cancelled, or left to the next leader of a mirrored queue.
-Deliveries that were not settled are the home node's to requeue: settling them here has no effect.
-While there is no link no message is routed to the queue.
+When the link goes down, unconfirmed publishes are refused, questions are refused with RabbitMQ's
+404, and consumers are cancelled, or left to the next leader of a mirrored queue. The home node
+requeues unsettled deliveries: settling them here has no effect. While there is no link no message
+is routed to the queue.
 
-Publishers are held back while more than `WINDOW_BYTES` were sent to the queue that its node has not
-taken, or while the link is congested.
+Publishers are held back while the home node has not taken more than `WINDOW_BYTES` sent to the
+queue, or while the link is congested.
 
 Invariants:
 RQ1. Each run of a publisher is confirmed or refused, once (Q2; owed_confirms.py).
 RQ2. A tag is sent to the home node at most once, and only over the link that it came by: tags below
-     `_first_tag` are of earlier links. All are above the positions of queues of this node, so what
-     a mirrored queue has delivered here and from elsewhere can be told apart.
+     `_first_tag` are of earlier links. All are above the positions of queues of this node, so local
+     and remote deliveries of a mirrored queue can be told apart.
 RQ3. After `close` nothing is sent for the queue. Its number is closed when the deletions that
      clients of this node asked for are answered.
 """
@@ -55,9 +55,9 @@ from leveret.storage.message import Entry
 class RemoteQueue:
     """See the module, and `QueueClient`.
 
-    first_tag: of its deliveries. leader_lost: what is called with its consumers when the link goes
-    down, if the queue is mirrored; None: they are cancelled. leads_again: what is called with this
-    queue when they are to be subscribed once more.
+    first_tag: the first tag of its deliveries. leader_lost: called with its consumers when the link
+    goes down, if the queue is mirrored; None: they are cancelled. leads_again: called with this
+    queue when they have to be subscribed again.
     """
 
     __slots__ = (
@@ -128,12 +128,12 @@ class RemoteQueue:
 
     @property
     def is_down(self) -> bool:
-        """There is no link to its node."""
+        """Whether there is no link to its node."""
         return self._node.peer is None
 
     @property
     def gone(self) -> Exception:
-        """Why it answers nothing: RabbitMQ's texts (`rabbit_misc:absent`)."""
+        """The error with which it answers: RabbitMQ's texts (`rabbit_misc:absent`)."""
         what = resource(QUEUE, self.name, self.vhost_name)
         if self.is_deleted:
             return not_found(f"no {what}")
@@ -144,7 +144,7 @@ class RemoteQueue:
 
     @property
     def opening(self) -> frames.Open:
-        """What the home node has to know of it."""
+        """The data with which the home node opens it."""
         vhost, name = frames.to_bytes(self.vhost_name), frames.to_bytes(self.name)
         return frames.Open(vhost, name, self.home.identity, self._first_tag)
 
@@ -155,13 +155,13 @@ class RemoteQueue:
         return self._number != 0
 
     def home_down(self) -> None:
-        """There is no link to its node any more."""
+        """The link to its node is down."""
         self._end_link()
         self._owed.die(is_settled=False)
         self._leader_lost(self._end_consumers())
 
     def leave(self) -> None:
-        """Another queue leads, or none: it gets the consumers, before questions are lost (MC1)."""
+        """Another queue leads and gets the consumers, or none; then questions are lost (MC1)."""
         number = self._number
         self._end_link()
         self._owed.die(is_settled=False)
@@ -171,7 +171,7 @@ class RemoteQueue:
             self._node.close(number)
 
     def open_again(self) -> None:
-        """Its node leads it once more, and has dropped what it was asked before."""
+        """Its node leads it again, and has dropped the earlier questions."""
         self.leave()
         self._leads_again(self)
 
@@ -183,14 +183,14 @@ class RemoteQueue:
     ) -> None:
         """The queue is mirrored from now on, and this is its leader. See `leader_lost`.
 
-        client: what consumers of this node refer to instead.
+        client: the object that consumers of this node refer to instead.
         """
         self._leader_lost, self._leads_again = leader_lost, leads_again
         for consumer in self._consumers:
             consumer.queue_replaced(client)
 
     def mirrored_no_more(self) -> None:
-        """The queue is not mirrored any more: without a link its consumers are cancelled."""
+        """The queue is no longer mirrored: without a link its consumers are cancelled."""
         self._leader_lost = _cancel
         for consumer in self._consumers:
             consumer.queue_replaced(self)
@@ -201,7 +201,7 @@ class RemoteQueue:
         return self._tag_end
 
     def move(self, node: HomeNode, home: QueueHome) -> None:
-        """The home node was given another name: it is the one to ask from now on."""
+        """The home node has another name: this node object is asked from now on."""
         if self._node.peer is not None:
             self.home_down()
         self._node, self.home = node, home
@@ -233,7 +233,7 @@ class RemoteQueue:
         self._node.send(*pieces)
 
     def taken(self, taken_bytes: int, safe: tuple[int, ...], refused: tuple[int, ...]) -> None:
-        """What became of publishes. Raises ValueError."""
+        """The outcomes of publishes. Raises ValueError."""
         if self.is_deleted:
             return
         self._owed.refuse(zip(refused[::2], refused[1::2], strict=True))
@@ -357,7 +357,7 @@ class RemoteQueue:
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
     ) -> None:
-        """Remove a consumer. Until the home node has answered it gets what was sent before."""
+        """Remove a consumer. It gets deliveries sent before the home node's answer."""
         remote = self._consumers.get(consumer)
         if remote is None or not self._number:
             if answer is not None:
@@ -393,7 +393,7 @@ class RemoteQueue:
         self._node.grant_later(consumer)
 
     def grant(self, number: int, messages: int, body_bytes: int) -> None:
-        """Tell the home node that it may send so many more to a consumer."""
+        """Tell the home node how many more deliveries it may send to a consumer."""
         self._node.send(frames.CREDIT_FRAME.pack(frames.CREDIT, number, messages, body_bytes))
 
     def deliver(self, consumer: RemoteConsumer, payload: bytes) -> None:
@@ -458,7 +458,7 @@ class RemoteQueue:
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted; returns the consumers that it had.
 
-        What is owed is refused: the home node may not have it.
+        Runs with owed confirms are refused: the home node may not have them.
         """
         self.is_deleted = True
         number = self._number

@@ -1,15 +1,15 @@
 """Queues on other nodes: the service of the links, and the places of queues for virtual hosts.
 
 For each other node there is a `HomeNode`, through which this node uses the queues that live there,
-and while there is a link a `QueueHost`, through which the other node uses those that live here.
+and while there is a link a `QueueHost`, through which the other node uses the queues of this one.
 
 Promises:
 - A queue on another node keeps the promises of every queue (Q1 to Q5 in queue_client.py).
-- When a node goes down, what its clients held here is requeued, their consumers are cancelled, and
-  the exclusive queues of its connections that live here are deleted.
-Not promised: that a run is not published when it was refused because its node went down; that a
-consumer with a global prefetch limit locks no more than that on other nodes (each of its channel's
-consumers may be sent as many; the client gets no more than the limit).
+- When a node goes down, the entries that its clients held here are requeued, their consumers are
+  cancelled, and the exclusive queues of its connections that live here are deleted.
+Not promised: that a run refused because its node went down is not published; that a consumer with a
+global prefetch limit locks no more messages than the limit on other nodes (each consumer of its
+channel may be sent that number; the client gets no more than the limit).
 """
 
 import logging
@@ -41,7 +41,7 @@ from leveret.storage.addresses import Addresses
 from leveret.storage.message import Entry
 
 FROM_HOME_MIN = frames.DELIVER
-"""Frames of this kind and above come from a home node; the others go to one."""
+"""Frames of this kind and above come from a home node; lower kinds go to one."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -50,7 +50,7 @@ class RemoteQueues:
     """See `Service` and `QueuePlaces`.
 
     node, mirrors, incarnation: see `QueuePlaces`. not_to_choose: other nodes that get no new
-    queues. untaken: what was sent to other nodes, and is not taken.
+    queues. untaken: the bytes sent to other nodes and not taken.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RemoteQueues:
         return QueueHome(node, 1 + secrets.randbits(62))
 
     def _queue_counts(self) -> Mapping[str, int]:
-        """Of the nodes that queues may be placed on, how many each has."""
+        """The number of queues on each node that may get new ones."""
         counts = Counter(
             queue.home.node
             for vhost in self._services.vhosts.values()
@@ -140,12 +140,12 @@ class RemoteQueues:
             host.replaced(before, queue)
 
     def left(self, queue: QueueClient) -> None:
-        """Another node leads a queue, which this one has led, from now on."""
+        """Another node leads a queue of this node from now on."""
         for host in self._hosts.values():
             host.left(queue)
 
     def held_of(self, queue: QueueClient) -> list[Entry]:
-        """What clients of other nodes hold of a queue of this node."""
+        """The entries of a queue of this node that clients of other nodes hold."""
         return [entry for host in self._hosts.values() for entry in host.held_of(queue)]
 
     def _home(self, node: str) -> HomeNode:
@@ -168,9 +168,9 @@ class RemoteQueues:
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store.
+        """Whether publishers of this node wait for its store.
 
-        That they wait for other nodes does not count, as two nodes would wait for each other.
+        Waiting for other nodes does not count, as two nodes would wait for each other.
         """
         return self._services.flow.is_store_behind
 
@@ -195,7 +195,7 @@ class RemoteQueues:
         self._routes_changed()
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """The link is down: what the other node held here is given back, and the other way."""
+        """The link is down: each node takes back the entries that the other one held."""
         self._home(peer.name).down()
         self._routes_changed()
         self._hosts.pop(peer).release()
@@ -227,6 +227,6 @@ class RemoteQueues:
             self._hosts[peer].received(kind, payload)
 
     def drained(self, peer: Peer) -> None:
-        """A peer that was congested is so no longer."""
+        """A peer is no longer congested."""
         self._homes[peer.name].drained()
         self._hosts[peer].drained()
