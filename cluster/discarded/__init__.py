@@ -1,1 +1,1 @@
-"""What a node alone had when it takes the metadata of others: written to a file before it goes."""
+"""Definitions and messages that a node discards for the metadata of others: kept in a file."""

@@ -1,11 +1,11 @@
-"""Files with what a node has discarded: written in pieces, synced at their end, read in pieces.
+"""Files of discarded declarations and messages: written and read in pieces, synced at the end.
 
 They are in a directory of the data directory, with the time of day in their names, and are never
 removed or changed by the node; a file whose messages were published again gets another ending.
 
-FD1. A file is complete, and its entry in the directory too, on disk before `finish` returns.
-FD2. Both directions hold one piece of `PIECE_BYTES`, or one record if that is larger.
-FD3. What is read is what was written: reading ends before the first damaged or cut-off record.
+FD1. A complete file and its entry in the directory are on disk before `finish` returns.
+FD2. Reading and writing hold one piece of `PIECE_BYTES`, or one record if that is larger.
+FD3. Records are read as they were written: reading ends before the first damaged or cut-off one.
 """
 
 import os
@@ -44,13 +44,13 @@ COUNTED: tuple[type[Record], ...] = (
 
 
 class NotReadable(Exception):
-    """A file is none of those that nodes write, or its beginning is damaged."""
+    """A file was not written by a node, or its beginning is damaged."""
 
 
 class DiscardedWriter:
-    """Writes one file. Its methods but `add` wait for the disk, so they are called in a thread.
+    """Writes one file. All methods except `add` wait for the disk, so call them in a thread.
 
-    path: of the file. is_empty: nothing was added. gathered_bytes: added and not written.
+    path: the file's path. is_empty: nothing was added. gathered_bytes: bytes added and not written.
     """
 
     def __init__(self, directory: Path, header: HeaderRecord) -> None:
@@ -69,7 +69,7 @@ class DiscardedWriter:
 
     @property
     def counts(self) -> EndRecord:
-        """What was added so far."""
+        """The numbers of records added so far."""
         return EndRecord(*self._counts.values())
 
     def add(self, record: Record) -> None:
@@ -80,7 +80,7 @@ class DiscardedWriter:
         self.gathered_bytes += sum(map(len, pieces))
 
     def write(self) -> None:
-        """Write what was gathered. Raises OSError."""
+        """Write the gathered records. Raises OSError."""
         if self._descriptor is None:
             self._descriptor = self._open()
         data = memoryview(b"".join(self._gathered))

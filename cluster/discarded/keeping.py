@@ -1,19 +1,19 @@
-"""Writes what only this node has, before it takes the metadata of other nodes.
+"""Writes the declarations and messages that only this node has, before it takes others' metadata.
 
-There are two moments. When the node has lost (an autoheal, or it was away while the others went
-on), it restarts: its clients are gone, and what a restart does not keep is written first, which is
-the messages of queues that are not durable, and those that are not persistent. After the restart it
-gets the others' declarations: then those that differ are written, and the messages of its durable
-queues which are not declared there, or elsewhere, before any of them is deleted. So are the
-messages that wait at exchanges of the type x-delayed-message. They come first: one whose delay ends
-meanwhile goes to its queues, and may be written twice, but not missed.
+This happens at two moments. When the node has lost (an autoheal, or it was away while the others
+went on), it restarts. Its clients are gone, and messages that a restart does not keep are written
+first: those of queues that are not durable, and those that are not persistent. After the restart it
+gets the others' declarations. Then its differing declarations are written before any is deleted,
+with the messages of its durable queues that are not declared there, or live elsewhere, and those
+that wait at exchanges of the type x-delayed-message. The latter come first: a message whose delay
+ends in between goes to its queues, and may be written twice, but not missed.
 
-Of a mirrored queue the node that led it last writes all messages, since it does not know which of
-them the others have, too. Its mirrors have no others.
+For a mirrored queue the node that led it last writes all messages, since it does not know which of
+them the other nodes have. Its mirrors have no further ones.
 
-DK1. What is written is complete and synced before the caller goes on, and nothing of it was deleted
-     meanwhile: the node has no clients, and applies nothing.
-DK2. A step takes `PIECE_BYTES` of messages at most, and writes them in a thread.
+DK1. The file is complete and synced before the caller goes on, and nothing in it was deleted
+     before: the node has no clients, and applies nothing.
+DK2. A step takes at most `PIECE_BYTES` of messages, and writes them in a thread.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class Keeping:
-    """What one run of a node writes.
+    """The files that one run of a node writes.
 
     peers: the linked nodes. takes_from: the nodes that this run follows, if it restarted for that;
     set before `replacing`. gives_way_to: the nodes that the next run follows; set before `stop`.
@@ -65,7 +65,7 @@ class Keeping:
         peers: Callable[[], tuple[str, ...]],
         led_messages: Callable[[QueueClient], BackingQueue | None] = lambda queue: None,
     ) -> None:
-        """led_messages: those of a mirrored queue that this node led last; None for others."""
+        """led_messages: the messages of a mirrored queue that this node led last; else None."""
         self.takes_from: tuple[str, ...] = ()
         self.gives_way_to: tuple[str, ...] = ()
         self._directory = data_dir / DIRECTORY
@@ -78,7 +78,7 @@ class Keeping:
     def replacing(self, lost: Sequence[Declaration], discarded: Discarded | None) -> Answer[None]:
         """See `ReplicatedDeclarations`.
 
-        A node that was merely away, and has declared nothing without the others, had nothing.
+        A node that was only away, and declared nothing without the others, has nothing to write.
         """
         if discarded is None and not self.takes_from:
             return given(None)
@@ -87,7 +87,7 @@ class Keeping:
         return self.keep_lost(self.takes_from or self._peers(), lost, changes)
 
     async def stop(self) -> None:
-        """The clients of the node and its links are gone: write what a restart loses.
+        """The node's clients and links are gone: write the messages that a restart loses.
 
         A file that is being written stays cut off.
         """
@@ -107,10 +107,10 @@ class Keeping:
         lost: Sequence[Declaration],
         changes: Iterable[Sequence[Declaration]],
     ) -> Answer[None]:
-        """Write declarations that are about to go, with the messages of their queues.
+        """Write declarations that are about to be deleted, with the messages of their queues.
 
-        lost: objects of this node that the others do not have. changes: what was declared here
-        only. The answer is an OSError or Unreadable if that is not possible.
+        lost: objects of this node that the others do not have. changes: declarations made only
+        here. The answer is an OSError or Unreadable on failure.
         """
         return self._begin(self._keep_lost(takes_from, lost, changes))
 
@@ -170,7 +170,7 @@ class Keeping:
     def _queues(
         self, declarations: Iterable[Declaration]
     ) -> Iterable[tuple[PutQueue, BackingQueue]]:
-        """Those queues among declarations whose messages are on this node, and not empty."""
+        """The declared queues that are not empty and whose messages are on this node."""
         for one in declarations:
             if not isinstance(one, PutQueue) or one.vhost not in self._registry.vhosts:
                 continue
@@ -188,7 +188,7 @@ class Keeping:
     def _exchanges(
         self, declarations: Iterable[Declaration]
     ) -> Iterable[tuple[PutExchange, DelayedMessages]]:
-        """Those exchanges among declarations at which messages wait on this node."""
+        """The declared exchanges at which messages wait on this node."""
         for one in declarations:
             if isinstance(one, PutExchange) and one.vhost in self._registry.vhosts:
                 exchange = self._registry.vhosts[one.vhost].exchanges.get(one.name)
@@ -198,7 +198,7 @@ class Keeping:
     async def _keep_delayed(
         self, writer: DiscardedWriter, it: PutExchange, delayed: DelayedMessages, *, is_all: bool
     ) -> None:
-        """Write the messages that wait at an exchange, or those that a restart does not keep."""
+        """Write all messages that wait at an exchange, or only those that a restart loses."""
         loaded, cursors = delayed.waiting()
         record: Record | None = ExchangeRecord(encode(it))
         try:
@@ -221,7 +221,7 @@ class Keeping:
                 cursor.close()
 
     async def _write_piece(self, writer: DiscardedWriter) -> None:
-        """Write what was gathered if it is enough (DK2)."""
+        """Write the gathered records if they fill a piece (DK2)."""
         if writer.gathered_bytes >= PIECE_BYTES:
             await asyncio.to_thread(writer.write)
         else:
@@ -235,7 +235,7 @@ class Keeping:
         *,
         is_all: bool,
     ) -> None:
-        """Write the messages of a queue, or those that a restart does not keep."""
+        """Write all messages of a queue, or only those that a restart loses."""
         writer.add(QueueRecord(encode(declaration)))
         cursor = messages.cursor()
         try:
@@ -268,7 +268,7 @@ class Keeping:
 
 
 async def _all_of(loaded: list[Entry], cursors: Iterable[Cursor]) -> AsyncIterator[Sequence[Entry]]:
-    """Entries in memory, and those that cursors read, in pieces."""
+    """Entries in memory, then the entries that cursors read, in pieces."""
     if loaded:
         yield loaded
     for cursor in cursors:

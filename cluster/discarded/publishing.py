@@ -1,9 +1,9 @@
-"""Publishes the messages of a file with what a node has discarded, to their queues.
+"""Publishes the messages in a file of discarded messages to their queues.
 
 A message goes straight to the queue in which it was, with its exchange and routing key, and not
-through the exchange to other queues. Messages are counted as published when their queues have
-confirmed them; in a durable queue, a persistent one is on disk then. One that waited at an exchange
-of the type x-delayed-message waits there again, for what is left of its delay.
+through the exchange to other queues. A message counts as published when its queue has confirmed it;
+in a durable queue, a persistent message is on disk then. A message that waited at an exchange of
+the type x-delayed-message waits there again, for the rest of its delay.
 
 PD1. Messages of one queue are published in their order.
 PD2. At most `WAITING_MAX` messages wait for their confirms.
@@ -46,10 +46,10 @@ WAITING_MAX = 1000
 
 
 class Published(NamedTuple):
-    """What became of a file. missing: the queues that do not exist, as vhost and name.
+    """The outcome for a file. missing: the queues that do not exist, as vhost and name.
 
-    skipped: messages of these, and of exchanges that do not exist (missing_exchanges). refused:
-    messages that their queue did not take.
+    skipped: the number of messages of these, and of exchanges that do not exist
+    (missing_exchanges). refused: the number of messages that their queues refused.
     """
 
     declared: int
@@ -61,7 +61,7 @@ class Published(NamedTuple):
 
 
 class Confirms:
-    """A `Publisher` of runs of one message: counts what is confirmed and refused."""
+    """A `Publisher` of runs of one message: counts confirmed and refused messages."""
 
     def __init__(self) -> None:
         self._holders: dict[int, list[object]] = {}
@@ -107,7 +107,7 @@ class Confirms:
         self._changed.set()
 
     async def wait(self, waiting_max: int) -> None:
-        """Wait until at most so many messages are neither confirmed nor refused."""
+        """Wait until at most `waiting_max` messages are neither confirmed nor refused."""
         while len(self._holders) > waiting_max:
             self._changed.clear()
             await self._changed.wait()
@@ -135,7 +135,7 @@ class Publishing:
     async def run(self, reader: DiscardedReader) -> Published:
         """Publish all messages, and wait for their confirms.
 
-        Raises OSError, NotReadable, and Fault for what may not be declared.
+        Raises OSError, NotReadable, and Fault for a declaration that is not allowed.
         """
         while records := await asyncio.to_thread(reader.read):
             for record in records:
@@ -161,7 +161,7 @@ class Publishing:
                 self._publish_delayed(record)
 
     async def _declare(self, it: Declaration) -> None:
-        """Declare what messages need, if there is nothing with its name."""
+        """Declare an object that messages need, unless one with its name exists."""
         if isinstance(it, PutVhost | PutExchange | PutQueue | PutBinding):
             where = place(it)
             if where not in self._existing:

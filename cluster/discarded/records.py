@@ -1,9 +1,9 @@
-"""The records of a file with what a node has discarded (docs/reference/storage-format.md).
+"""The records of a file of discarded messages (docs/reference/storage-format.md).
 
 A file begins with `MAGIC`. Records follow, each with its size, a CRC-32 and a MessagePack struct
 with its kind as tag. A `MessageRecord` belongs to the `QueueRecord` before it, a `DelayedRecord` to
 the `ExchangeRecord`. The last record is an `EndRecord`, so a file without one was cut off by a
-crash; what is whole of it can be read.
+crash; its whole records can be read.
 """
 
 from struct import Struct
@@ -15,11 +15,11 @@ import msgspec
 MAGIC = b"LvrtDsc\x01"
 """The last octet is the version of the format."""
 HEAD = Struct("<II")
-"""Of a record: the size of what follows, and its CRC."""
+"""The head of a record: the size of its payload, and the payload's CRC."""
 
 
 class HeaderRecord(msgspec.Struct, frozen=True, tag="header"):
-    """The first one. at_s: seconds since 1970. takes_from: the nodes whose metadata are taken."""
+    """The first record. at_s: seconds since 1970. takes_from: nodes whose metadata is taken."""
 
     node: str
     at_s: float
@@ -33,7 +33,7 @@ class ChangeRecord(msgspec.Struct, frozen=True, tag="change"):
 
 
 class DeclaredRecord(msgspec.Struct, frozen=True, tag="declared"):
-    """An object that is declared on this node, and not, or otherwise, on the others."""
+    """An object of this node that is not declared, or declared differently, on the others."""
 
     declaration: bytes
 
@@ -72,7 +72,7 @@ class DelayedRecord(msgspec.Struct, frozen=True, tag="delayed"):
 
 
 class EndRecord(msgspec.Struct, frozen=True, tag="end"):
-    """The last one: how many records of each kind there are."""
+    """The last record: the number of records of each kind."""
 
     changes: int
     declared: int

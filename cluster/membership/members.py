@@ -1,12 +1,12 @@
-"""Which nodes belong to a cluster, and which changes of that are allowed.
+"""The members of a cluster, and the rules for changes of them.
 
 The members are declared like everything else, so all nodes apply a change at the same place of the
-order (metadata/). The rules are asked twice: where an operator gives the command, for an answer
+order (metadata/). The rules are checked twice: where an operator gives the command, for an answer
 that says what to do, and at the coordinator, since two operators may give commands at once. A rule
 that refuses raises `MembershipRefused`; otherwise it returns the members after the change.
 
     join      a node without a cluster, or alone in its own, becomes a member
-    leave     reset, or join_cluster to another cluster: the node says so itself
+    leave     reset, or join_cluster to another cluster: the node itself asks for it
     forget    the others remove a node that is down
     change    a stopped node becomes a disc or a RAM node
     rename    a node that was stopped comes back under another name
@@ -14,7 +14,7 @@ that refuses raises `MembershipRefused`; otherwise it returns the members after 
 MB1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor
      becomes a RAM node.
 MB2. A node is in one cluster at most.
-MB3. A node that runs is not forgotten, and does not change its type: it goes on with what it has.
+MB3. A node that runs is not forgotten, and does not change its type: it goes on as it is.
 MB4. A node that its cluster has forgotten does not start as a member of it.
 """
 
@@ -33,8 +33,8 @@ class MembershipRefused(Refused):
 def join(members: Members, name: str, is_disc: bool, own: Members) -> Members:
     """A node becomes a member.
 
-    own: the members of the cluster that it is in, with itself. A node that is there already may
-    ask again, as the same kind: it has missed the answer.
+    own: the members of its present cluster, including itself. A node that is a member already may
+    ask again for the same type: it has missed the answer.
     """
     if members.get(name) == is_disc and own.keys() <= members.keys():
         return members
@@ -84,7 +84,7 @@ def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) 
 
 
 def check_removal(name: str, *, running: frozenset[str]) -> None:
-    """A node is about to be removed. It may run by now, though it did not when that was asked."""
+    """A node is about to be removed. It may have started since the removal was requested."""
     _require_stopped(name, running)
 
 
@@ -105,7 +105,7 @@ def change_type(members: Members, name: str, is_disc: bool, *, running: frozense
 
 
 def rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> None:
-    """A node comes back under another name. It may ask again, as it has missed the answer."""
+    """A node comes back under another name. It may ask again if it has missed the answer."""
     if new in members and old not in members:
         return
     if old not in members:

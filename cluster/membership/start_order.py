@@ -1,24 +1,24 @@
 """Which node of a stopped cluster may start without waiting for another one.
 
-A node keeps the nodes that it ran with last. They may have run on after it stopped, RAM nodes too,
-and let others in, so they know more: the node waits until one of them runs, and joins it. If it
-sees all of them, and all wait as it does, then no node ran on: the one that was in the latest view
-starts, of several the one with the longest log, of several the one that had been in the view
+A node records the nodes that it ran with last. These, RAM nodes included, may have run on after it
+stopped and let others in, so they know more: the node waits until one of them runs, and joins it.
+If it sees all of them, and all wait as it does, then no node ran on. The one that was in the latest
+view starts; among several, the one with the longest log, then the one that had been in the view
 longest. A node that was alone in its view starts immediately. A RAM node has nothing to start from
-and waits for any disc node. It may have let others in after a disc node stopped, which it cannot
-tell by a log, so whoever waits for it also waits for those that it ran with last.
+and waits for any disc node. It may have let others in after a disc node stopped, and has no log
+that would tell, so a node that waits for it also waits for the nodes that it ran with last.
 
-With pause_minority disc nodes that are a majority of the cluster do not wait for the others: these
-cannot have run on, and every majority that ran before had one of those in it, which has all that
-was answered there. They begin a view together, to which each of them agrees: several such
+With pause_minority disc nodes that are a majority of the cluster do not wait for the rest: the rest
+cannot have run on, and every majority that ran before included one of these nodes, which has
+everything answered there. They begin a view together, to which each of them agrees: several such
 majorities may see each other, and none of them has seen the others start. A node that has to take
-everything from others counts if one of these is there, who have all that it has been answered.
+everything from other nodes counts if one of those is there: they have all its answered operations.
 
 SO1. A node that starts without another one has everything that was answered in its last view and
-     before: nobody ran after it, unless the operator forced it, or the cluster was partitioned.
+     before: no node ran after it, unless the operator forced it, or the cluster was partitioned.
 SO2. Of nodes that see each other, and wait, at most one starts.
-SO3. A node waits so many times, then gives up and names whom it waited for; one that is patient
-     does not give up.
+SO3. A node waits a limited number of times, then gives up and names the nodes it waited for; a
+     patient one does not give up.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ class WaitsFor(msgspec.Struct, frozen=True):
 
 
 class Joins(msgspec.Struct, frozen=True):
-    """A node runs, which will take this one in."""
+    """A running node will take this one in."""
 
     name: str
 
@@ -52,10 +52,10 @@ Decision = MayStart | WaitsFor | Joins
 class StartOrder:
     """The wait of one node that starts.
 
-    own: its own status. companions: the nodes that may have run on after it, as it wrote them
-    last (metadata/companions.py); for a RAM node all disc nodes that it knows of.
-    is_forced: the operator said force_boot. is_majority: with pause_minority, whether the others
-    cannot have run on without these disc nodes. waits_max, wait_ms: how often and how long it
+    own: its own status. companions: the nodes that may have run on after it, as last written
+    (metadata/companions.py); for a RAM node all disc nodes that it knows of.
+    is_forced: the operator gave force_boot. is_majority: with pause_minority, whether the other
+    nodes cannot have run on without these disc nodes. waits_max, wait_ms: how often and how long it
     waits; it never gives up if waits_max is None.
     """
 
@@ -77,7 +77,7 @@ class StartOrder:
         self._awaited = tuple(sorted(companions - {own.member.name}))
 
     def decide(self, statuses: Iterable[Status]) -> Decision:
-        """What the node does, by what the nodes that it has links with say."""
+        """The node's next action, given the statuses of its linked nodes."""
         heard = {status.member.name: status for status in statuses}
         running = sorted(name for name, one in heard.items() if one.phase == RUNNING)
         if running:
@@ -116,7 +116,7 @@ class StartOrder:
         return MayStart(() if self._is_majority is None else tuple(others))
 
     def _all_awaited(self, waiting: Mapping[str, Status]) -> set[str]:
-        """The companions, and those that RAM nodes among them ran with last."""
+        """The companions, and the nodes that RAM nodes among them ran with last."""
         awaited = set(self._awaited)
         unseen = list(awaited)
         while unseen:
@@ -128,7 +128,7 @@ class StartOrder:
         return awaited
 
     def waited(self) -> tuple[bool, str]:
-        """One of the waits is over: whether the node goes on waiting, and a line for the log."""
+        """A wait is over. Returns whether the node goes on waiting, and a line for the log."""
         names = (
             ", ".join(self._own.takes_from or self._awaited)
             or "that are a majority of the cluster with this one"
@@ -149,10 +149,10 @@ class StartOrder:
 
 
 def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
-    """Whether a node waits for those from which it has to take everything.
+    """Whether a node waits for the nodes from which it has to take everything.
 
-    Not if all of them wait as well and have nothing to start from, since they are RAM nodes or
-    follow others: they crashed after they had won, for example.
+    It does not if all of them wait as well and have nothing to start from, since they are RAM nodes
+    or follow others: for example, they crashed after they had won.
     """
 
     def has_nothing(name: str) -> bool:
@@ -165,7 +165,7 @@ def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
 
 
 def _knowledge(status: Status) -> tuple[object, ...]:
-    """Orders nodes by what they know of the cluster's history."""
+    """Orders nodes by their knowledge of the cluster's history."""
     names = [member.name for member in status.members]
     name = status.member.name
     seniority = names.index(name) if name in names else len(names)

@@ -1,1 +1,1 @@
-"""Partitions: what the nodes of each side do."""
+"""Partitions: the rules for the nodes of each side."""

@@ -1,14 +1,14 @@
 """Autoheal: which side of a partition goes on when the sides have met again.
 
-The decision needs all nodes of the cluster, so that no third side appears after it. It is made by
-the first of them by name, wherever that node is: it collects a report of each, and sends the
-verdict to all. The winner is the side with the most client connections, then the one with the most
-nodes, then the one whose list of nodes is the greatest by name, as RabbitMQ compares them. Nodes of
-the other sides restart, and take the winner's metadata only: they start with a view that a winner
-is in, and not with a node of their own side that has not restarted yet.
+The decision needs all nodes of the cluster, so that no third side appears after it. The first node
+by name makes it, on whichever side it is: it collects a report of each node, and sends the verdict
+to all. The winner is the side with the most client connections, then the one with the most nodes,
+then the one whose list of nodes is the greatest by name, as RabbitMQ compares them. Nodes of the
+other sides restart, and take the winner's metadata only: they start with a view that a winner is
+in, and not with a node of their own side that has not restarted yet.
 
-AH1. A node gives way only to a verdict about the side that it is on when it hears it. So a verdict
-     that comes late, or twice, does nothing, and of two sides at most one gives way to the other.
+AH1. A node gives way only to a verdict about the side that it is on when the verdict comes. So a
+     verdict that comes late, or twice, does nothing, and of two sides at most one gives way.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ import msgspec
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a node says of itself.
+    """The report of a node.
 
-    side: the names of its view's members. view: names the view. partitioned_from: the running nodes
-    of other sides. connections: those of clients.
+    side: the names of its view's members. view: the view's id. partitioned_from: the running nodes
+    of other sides. connections: the number of client connections.
     """
 
     node: str
@@ -31,9 +31,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The decision. winners: the names of the side that goes on. losers: the views of the others'
-    sides.
-    """
+    """The decision. winners: the nodes of the side that goes on. losers: the other sides' views."""
 
     winners: tuple[str, ...]
     losers: tuple[tuple[int, str, int], ...]

@@ -1,4 +1,4 @@
-"""The rules for partitions, as they are configured. members: nodes, and whether each is on disc."""
+"""The configured rules for partitions. members: nodes, and whether each is a disc node."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,9 @@ from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinor
 
 
 def check(settings: ClusterSettings) -> None:
-    """Raise SettingError, as RabbitMQ refuses its file, if the rule lacks the nodes that it names.
+    """Raise SettingError, as RabbitMQ refuses its file, if the rule needs nodes and names none.
 
-    Every node would pause when it loses any other.
+    With such a rule every node would pause when it loses any other.
     """
     if settings.partition_handling == PAUSE_IF_ALL_DOWN and not settings.pause_if_all_down_nodes:
         raise SettingError(
@@ -25,7 +25,7 @@ def check(settings: ClusterSettings) -> None:
 
 
 def may_go_on(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn:
-    """Whether nodes go on without the others."""
+    """Whether nodes may go on without the other members."""
     if settings.partition_handling == PAUSE_MINORITY:
         return PauseMinority(frozenset(members))
     if settings.partition_handling == PAUSE_IF_ALL_DOWN:
@@ -34,7 +34,7 @@ def may_go_on(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn
 
 
 def majority(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn | None:
-    """With pause_minority, whether disc nodes are a majority; None if not even all of them are."""
+    """With pause_minority, its rule for disc nodes; None if all of them are no majority."""
     rule = PauseMinority(frozenset(members))
     disc = frozenset(name for name, is_disc in members.items() if is_disc)
     return rule if settings.partition_handling == PAUSE_MINORITY and rule(disc) else None

@@ -1,7 +1,7 @@
 """`cluster_partition_handling`: whether nodes that lost others go on without them.
 
 A node that loses contact with others cannot tell whether they died or run on the other side of a
-partition, so the rule decides by what is left. `ignore` and `autoheal` let every side go on;
+partition, so the rule decides by the remaining nodes. `ignore` and `autoheal` let every side go on;
 autoheal.py chooses between the sides when they meet again. A node that may not go on pauses: it
 closes its listeners and starts again when it would be allowed to.
 
