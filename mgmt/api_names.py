@@ -6,7 +6,7 @@ They are here since leveretctl, as a client, imports nothing of the API.
 from typing import Final
 
 LEFT_OUT: Final = "X-Leveret-Nodes-Left-Out"
-"""The nodes of the cluster that did not answer in time, so that what they have is missing."""
+"""The nodes of the cluster that did not answer in time, and whose objects are missing."""
 NODE_HEADER: Final = "X-Leveret-Node"
 """On the control socket: the node of the cluster that is to answer."""
 LINES: Final = "application/x-ndjson"

@@ -1,9 +1,9 @@
-"""The audit log: who changed what on this node, from where, and when (broker/audit.py).
+"""The audit log: changes on this node with user, origin and time (broker/audit.py).
 
 Each act is one line of JSON in a file in the data directory; the newest lines are also in memory
-for the API. Lines are written in the order of the acts by a thread, as many as are there at once.
-What a person does to messages by hand waits for its line (`note`), and is refused if that cannot be
-written. Declarations are told of when they have been applied, so they do not wait (`add`).
+for the API. A thread writes the lines in the order of the acts, all waiting lines at once. An
+operator's act on messages waits for its line (`note`), and is refused if the line cannot be
+written. Declarations are logged after they have been applied, so they do not wait (`add`).
 
 The file is opened for each write and never shortened: an operator may move it away at any time.
 """

@@ -1,11 +1,11 @@
 """Bodies of HTTP that their sender has compressed (RFC 9110, 8.4), decompressed in slices.
 
-aiohttp decompresses what comes, before anybody knows how much there will be; it is told not to.
-Here a body is there in compressed form, and each step makes `SLICE_BYTES` of it. It ends at the
-limit of the size, and where the data expand more than anything that people write: a few kilobytes
-of compressed zeros stand for megabytes. Data in gzip may have several members, one behind the other
-(RFC 1952, 2.2), as `cat a.gz b.gz` and programs that compress in pieces make them; the limits are
-those of all members together.
+aiohttp would decompress a body before its size is known, so that is switched off. Here the
+compressed body is complete, and each step decompresses `SLICE_BYTES` of it. It stops at the size
+limit, and at data that expand more than any text that people write: a few kilobytes of compressed
+zeros stand for megabytes. Data in gzip may have several members, one behind the other (RFC 1952,
+2.2), as `cat a.gz b.gz` and programs that compress in pieces make them; the limits are those of all
+members together.
 """
 
 import zlib
@@ -16,16 +16,16 @@ from leveret.mgmt.slices import GiveWay
 
 GZIP, DEFLATE = "gzip", "deflate"
 CODINGS = (GZIP, DEFLATE)
-"""What can be decompressed here, as the header `Accept-Encoding` lists it."""
+"""The supported codings, as the header `Accept-Encoding` lists them."""
 ALIASES = {"x-gzip": GZIP}
 SLICE_BYTES = 64 * 1024
 """Made in a tenth of a millisecond, or in half of one from data that are hard to decompress."""
 EXPANSION_MAX = 100
 """Definitions of 50,000 queues with almost the same names expand by 25."""
 EXPANSION_BYTES_MIN = 1_000_000
-"""What is smaller may expand by any factor."""
+"""Smaller data may expand by any factor."""
 GZIP_MARK = b"\x1f\x8b"
-"""What a member of gzip begins with."""
+"""The first bytes of a gzip member."""
 MEMBERS_MAX = 10_000
 """An empty member has 20 bytes, and takes as long as a slice."""
 GZIP_WINDOW, ZLIB_WINDOW, RAW_WINDOW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
@@ -36,7 +36,7 @@ class CodingError(ValueError):
 
 
 class TooLargeError(CodingError):
-    """What was compressed is over the limit."""
+    """The decompressed body is over the limit."""
 
 
 def codings_of(values: Sequence[str]) -> list[str]:
@@ -80,7 +80,7 @@ async def _decompressed(raw: bytes, window: int, bytes_max: int, give_way: GiveW
 
 
 def _pieces(raw: bytes, window: int) -> Iterator[bytes]:
-    """What is made of the data, `SLICE_BYTES` at a time. Raises CodingError, zlib.error."""
+    """The decompressed data, `SLICE_BYTES` at a time. Raises CodingError, zlib.error."""
     taken, members = (yield from _member(raw, 0, window)), 1
     while window == GZIP_WINDOW and raw.startswith(GZIP_MARK, taken):
         if members == MEMBERS_MAX:
@@ -91,7 +91,7 @@ def _pieces(raw: bytes, window: int) -> Iterator[bytes]:
 
 
 def _member(raw: bytes, taken: int, window: int) -> Generator[bytes, None, int]:
-    """The same of the data from a place on, up to their end. Returns where that is."""
+    """The same from a place in the data up to the end of the stream. Returns where that is."""
     reader = zlib.decompressobj(window)
     while taken < len(raw) and not reader.eof:
         part = raw[taken : taken + SLICE_BYTES]

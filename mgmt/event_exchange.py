@@ -3,8 +3,8 @@
 The routing key is the event's name, and the headers are its fields; the body is empty. Exchange,
 properties and the forms of the headers are those of RabbitMQ's event exchange
 (`rabbit_exchange_type_event`). Events are published in the round of the broker's loop after the one
-in which they happened, so that the operation that they are about is done; while nothing is bound to
-the exchange they are left out.
+in which they happened, so that the operation they report is done; while nothing is bound to the
+exchange, no events are published.
 """
 
 import asyncio

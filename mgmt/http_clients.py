@@ -1,12 +1,12 @@
 """A client of an HTTP server of this node, before and between its requests.
 
-aiohttp reads requests and bounds what it accepts. It does not decompress bodies: that would be work
-for clients that have not logged in. Three things are added here. A client that has sent no whole
+aiohttp reads requests and bounds what it accepts. It does not decompress bodies: that would let
+clients without a login cause work. Three things are added here. A client that has sent no whole
 head of a request `FIRST_REQUEST_SECONDS` after it connected is disconnected, as in RabbitMQ:
-otherwise sockets that nobody uses take the file descriptors that other clients need. What clients
-send is parsed in turns (read_turns.py). And after a request that cannot be read, no byte of its
-client is kept: aiohttp would make an error of each further piece, with a traceback that keeps the
-piece in memory until the garbage collector runs.
+otherwise unused sockets take the file descriptors that other clients need. Clients' input is parsed
+in turns (read_turns.py). And after a request that cannot be read, no byte of its client is kept:
+aiohttp would make an error of each further piece, with a traceback that keeps the piece in memory
+until the garbage collector runs.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class HttpClient(web.RequestHandler):
     def __init__(self, server: web.Server, turns: ReadTurns, **options: Any) -> None:
         super().__init__(server, auto_decompress=False, **options)
         self._turns = turns
-        # What has come and waits for a turn, and how much of it has been read.
+        # The input that waits for a turn, and how much of it has been read.
         self._unread = b""
         self._place = 0
         self._first_request: asyncio.TimerHandle | None = None
@@ -48,7 +48,7 @@ class HttpClient(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Read requests, up to one that cannot be read.
 
-        Without data, which is how aiohttp calls it itself, go on with what was read before.
+        Without data, as aiohttp itself calls it, go on with the input that was read before.
         """
         if self._is_unreadable:
             return
@@ -83,7 +83,7 @@ class HttpClient(web.RequestHandler):
         if not self._messages:
             return
         self._stop_waiting()
-        # aiohttp has a request here, or what is wrong with it.
+        # aiohttp has a request here, or an error about it.
         error = getattr(self._messages[-1][0], "exc", None)
         if isinstance(error, BaseException):
             self._is_unreadable = True

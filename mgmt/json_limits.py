@@ -3,7 +3,7 @@
 JSON may be nested as deeply as a field table, and may have `VALUES_MAX` values. It is checked
 before a function walks over all of it in one turn of the event loop, or descends into it and
 overflows the stack. A text is one value, however long it is. An integer may be far larger than any
-setting, as in RabbitMQ, but not so large that to print it takes long.
+setting, as in RabbitMQ, but not so large that printing it takes long.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from leveret.broker.amqp.field_table import NESTING_MAX
 
 VALUES_MAX = 10_000
-"""The values in all lists and objects together. To convert so many takes some 10 ms."""
+"""The values in all lists and objects together. Converting that many takes some 10 ms."""
 TOO_DEEP = f"JSON may not be nested deeper than {NESTING_MAX} levels"
 TOO_MANY = f"JSON may not have more than {VALUES_MAX} values"
 DIGITS_MAX = 1000

@@ -1,8 +1,7 @@
 """Opening a port for an aiohttp application.
 
 Clients are accepted as those of AMQP are (broker/net/acceptor.py), so they leave the descriptors
-that the store needs alone, too. What they may take before and between requests is in
-http_clients.py.
+that the store needs alone, too. Their limits before and between requests are in http_clients.py.
 """
 
 import asyncio

@@ -120,7 +120,7 @@ class Management:
 
 
 def _reason(path: Path, content: bytes, error: DefinitionsError) -> str:
-    """Why definitions cannot be loaded, on one line; behind it all problems if there are more."""
+    """Why definitions cannot be loaded, on one line, followed by all problems if there are more."""
     why = fault_in_json(content) if error.reason == NOT_JSON else str(error)
     reason = f"the definitions in {path} cannot be loaded: {why}"
     if len(error.problems) > 1:

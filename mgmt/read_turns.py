@@ -1,10 +1,10 @@
 """What the HTTP clients of a port send, read in turns of the event loop.
 
-aiohttp parses all that comes at once. The event loop reads a socket up to 32 times in a row, 256 KB
-at a time, and in one turn each socket that has something. A client that has not logged in may send
-blank lines, or a body in chunks of one byte, and so keep the loop busy for seconds: a byte of that
-takes up to 400 nanoseconds. So all clients of a port share `BYTES_A_TURN`. What is more waits, and
-is read `SLICE_BYTES` of each client at a time. Sockets of clients that wait are not read.
+aiohttp parses all input at once. In one turn the event loop reads each socket that has input, up to
+32 times in a row and 256 KB at a time. A client that has not logged in may send blank lines, or a
+body in chunks of one byte, and so keep the loop busy for seconds: a byte of that takes up to 400
+nanoseconds. So all clients of a port share `BYTES_A_TURN`. The rest waits, and is read
+`SLICE_BYTES` of each client at a time. Sockets of clients that wait are not read.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ class WaitingClient(Protocol):
     """A client with bytes that wait."""
 
     def read_on(self, size: int) -> bool:
-        """Read so many of the bytes that wait, or all. Returns whether there are more."""
+        """Read up to this many of the waiting bytes. Returns whether there are more."""
 
 
 class ReadTurns:
@@ -35,7 +35,7 @@ class ReadTurns:
         self._is_next_turn_due = False
 
     def take(self, size: int) -> bool:
-        """Whether a client may read so many bytes now. Otherwise it has to `wait`."""
+        """Whether a client may read this many bytes now. Otherwise it has to `wait`."""
         self._await_next_turn()
         if self._waiting or size > self._left:
             return False

@@ -66,11 +66,11 @@ class CertificateFiles(NamedTuple):
 
 
 class NodeError(Exception):
-    """The node cannot do what was asked in its present state."""
+    """The node cannot perform the operation in its present state."""
 
 
 class StartEnded(NodeError):
-    """The broker did not start, since `stop_broker` came meanwhile."""
+    """The broker did not start, since `stop_broker` was called before it was up."""
 
 
 class Node:
@@ -108,10 +108,10 @@ class Node:
         self.give_way = Slices().give_way
         self._make_broker = make_broker
         self._start_as = NORMALLY
-        # Held by whatever starts or stops the broker, or needs it to stay stopped.
+        # Held by code that starts or stops the broker, or needs it to stay stopped.
         self._changing = asyncio.Lock()
         self._is_membership_changing = False
-        # How often the broker was to be stopped: what was to start it before that ends.
+        # How many stops were requested: a start that was requested before the last one ends.
         self._stops = 0
         self._attempt: asyncio.Task[Broker] | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -132,7 +132,7 @@ class Node:
 
     @property
     def follower(self) -> Follower:
-        """What follows an upstream's definitions. Raises NodeError while the broker is stopped."""
+        """The follower of an upstream. Raises NodeError while the broker is stopped."""
         if self._follower is None:
             raise NodeError("the broker is stopped on this node")
         return self._follower
@@ -145,9 +145,9 @@ class Node:
         return self.broker is None and not self._changing.locked()
 
     async def start_broker(self) -> Broker:
-        """Start the broker, if it is stopped; from the beginning if `restart` comes meanwhile.
+        """Start the broker, if it is stopped; a `restart` during the start begins it again.
 
-        Raises StartEnded if `stop_broker` or `end_start` comes meanwhile.
+        Raises StartEnded if `stop_broker` or `end_start` is called during the start.
         """
         stops = self._stops
         async with self._changing:
@@ -228,8 +228,8 @@ class Node:
     def restart(self, start_as: StartAs) -> None:
         """Stop the broker and start it again, as the cluster asks for.
 
-        A broker that is still starting is stopped by the end of its start. One that is being
-        stopped already is not asked for twice, and not started if an operator stops it.
+        If the broker is still starting, its start is cancelled. A restart that is already under way
+        is not repeated, and the broker is not started if an operator stops it.
         """
         attempt = self._attempt
         if attempt is not None and not attempt.done():
@@ -254,7 +254,7 @@ class Node:
             self.stop_requested.set()
 
     def take_start_as(self) -> StartAs:
-        """How the next start is to be made; the one after it is as usual."""
+        """Take the mode of the next start; later starts are as usual."""
         start_as, self._start_as = self._start_as, NORMALLY
         return start_as
 
@@ -284,10 +284,10 @@ class Node:
 
     @asynccontextmanager
     async def while_stopped(self) -> AsyncIterator[StoppedNode]:
-        """What may be done to the node's membership; the broker stays stopped in the block.
+        """The operations on the node's membership; the broker stays stopped in the block.
 
-        What would start it, or change its data, waits for the end of the block or is refused.
-        Raises NodeError if the broker runs.
+        Operations that would start it or change its data wait for the end of the block or are
+        refused. Raises NodeError if the broker runs.
         """
         self._require_stopped()
         if self.data_dir is None:
@@ -315,7 +315,7 @@ class Node:
 
     @property
     def replicas(self) -> Mapping[int, Replica]:
-        """What this node has of mirrored queues, by the identities of their rings."""
+        """The node's parts of mirrored queues, by the identities of their rings."""
         if self.broker is None or self.cluster is None:
             return {}
         return self.cluster.mirrored_queues.replicas.by_identity
@@ -329,7 +329,7 @@ class Node:
         return self.broker is not None and cluster is not None and cluster.suspension.is_holding
 
     async def place_known(self) -> None:
-        """Wait until a node that was suspended knows whether the others have gone on without it."""
+        """Wait until a suspended node knows whether the other nodes have gone on without it."""
         if self.broker is not None and self.cluster is not None:
             await self.cluster.suspension.place_known()
 
@@ -389,7 +389,7 @@ class Node:
 
     @property
     def cluster_id(self) -> str:
-        """What tells this node's cluster from others; empty while the broker is stopped."""
+        """The id of this node's cluster; empty while the broker is stopped."""
         return "" if self.broker is None else self.broker.cluster_id
 
     @property
@@ -401,7 +401,7 @@ class Node:
 
 
 async def _ended(task: asyncio.Task[Broker]) -> None:
-    """Wait for the end of a task. Who is cancelled meanwhile cancels the task, and waits for it."""
+    """Wait for the end of a task. A cancelled waiter cancels the task, and waits for it."""
     try:
         await asyncio.wait((task,))
     except asyncio.CancelledError:
@@ -411,6 +411,6 @@ async def _ended(task: asyncio.Task[Broker]) -> None:
 
 
 def _cancel_once(task: asyncio.Task[Broker]) -> None:
-    """Cancel a task, unless it is: a second time would end what it does to end in order."""
+    """Cancel a task, unless it is cancelled: a second cancellation would interrupt its cleanup."""
     if not task.cancelling():
         task.cancel()

@@ -17,7 +17,7 @@ class Slices:
         self._ends = 0.0
 
     async def give_way(self) -> None:
-        """See `GiveWay`."""
+        """End the slice if it has lasted `SLICE_SECONDS`."""
         if perf_counter() > self._ends:
             await asyncio.sleep(0)
             self._ends = perf_counter() + SLICE_SECONDS

@@ -1,8 +1,8 @@
 """Acting in the dead-letter workbench: moving and deleting messages of a queue.
 
-The chosen messages alone are taken out of the queue, those of one read at a time. A message is
-published first and settled then, so that a failure leaves it where it was. Retrying, which finds
-out where to publish, is in retrying.py.
+Only the chosen messages are taken out of the queue, those of one read at a time. A message is
+published first and then settled, so that a failure leaves it in its queue. Retrying, which
+determines where to publish, is in retrying.py.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,13 +27,13 @@ NOT_ROUTED = "the message is unroutable: no queue would receive it"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
 """What the audit log tells of a request."""
 ACTIONS = {"Retrying": "messages.retry", "Moving": "messages.move", "Deleting": "messages.delete"}
-"""The names of what is done, in the audit log."""
+"""The names of the acts in the audit log."""
 NOTED_MAX = 500
 NOTED_CHARACTERS_MAX = 500
 
 
 class Act:
-    """What is to be done with chosen messages: `publish` says how, or None to delete them."""
+    """The act on chosen messages: `publish` publishes one; None deletes them."""
 
     def __init__(
         self, call: Call, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
@@ -49,7 +49,7 @@ class Act:
         self.done = 0
 
     async def run(self, publish: Publish) -> dict[str, Any]:
-        """Do it. Raises 400 for an expression that takes too long to match."""
+        """Act. Raises 400 for an expression that takes too long to match."""
         self._publish = publish
         with connect(self._call, self._vhost) as connection:
             if self._selection.takes_all:
@@ -65,7 +65,7 @@ class Act:
         return {"done": self.done, "failed": self.failed}
 
     async def _handle_all(self, connection: DirectConnection) -> None:
-        """All that match, of as many as there were at the beginning: some may come back."""
+        """Act on all that match, of as many as there were at the beginning: some may come back."""
         cursor = self._inspection.cursor()
         left = self._ready_count
         try:
@@ -81,7 +81,7 @@ class Act:
             cursor.close()
 
     async def _handle(self, connection: DirectConnection, found: list[Entry]) -> int:
-        """Do it with those of the messages that are ready; how many there were."""
+        """Act on those of the messages that are ready; returns how many there were."""
         entries = self._inspection.take(found)
         tags = connection.deliver(self._inspection.queue, entries)
         try:
@@ -116,7 +116,7 @@ async def prepare(call: Call) -> tuple[VirtualHost, ClassicQueue, dict[str, Any]
 async def note(
     call: Call, doing: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
 ) -> None:
-    """Write the audit line, before the act: what cannot be written down is not done."""
+    """Write the audit line before the act: an act that cannot be logged is not done."""
     detail = {key: _noted(body[key]) for key in NOTED if key in body}
     if len(body.get("ids") or ()) > NOTED_MAX:
         detail["ids_count"] = len(body["ids"])
@@ -137,7 +137,7 @@ def _noted(value: Any) -> Any:
 
 
 def without_cc(header: ContentHeader) -> ContentHeader:
-    """The header without CC: whoever published the message chose its further routing keys."""
+    """The header without CC, whose routing keys the publisher of the message chose."""
     if "CC" not in header.headers:
         return header
     headers = {name: field for name, field in header.headers.items() if name != "CC"}

@@ -1,4 +1,4 @@
-"""The permissions of users who have logged in at another node, which is asked for each of them.
+"""The permissions of users that logged in at another node; that node is asked for each check.
 
 A user of an LDAP or HTTP server or of OAuth 2.0 has a password or a token that only the node of the
 login has seen, and another node may be configured without that backend. So a request that is passed
@@ -30,7 +30,7 @@ from leveret.mgmt.running_node import Node
 
 TOPIC = "management.permission"
 VHOST, RESOURCE, ROUTING_KEY = "vhost", "resource", "topic"
-"""The checks, by the names of the methods of `AuthorizationBackend`."""
+"""The checks, named after the methods of `AuthorizationBackend`."""
 
 _numbers = count(1)
 
@@ -55,7 +55,7 @@ def numbered(node: Node, identity: Identity) -> Iterator[int]:
 
 
 def answer_for_permissions(node: Node, questions: Questions) -> None:
-    """Have this node answer what others ask about the users whose requests it has passed on."""
+    """Answer other nodes' questions about the users whose requests this node has passed on."""
 
     async def answer(asker: str, content: bytes) -> bytes:
         asked = msgspec.msgpack.decode(content, type=PermissionQuestion)
@@ -78,7 +78,7 @@ def answer_for_permissions(node: Node, questions: Questions) -> None:
 
 
 class AskedPermissions:
-    """The permissions of one user. See `AuthorizationBackend`. node: where it has logged in."""
+    """The permissions of one user, asked of the `node` where it logged in."""
 
     def __init__(self, questions: Questions, node: str, number: int) -> None:
         self._questions = questions

@@ -39,7 +39,7 @@ NO_OBJECT_ACCESS = "User not authorised to access object"
 
 
 class Request(Protocol):
-    """What a call needs of its request, which a client or another node has sent."""
+    """The parts of a request that a call needs. A client or another node has sent it."""
 
     @property
     def method(self) -> str:
@@ -67,10 +67,10 @@ class Request(Protocol):
 
 
 class Passed(NamedTuple):
-    """What another node has told with a request that it passed on.
+    """What another node sent along with a request that it passed on.
 
-    may_open: the vhosts that the user may open. part: what is wanted of a list or file. only_own:
-    only what is this node's own is wanted.
+    may_open: the vhosts that the user may open. part: the requested part of a list or file.
+    only_own: only this node's own objects are requested.
     """
 
     body: bytes
@@ -81,7 +81,7 @@ class Passed(NamedTuple):
 
 
 class Call:
-    """A request that is being answered. identity: its user. limits: what its body may have.
+    """A request that is being answered. identity: its user. limits: those of its body.
 
     route: its path in the table of routes. passed: set if another node has passed it on. left_out:
     the nodes that did not answer in time when they were asked for their part. wanted_node: the node
@@ -138,12 +138,12 @@ class Call:
 
     @property
     def wants_only_own(self) -> bool:
-        """Whether another node asks, and wants only what is this node's own."""
+        """Whether another node asks for this node's own objects only."""
         return self.passed is not None and self.passed.only_own
 
     @property
     def part(self) -> Part | None:
-        """What another node wants of a list or file; None if all of it is wanted."""
+        """The part of a list or file that another node wants; None for all of it."""
         return None if self.passed is None else self.passed.part
 
     @property
@@ -273,7 +273,7 @@ class Call:
     ) -> None:
         """Write an act that is no declaration to the audit log. Raises 500 if that fails.
 
-        Called before the act, so that what cannot be written down is not done. The arguments are
+        Called before the act, so that an act that cannot be logged is not done. The arguments are
         those of `Act`.
         """
         act = Act(action, kind, name, text, vhost, detail or {})
@@ -325,7 +325,7 @@ class Call:
         return incoming.file_of(await self.raw_body(), content_type)
 
     async def form_before_login(self) -> dict[str, str]:
-        """The fields of a form from anybody. Raises 400, 408 and 413."""
+        """The fields of a form from a client without a login. Raises 400, 408 and 413."""
         return await incoming.read_form(self.http_request)
 
     async def body(self, *required: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -352,7 +352,7 @@ class Call:
 
 
 def _system_user(request: web.Request) -> str:
-    """Who uses the control socket, as the system knows it (SO_PEERCRED of socket(7))."""
+    """The user of the control socket, as the system knows it (SO_PEERCRED of socket(7))."""
     connected = None if request.transport is None else request.transport.get_extra_info("socket")
     if connected is None:
         return ""

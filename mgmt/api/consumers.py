@@ -1,7 +1,7 @@
 """Consumers: each node answers for those of its own channels.
 
-The node of a queue decides which of its consumers is active, where that is one at a time. So before
-such consumers of queues on other nodes are shown, these nodes are asked.
+The node of a queue decides which of its consumers is active, where that is one at a time. So those
+nodes are asked before such consumers of their queues are shown.
 """
 
 import asyncio
@@ -128,5 +128,5 @@ async def _refresh(queue: QueueClient) -> None:
     refreshed: Answer[None] = Answer()
     queue.figures.refresh(refreshed)
     with suppress(Fault):
-        # Without a link to its node the view is of what was known last.
+        # Without a link to its node, the view shows the last known state.
         await given_in_task(refreshed)

@@ -1,4 +1,4 @@
-"""Files with what the node has discarded after a partition (docs/reference/http-api.md)."""
+"""Files of messages and declarations discarded after a partition (docs/reference/http-api.md)."""
 
 import asyncio
 from collections.abc import Iterable

@@ -9,8 +9,8 @@ from leveret.mgmt.slices import GiveWay
 
 ITEMS_AT_ONCE = 50
 LARGE_TEXT, LETTERS_AT_ONCE = "payload", 500_000
-"""The field of an object in a list that may be a large text. So many letters take half a
-millisecond."""
+"""The field of an object in a list that may be a large text. A text of this many letters takes half
+a millisecond."""
 
 
 async def encode(content: Any, give_way: GiveWay) -> list[bytes]:
@@ -72,7 +72,7 @@ async def _append_large(items: list[Any], parts: list[bytes], give_way: GiveWay)
 
 
 def batched(parts: list[bytes], size: int) -> Iterator[bytes]:
-    """Joins parts into pieces of at least so many bytes; the last one may be smaller."""
+    """Joins parts into pieces of a minimum size in bytes; the last one may be smaller."""
     waiting: list[bytes] = []
     waiting_bytes = 0
     for part in parts:

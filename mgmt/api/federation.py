@@ -1,7 +1,7 @@
 """Federation links: the API of RabbitMQ's federation management plugin.
 
 Each link runs on one node of the cluster, so a list is made of all nodes' links. The node of a link
-is in the path of its restart. Who may set policies in a vhost may restart the links there, as in
+is in the path of its restart. A user that may set policies in a vhost may restart its links, as in
 newer versions of RabbitMQ; in older ones every monitor may.
 """
 
@@ -24,7 +24,7 @@ from leveret.mgmt.views.channels import channel_view
 from leveret.mgmt.views.connections import open_connections
 
 Publishing = dict[str, tuple[Connection, Channel]]
-"""The connections of links to this node that have one channel, with that, by their names."""
+"""The connections of links to this node that have one channel, with it, by their names."""
 
 
 def _publishing(call: Call, links: list[LinkStatus]) -> Publishing:

@@ -2,8 +2,8 @@
 
 The request is passed on to the file's node once for each piece (other_nodes.py), which checks its
 user each time. One piece is in memory, and the next one is asked for when the client has room. A
-file that grows meanwhile is cut where it ended when the download began; if it is removed, or its
-node goes down, the connection to the client is closed before all octets were sent.
+file that grows during the download is cut where it ended when the download began; if it is removed,
+or its node goes down, the connection to the client is closed before all octets were sent.
 """
 
 import asyncio

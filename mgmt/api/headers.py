@@ -11,7 +11,7 @@ CONTENT_SECURITY_POLICY = (
 )
 
 NODES_LEFT_OUT: web.RequestKey[set[str]] = web.RequestKey("nodes_left_out", set)
-"""Where a request has the names of the nodes for `LEFT_OUT`."""
+"""The key of a request under which the names of the nodes for `LEFT_OUT` are stored."""
 
 
 class Headers:

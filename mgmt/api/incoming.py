@@ -40,7 +40,7 @@ logger = logging.getLogger("leveret.management")
 
 
 class Limits(NamedTuple):
-    """What a body may have, and how a refusal says so. too_large: status, error and reason."""
+    """The limits of a body. too_large: status, error and reason of the refusal."""
 
     bytes_max: int
     timeout_ms: int

@@ -1,9 +1,9 @@
-"""Lists of what the nodes of a cluster have, made by the one that is asked.
+"""Lists of the objects of all nodes of a cluster, made by the node that is asked.
 
-A list is made in two steps. All nodes tell the sort keys of their objects, or of as many as the
-requested page can have of one node, and the node that is asked puts them in order. Then it fetches
-the objects that are shown, in answers of bounded size. So sorting, filters and pages are about all
-nodes, and what travels is about what is shown.
+A list is made in two steps. All nodes send the sort keys of their objects, or of as many as the
+requested page can take from one node, and the node that is asked sorts them. Then it fetches the
+objects of the page, in answers of bounded size. So sorting, filters and pages cover all nodes, and
+little more than the shown objects travels.
 
 `JointListing` is for objects of which each has a node (connections), `SummedListing` for those that
 all nodes have, with statistics that are sums (exchanges). Both are made of a `Listing`, which makes
@@ -35,7 +35,7 @@ ROWS_AT_ONCE = 2000
 ROWS_BYTES_MAX = 1024 * 1024
 """An answer with more is cut off, and the rest is fetched by another question."""
 GONE = msgspec.Raw(b"null")
-"""In place of an object that there is no longer."""
+"""In place of an object that no longer exists."""
 
 Item = TypeVar("Item")
 
@@ -49,7 +49,7 @@ class Place(NamedTuple, Generic[Item]):
 
 
 def object_name(order: Any) -> ObjectName:
-    """What an object is ordered by, as it travels. It is in the same order."""
+    """The sort key of an object, as sent between nodes. It sorts the same."""
     texts = order if isinstance(order, tuple) else (order,)
     return tuple(map(pack, texts))
 
@@ -57,7 +57,7 @@ def object_name(order: Any) -> ObjectName:
 async def _key_list(
     call: Call, listing: Listing[Item], items: Iterable[Item], part: Keys
 ) -> KeyList:
-    """What another node wants to know to put this node's objects in order."""
+    """The keys by which another node sorts this node's objects."""
     found = await collected(call, items)
     keyed = await listing.keyed(call, found, filters="page" in call.request.query)
     keys = []
@@ -112,7 +112,7 @@ class JointListing(Generic[Item]):
 
     Objects whose node does not answer are shown as this node knows them, if it does. Where every
     node knows all objects (`Listing.find`), a list in its own order is that of the objects that
-    this node knows: one that moves to another node meanwhile is in it all the same.
+    this node knows: an object that moves to another node during the request is still listed.
     """
 
     def __init__(self, listing: Listing[Item], home: Callable[[Item], str] = lambda _: "") -> None:
@@ -131,7 +131,7 @@ class JointListing(Generic[Item]):
         return await self._of_keys(call, found)
 
     async def _own(self, call: Call, items: Iterable[Item]) -> Any:
-        """What another node wants of this node's objects."""
+        """The part of this node's objects that another node wants."""
 
         def is_own(item: Item) -> bool:
             return self._home(item) in ("", call.node.name)
@@ -144,7 +144,7 @@ class JointListing(Generic[Item]):
         return await self._listing.answer(call, own)
 
     async def _of_known(self, call: Call, items: list[Item]) -> Any:
-        """The list of objects of which this node knows all, and where each is."""
+        """The list of objects that this node knows completely, with the place of each."""
         page = Page.of(call)
         keyed = await self._listing.keyed(call, items, filters=page is not None)
         chosen = keyed if page is None else page.cut(keyed, len(keyed))
@@ -159,7 +159,7 @@ class JointListing(Generic[Item]):
         return page.answer(await every(self._rows(call, places)), len(keyed), len(items))
 
     async def _of_keys(self, call: Call, items: list[Item]) -> Any:
-        """The list of objects of which the other nodes tell the keys of their own."""
+        """The list of objects whose keys the other nodes send for their own objects."""
         page = Page.of(call)
         count_max = None if page is None else page.number * page.size
         answers = await ask_others(call, Keys(count_max))
@@ -202,7 +202,7 @@ class JointListing(Generic[Item]):
         places: Sequence[Place[Item]],
         fetched: dict[tuple[str, ObjectName], msgspec.Raw],
     ) -> dict[ObjectName, Place[Item]]:
-        """Where the objects are now that their nodes did not have any more."""
+        """The present places of objects that their nodes no longer had."""
         others = other_nodes(call)
         moved = {}
         for place in places:
@@ -252,7 +252,7 @@ async def _fetch_all(
 async def _fetch(
     call: Call, node: str, names: list[ObjectName], columns: str | None = None
 ) -> list[msgspec.Raw]:
-    """The objects of a node, in order. There are fewer if it does not answer any more."""
+    """The objects of a node, in order; fewer if it stops answering."""
     rows: list[msgspec.Raw] = []
     while len(rows) < len(names):
         wanted = Rows(names[len(rows) : len(rows) + ROWS_AT_ONCE])

@@ -1,8 +1,8 @@
-"""JSON in the bodies of requests: decoded only if it is small but for large texts.
+"""JSON in the bodies of requests: decoded only if it is small apart from large texts.
 
-Otherwise it may have millions of values. json_limits.py counts what it has. The texts that may be
-large are those at the top, a message's payload and a parameter's value, and the new payload of a
-message that is edited. A payload is decoded to slices (large_texts.py), as it may have 17 MB.
+Otherwise it may have millions of values. json_limits.py counts them. The texts that may be large
+are those at the top, a message's payload and a parameter's value, and the new payload of a message
+that is edited. A payload is decoded to slices (large_texts.py), as it may have 17 MB.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from leveret.mgmt.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
 STRUCTURE_BYTES_MAX = 500_000
-"""A field table has 128 KB, and JSON may escape its texts. To decode so much takes up to 20 ms."""
+"""A field table has 128 KB, and JSON may escape its texts. Decoding that much takes up to 20 ms."""
 TOO_LARGE = f"JSON may have {STRUCTURE_BYTES_MAX} bytes besides the texts of payload and value"
 PAYLOAD, VALUE = "payload", "value"
 EDITED = "edit"

@@ -4,8 +4,8 @@ To step over a text of 17 MB, to decode it, to join it or to copy it takes 10 ms
 if it has letters of four bytes; most of that the system takes to give memory to the process. So
 each step handles `SLICE_BYTES` of it, and nothing puts it together.
 
-A text of more than `SLICE_BYTES` is large. `cut` replaces each by one that nobody can have
-foreseen. What is left is decoded as any JSON, and has that in the place of the text.
+A text of more than `SLICE_BYTES` is large. `cut` replaces each by a random placeholder, which a
+client cannot guess. The rest is decoded as any JSON, with the placeholder where the text was.
 """
 
 import re
@@ -39,9 +39,9 @@ class LargeText:
 
 
 class Cut(NamedTuple):
-    """JSON without its large texts. rest: what is left of it; None if that is too much.
+    """JSON without its large texts. rest: the remaining JSON; None if it is too long.
 
-    places: where the texts are, by what stands for them.
+    places: where the texts are, by their placeholders.
     """
 
     rest: bytes | None

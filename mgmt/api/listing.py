@@ -9,8 +9,8 @@ objects of the requested page are rendered. Rendering and sorting are done in sl
 the node does its other work.
 
 A list without `page` has every object that is there when the request comes. A client that accepts
-lines of JSON (`LINES`) gets it as it reads: a row is rendered when those before it were sent, so
-that neither side has more than some of them.
+lines of JSON (`LINES`) gets it as it reads: a row is rendered when the rows before it were sent, so
+that neither side holds more than a few rows.
 """
 
 import heapq
@@ -34,13 +34,13 @@ FILTERED_AT_ONCE = 10
 KEYED_AT_ONCE = 20
 COLLECTED_AT_ONCE = 100
 NO_SORT_KEY: SortKey = (2, "")
-"""That of all objects of a list in its own order, and of those without the column."""
+"""The key of all objects of a list in its own order, and of objects without the column."""
 
 Item = TypeVar("Item")
 
 
 class Keyed(NamedTuple, Generic[Item]):
-    """An object of a list in order, with what it is ordered by. name: what orders equal keys."""
+    """An object with its sort key. name: orders objects with equal keys."""
 
     sort: SortKey
     name: Any
@@ -101,7 +101,7 @@ class Listing(Generic[Item]):
         return await in_order(call, keyed)
 
     def _key_of(self, column: str) -> Callable[[Item], SortKey]:
-        """What an object is sorted by; of what is rendered for it only the column is kept."""
+        """The sort key of an object; only the sorted column of its rendering is kept."""
         quick = self._quick.get(column)
         if quick is not None:
             return lambda item: sort_key(quick(item))
@@ -158,7 +158,7 @@ class Page(NamedTuple):
         return cls(number, size)
 
     def cut(self, items: Sequence[Item], filtered: int) -> Sequence[Item]:
-        """What is on the page. filtered: how many there are in all. Raises 400."""
+        """The objects on the page. filtered: how many there are in all. Raises 400."""
         if self.number > max(1, -(-filtered // self.size)):
             raise ApiError(
                 400,
@@ -168,7 +168,7 @@ class Page(NamedTuple):
         return items[(self.number - 1) * self.size : self.number * self.size]
 
     def answer(self, shown: list[msgspec.Raw], filtered: int, total: int) -> dict[str, Any]:
-        """The answer, with the numbers of objects that have the wanted name, and of all."""
+        """The answer, with the number of objects that have the wanted name, and of all objects."""
         return {
             "filtered_count": filtered, "item_count": len(shown), "items": shown,
             "page": self.number, "page_count": -(-filtered // self.size), "page_size": self.size,
@@ -177,7 +177,7 @@ class Page(NamedTuple):
 
 
 async def collected(call: Call, items: Iterable[Item]) -> list[Item]:
-    """All objects, gathered in slices. The iterable does not mind changes meanwhile."""
+    """All objects, gathered in slices. The iterable tolerates changes between slices."""
     found = []
     for item in items:
         found.append(item)
@@ -197,7 +197,7 @@ async def every(rows: AsyncIterator[msgspec.Raw]) -> list[msgspec.Raw]:
 
 
 def encoded(call: Call, rendered: dict[str, Any]) -> msgspec.Raw:
-    """An object of a list as JSON, with what the query wants of it."""
+    """An object of a list as JSON, with the requested columns."""
     if call.query("tables") == "typed":
         rendered = {name: _with_types(value) for name, value in rendered.items()}
     columns = call.query("columns")

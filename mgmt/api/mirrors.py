@@ -1,4 +1,4 @@
-"""Mirrored queues: bringing mirrors what they lack, where queues are led, and who must not stop."""
+"""Mirrored queues: synchronising mirrors, placing leaders, and nodes that must not stop."""
 
 import asyncio
 import logging
@@ -113,7 +113,7 @@ class Wanted(NamedTuple):
     queue_pattern: Pattern | None = None
 
     def has(self, vhost: str, queue: QueueClient) -> bool:
-        """Whether a queue is one of them."""
+        """Whether a queue is selected."""
         return (
             self.kind in (ALL_KINDS, queue.kind.name)
             and (self.vhost_pattern is None or self.vhost_pattern.matches(vhost))
@@ -168,13 +168,13 @@ async def _rebalance(call: Call, wanted: Wanted) -> None:
 
 
 def _able(record: MirrorRecord | None, running: set[str]) -> tuple[str, ...]:
-    """The nodes that could lead a queue now."""
+    """The nodes that can lead a queue now."""
     mirrors = () if record is None else record.mirrors
     return tuple(one.id.node for one in mirrors if one.is_synchronised and one.id.node in running)
 
 
 async def _promote(call: Call, found: Found, node: str) -> None:
-    """Have the mirror of a node lead a queue. What has changed meanwhile refuses it."""
+    """Make a node's mirror the leader of a queue. Refused if the queue has changed since."""
     vhost, queue, record = found
     what = resource(QUEUE, queue.name, vhost.name)
     assert record is not None, "a mirrored queue is chosen"
@@ -191,7 +191,7 @@ async def _promote(call: Call, found: Found, node: str) -> None:
 
 
 async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
-    """How many of the queues each node leads that leads some."""
+    """How many of the queues each node leads; nodes without any are left out."""
     found = await _found(call, wanted)
     counts = Counter((one.queue.home.node, one.queue.kind.name) for one in found)
     nodes = sorted({node for node, _ in counts}, reverse=True)
@@ -205,7 +205,7 @@ async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
     ]
 
 
-# Who must not stop
+# Nodes that must not stop
 
 
 @route("GET", "/health/checks/node-is-mirror-sync-critical", answers_at_once=True)

@@ -1,8 +1,8 @@
-"""Asking the other nodes of the cluster to answer a request for what is theirs.
+"""Asks the other nodes of the cluster to answer a request for their own objects.
 
 Each node that runs is asked at the same time. One that gives no sign of life for
 `SILENCE_SECONDS_MAX` is left out, and named in the header `LEFT_OUT` of the answer. A node on its
-own asks nobody.
+own asks no node.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from leveret.mgmt.api.passed_requests import (
 from leveret.mgmt.api.routes import Created, NoContent, Status
 
 ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX = 3600.0, 10.0
-"""The limits for an act, such as moving very many messages, which is not to be given up lightly."""
+"""The limits for an act, such as moving very many messages, that is not given up early."""
 PASSED_HEADERS = ("X-Reason",)
 
 
 def other_nodes(call: Call) -> tuple[str, ...]:
     """The nodes that run beside this one, but for those that have not answered before.
 
-    It is empty if another node wants what is this node's own.
+    Empty if another node asks for this node's own objects.
     """
     cluster = call.node.cluster
     if cluster is None or call.wants_only_own or call.node.broker is None:
@@ -51,7 +51,7 @@ def other_nodes(call: Call) -> tuple[str, ...]:
 async def ask_others(
     call: Call, part: Part | None = None, columns: str | None = None
 ) -> dict[str, bytes]:
-    """What all other nodes answer, by their names; without those that do not, or have an error.
+    """The answers of all other nodes, by name, without nodes that do not answer or have an error.
 
     part, columns: see `ask`.
     """
@@ -69,7 +69,7 @@ async def ask_for_part(
     columns: str | None = None,
     body: bytes | None = None,
 ) -> bytes | None:
-    """What a node answers for its own; None if it does not, or has an error."""
+    """A node's answer for its own objects; None without an answer, or for an error."""
     try:
         answer = await ask(call, node, part=part, columns=columns, body=body)
     except NotAnswered:
@@ -92,9 +92,9 @@ async def ask(
 ) -> PassedAnswer:
     """Have a node carry out the request. Raises NotAnswered.
 
-    columns: those that are wanted, in place of the ones that the client has asked for; an empty
-    text for all. body: in place of the client's. only_own: only what is the node's own is wanted.
-    is_act: it changes something, and may take long.
+    columns: the wanted ones, in place of those that the client asked for; an empty text for all.
+    body: replaces the client's. only_own: only the node's own objects are wanted. is_act: it
+    changes something, and may take long.
     """
     cluster = call.node.cluster
     if cluster is None:

@@ -22,7 +22,7 @@ from leveret.mgmt.views import nodes
 
 @route("GET", "/overview")
 async def overview(call: Call) -> Any:
-    """The totals of all nodes, as far as the user may see them."""
+    """The totals of all nodes, limited to what the user may see."""
     shown = nodes.overview(call.node, await call.node.sampler.queue_sums(), both(call))
     if not call.identity.is_monitor:
         for key in ("churn_rates", "listeners", "contexts"):
@@ -40,7 +40,7 @@ JOINED = ("listeners", "contexts")
 
 
 def _add_other(shown: dict[str, Any], other: dict[str, Any]) -> None:
-    """Add what another node counts, and its ports."""
+    """Add the counts of another node, and its ports."""
     shown |= with_others(shown, [other], SUMMED)
     objects = shown["object_totals"]
     shown["object_totals"] = with_others(objects, [other["object_totals"]], SUMMED_OBJECTS)

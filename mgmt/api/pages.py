@@ -1,4 +1,4 @@
-"""What the ports of management serve beside the API: its pages, and the addresses of RabbitMQ's.
+"""The management pages, and the addresses of RabbitMQ's, on the same ports as the API.
 
 `/api/index.html` and `/cli` are where RabbitMQ has its reference and its tools.
 """

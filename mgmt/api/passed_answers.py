@@ -1,7 +1,7 @@
 """Answering the requests that other nodes of the cluster pass on (passed_requests.py).
 
-The route's own function answers, as for a client. Where the call says that it was passed on, what
-it answers with is this node's part.
+The route's own function answers, as for a client. If the call was passed on, it answers with this
+node's part.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ HOLDING = "was suspended, and does not know yet whether the others have gone on 
 
 
 class Handed(NamedTuple):
-    """A request that another node has passed on: see `call.Request`."""
+    """A request that another node has passed on, as a `call.Request`."""
 
     method: str
     path: str

@@ -1,9 +1,9 @@
-"""Requests that a node of a cluster passes on to the others, and their answers, as bytes.
+"""Requests that a node passes on to other nodes of its cluster, and their answers, as bytes.
 
 Any node answers for the whole cluster: it has the nodes that a request concerns carry out the same
-route for its user, and makes one answer of theirs (other_nodes.py). The request travels with what
-the asking node has found out about its user: the name, the tags, and the vhosts that the user may
-open. A node trusts the others of its cluster in this, as they know the cookie.
+route for its user, and merges their answers into one (other_nodes.py). The request carries what the
+asking node knows about its user: the name, the tags, and the vhosts that the user may open. A node
+trusts the other nodes of its cluster in this, as they know the cookie.
 
 Texts travel as bytes, since names from the wire may have bytes that are not UTF-8.
 """
@@ -22,7 +22,7 @@ ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
 Texts = tuple[tuple[bytes, bytes], ...]
 """Names and values, of which some may occur more than once."""
 ObjectName = tuple[bytes, ...]
-"""What tells an object in a list from all others, such as its vhost and its name. Lists are in the
+"""The names that identify an object in a list, such as its vhost and its name. Lists are in the
 order of these names unless something else is asked for."""
 SortKey = tuple[int, str | int | float | bool]
 """See `listing.sort_key`."""
@@ -45,7 +45,7 @@ class Rows(msgspec.Struct, tag="rows", frozen=True):
 
 
 class Piece(msgspec.Struct, tag="piece", frozen=True):
-    """Wanted of a file: what follows so many octets, as much as fits into one answer."""
+    """Wanted of a file: the octets from an offset on, as many as fit into one answer."""
 
     offset: int
 
@@ -71,9 +71,10 @@ class KeyList(msgspec.Struct, frozen=True, array_like=True):
 class PassedRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request as one node passes it on to another.
 
-    method, route: of the table of routes. part: what is wanted of a list or file; None for
-    the whole answer. only_own: what is not the node's own is not wanted. authority: `EVERYTHING`,
-    `OWN_PERMISSIONS` or `ASKED_PERMISSIONS`. number: by which the asking node is asked then.
+    method, route: as in the table of routes. part: the wanted part of a list or file; None for the
+    whole answer. only_own: only the node's own objects are wanted. authority: `EVERYTHING`,
+    `OWN_PERMISSIONS` or `ASKED_PERMISSIONS`. number: identifies the user when the asking node is
+    asked.
     """
 
     method: str
@@ -96,8 +97,8 @@ class PassedRequest(msgspec.Struct, frozen=True, array_like=True):
 class PassedAnswer(msgspec.Struct, frozen=True, array_like=True):
     """The answer. content: JSON, but MessagePack for `Keys` and `Piece`.
 
-    location: of what was created. A status of 400 and above is an error, whose content has `error`
-    and `reason`.
+    location: the path of the created object. A status of 400 and above is an error, whose content
+    has `error` and `reason`.
     """
 
     status: int
@@ -106,7 +107,7 @@ class PassedAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack(text: str) -> bytes:
-    """A text as bytes. Those that were not UTF-8 become what they were, in a longer form."""
+    """A text as bytes. Bytes that were not UTF-8 are kept, in a longer form."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -126,7 +127,7 @@ def unpack_all(pairs: Texts) -> Iterator[tuple[str, str]]:
 
 
 def pack_requester(requester: Requester) -> tuple[bytes, bytes, bytes]:
-    """Who has sent the request, for the audit."""
+    """The sender of the request, for the audit."""
     return pack(requester.user), pack(requester.address), pack(requester.way)
 
 

@@ -1,8 +1,8 @@
-"""Having a request answered by the node that it concerns.
+"""Has a request answered by the node that it concerns.
 
-Most requests are about what every node has, or about the cluster as a whole, and the route's
-function answers them on the node that was asked. Others belong to one node, as `Route.answered_by`
-says: they are passed on to it (other_nodes.py).
+Most requests are about objects that every node has, or about the cluster as a whole, and the
+route's function answers them on the node that was asked. Other requests belong to one node, as
+`Route.answered_by` says, and are passed on to it (other_nodes.py).
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def _member(call: Call, name: str) -> str | None:
 
 
 async def _ask_who_has_it(call: Call, missing: ApiError) -> Any:
-    """What the node answers that has what this one lacks. Raises its ApiError, or `missing`."""
+    """The answer of the node that has the object. Raises its ApiError, or `missing`."""
     answers = await asyncio.gather(*(_try(call, name) for name in other_nodes(call)))
     for answer in answers:
         if answer is not None and answer.status != 404:

@@ -1,4 +1,4 @@
-"""What a declaration would do: computed without making it."""
+"""The effect of a declaration, computed without making it."""
 
 from typing import Any
 

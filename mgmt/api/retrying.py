@@ -1,9 +1,9 @@
-"""Retrying in the dead-letter workbench: messages are published again to where they came from.
+"""Retrying in the dead-letter workbench: messages are published again where they came from.
 
-Where a message came from is what its x-death header says, and a client may have written it: so who
-may publish to one queue could have an administrator publish anywhere. Therefore the request names
-where messages go: `to` for all of them, or the `targets` that its user has seen and confirms. A
-message with another target stays in its queue. `messages/targets` lists them.
+The origin of a message is read from its x-death header, which a client may have written: a client
+that may publish to one queue could make an administrator publish anywhere. Therefore the request
+names the destination: `to` for all messages, or the `targets` that its user has seen and confirms.
+A message with another target stays in its queue. `messages/targets` lists them.
 """
 
 from collections import Counter
@@ -114,7 +114,7 @@ def _confirmed(body: dict[str, Any]) -> set[Target]:
 
 
 async def _edit_of(body: dict[str, Any], give_way: GiveWay) -> Any:
-    """What changes properties and payload of a single message. Raises 400."""
+    """The function that changes properties and payload of one message. Raises 400."""
     edit = body.get("edit")
     if edit is None:
         return lambda header, payload: (header, payload)

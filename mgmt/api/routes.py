@@ -42,7 +42,7 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """200 with the objects of a list, each of which is made when the client has read those before.
+    """200 with the objects of a list; each is made when the client has read those before it.
 
     rows: the objects as JSON.
     """
@@ -62,7 +62,7 @@ class NoContent:
 class Answerer(Enum):
     """The node of a cluster that answers: the one that was asked, or the one that it concerns.
 
-    WHO_HAS_IT: the one that was asked, and if it answers with 404, any other.
+    WHO_HAS_IT: the node that was asked, and if it answers with 404, any other.
     """
 
     WHO_IS_ASKED = "asked"
@@ -77,9 +77,9 @@ class Route:
 
     control_only: only the control socket has it. works_stopped: it needs no running broker.
     is_open: it needs no login. answers_at_once: also on a node that was suspended and does not know
-    yet whether the others have gone on without it; other routes wait until it does. is_linked:
-    browsers follow links to it, with the login in the query.
-    answered_by: on which node of a cluster the function runs.
+    yet whether the other nodes have gone on without it; other routes wait until it does. is_linked:
+    browsers follow links to it, with the login in the query. answered_by: on which node of a
+    cluster the function runs.
     """
 
     method: str

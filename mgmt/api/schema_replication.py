@@ -1,8 +1,8 @@
-"""The replication of definitions from an upstream: its setting, its state, and what operators do.
+"""The replication of definitions from an upstream: its setting, its state, and operators' actions.
 
-Any node of the standby's cluster takes an action, which is a declaration. What the sync has come to
-is told by the node that follows, which also knows what there is to accept; without its answer the
-node that was asked tells the rest.
+Any node of the standby's cluster takes an action, which is a declaration. The node that follows
+reports the result of the sync and what an operator may accept; without its answer, the node that
+was asked reports the rest.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ SAID = {
     "restart": "Asked to follow the definitions of the upstream now",
     "accept": "Asked to follow the upstream although it lacks most of what is here",
 }
-"""What the audit log says of each action."""
+"""The audit log's name of each action."""
 ACTIONS = ("promote", "enable", "disable", "restart", "accept")
 
 
@@ -55,7 +55,7 @@ async def set_schema_replication(call: Call) -> Any:
     call.require_administrator()
     value = await call.body("endpoints", "username", "password")
     if call.request.remote and value.get("local_users") is None:
-        # Whoever makes this cluster a standby can still log in when it has the upstream's users.
+        # The requester can still log in when this cluster has the upstream's users.
         value["local_users"] = [call.identity.name]
     await _note(call, "set")
     try:

@@ -1,8 +1,8 @@
-"""The messages of a queue that the dead-letter workbench is about: by their ids, or by a filter.
+"""The messages that the dead-letter workbench acts on, chosen by their ids or by a filter.
 
 A queue is read with a cursor, READ_BYTES at a time, and the node's other work goes on after each
-message (mgmt/slices.py): however long the queue is, and however much of it is on disk only, neither
-memory nor a turn of the event loop is taken by more.
+message (mgmt/slices.py): memory and the turn of the event loop stay bounded, however long the queue
+is and however much of it is on disk only.
 """
 
 import re
@@ -32,7 +32,7 @@ READ_BYTES = 128 * 1024
 
 
 class Filter:
-    """Which messages are meant. Raises 400 for a bad expression."""
+    """The filter for messages. Raises 400 for a bad expression."""
 
     def __init__(self, headers: list[str], body: str, routing_key: str) -> None:
         self._headers = [self._header(one) for one in headers]
@@ -54,7 +54,7 @@ class Filter:
         return name, self._compiled(pattern, "header")
 
     def takes(self, entry: Entry) -> bool:
-        """Whether a message is meant. Raises 400 for an expression that is a trap."""
+        """Whether a message matches. Raises 400 for an expression that takes too long."""
         try:
             return self._takes(entry)
         except OutOfTimeError:
@@ -99,8 +99,8 @@ def filter_of(source: Any) -> Filter:
 async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
     """The vhost and the queue that the path names. Raises 404; 401 unless the user may read it.
 
-    Raises 400 if its messages are elsewhere, and if it is a connection's alone: then it is nobody
-    else's to read.
+    Raises 400 if its messages are on another node, and if it is exclusive to a connection: no other
+    user may read it.
     """
     vhost = call.vhost()
     queue = call.queue(vhost)

@@ -183,7 +183,7 @@ class ManagementServer:
             except web.HTTPException:
                 raise
             except ConnectionError:
-                # The client is gone: what is returned here is not sent, and nothing is logged.
+                # The client is gone: this response is not sent, and nothing is logged.
                 return self._error(request, ApiError(400, "bad_request", "connection closed"))
             except Exception as error:
                 logger.exception("%s %s failed", request.method, request.path)
@@ -195,7 +195,7 @@ class ManagementServer:
         self, one: Route, request: web.Request, *, is_control: bool
     ) -> web.StreamResponse:
         if not (one.works_stopped or one.answers_at_once):
-            # Before the login, since users may have changed meanwhile.
+            # Before the login, since users may have changed while it waited.
             await self._node.place_known()
         identity = CONTROLLER if is_control else await self._identity(one, request)
         limits = self._control_limits if is_control else self._limits
@@ -268,7 +268,7 @@ class ManagementServer:
     async def _send_lines(self, request: web.Request, answer: Lines) -> web.StreamResponse:
         """200 with a line for each row, and in the end one with the nodes that are left out.
 
-        A client that has not got that line knows that rows are missing.
+        A client that does not get that line knows that rows are missing.
         """
         response = web.StreamResponse()
         response.content_type = LINES

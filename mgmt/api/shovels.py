@@ -1,10 +1,10 @@
 """Shovels: the API of RabbitMQ's shovel management plugin.
 
-Each shovel runs on one node of the cluster, so a list is made of all nodes' shovels. To restart
-one, the node that is asked asks the others, too: whichever has it does it.
+Each shovel runs on one node of the cluster, so a list is made of all nodes' shovels. A request to
+restart one goes to all nodes; the node that runs the shovel restarts it.
 
-Static shovels have no vhost, so only administrators see them, and nobody restarts or deletes one by
-itself, as in RabbitMQ.
+Static shovels have no vhost, so only administrators see them, and they cannot be restarted or
+deleted one by one, as in RabbitMQ.
 """
 
 from typing import Any

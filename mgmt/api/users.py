@@ -97,7 +97,7 @@ async def put_user(call: Call) -> Any:
 
 
 def user_of(name: str, body: dict[str, Any]) -> User:
-    """The user with the fields of a body. Raises 400 and UserError for what is not valid."""
+    """The user with the fields of a body. Raises 400 and UserError for invalid fields."""
     if not name:
         raise bad_request("user name must not be empty")
     tags = tags_of(body)

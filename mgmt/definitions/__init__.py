@@ -1,7 +1,7 @@
 """Definitions: everything that is declared on a node, in the form of RabbitMQ's definitions files.
 
-`exporting` writes them, `checking` finds what is wrong with a file, `importing` applies it, and
-`changes` computes what an import would change.
+`exporting` writes them, `checking` finds the problems of a file, `importing` applies it, and
+`changes` computes the changes that an import would make.
 """
 
 from leveret.mgmt.definitions.changes import changes

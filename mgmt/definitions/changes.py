@@ -1,4 +1,4 @@
-"""What an import would change: for `--dry-run`, and for the preview in the pages."""
+"""The changes that an import would make: for `--dry-run`, and for the preview in the pages."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from leveret.mgmt.slices import GiveWay
 
 
 async def changes(broker: Broker, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
-    """What an import would do: `{"changes": [...], "unchanged": n, "problems": [...]}`.
+    """The effect of an import: `{"changes": [...], "unchanged": n, "problems": [...]}`.
 
     If there are problems, the import would be refused.
     """

@@ -29,13 +29,13 @@ class Problem(NamedTuple):
 
 
 PROBLEMS_MAX = 1000
-"""Reading ends at so many items that cannot be read at all."""
+"""Reading ends after this many unreadable items."""
 VALUES_MAX = 2_000_000
 """A file of 20 MB has at most a million."""
 TOO_MANY = f"a file of definitions may not have more than {VALUES_MAX} values"
 NUMBER_TOO_LARGE = "has a number that is too large"
 EXPLAINED_BYTES_MAX = 500_000
-"""To find out what is wrong with so much takes up to 20 ms, in one call."""
+"""Finding the error in this many bytes takes up to 20 ms, in one call."""
 ITEM_TOO_LARGE = f"may not have more than {ITEM_BYTES_MAX} bytes"
 _COUNTED_BYTES = 1_000_000
 NOT_JSON = "failed_to_parse_json"
@@ -114,7 +114,7 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 class Definitions:
     """The lists of a file. vhost: that of a single vhost's file; None for the whole node's.
 
-    version: of the RabbitMQ that has exported it, or of the one that Leveret names; may be empty.
+    version: that of the exporting RabbitMQ, or the one that Leveret names; may be empty.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ async def _items(
 ) -> list[Item]:  # fmt: skip
     """The items of a list, decoded one by one and in slices, because a file may have very many.
 
-    value: the place of the list, or what is there instead.
+    value: the place of the list, or another value found there.
     """
     if value is None:
         return []
@@ -245,7 +245,7 @@ def _is_before_3_6(version: str) -> bool:
 def is_left_out(kind: str, item: Item) -> bool:
     """Whether an import leaves an item out: a queue with a name of the broker, or its binding.
 
-    As in RabbitMQ: such a queue was given its name by the broker, for a client that was told it.
+    As in RabbitMQ: the broker named such a queue for one client.
     """
     if kind == "queues":
         return str(item.get("name")).startswith(RESERVED_PREFIX)

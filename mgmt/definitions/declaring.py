@@ -1,4 +1,4 @@
-"""The declarations of an item of definitions: what adds it, or changes what is there.
+"""The declarations of an item of definitions, which add it or change the existing one.
 
 As in RabbitMQ, queues and exchanges that exist already are left unchanged.
 """
@@ -44,8 +44,8 @@ class ItemDeclarations:
     """Makes declarations, as of an acting user, for items that a check has let pass.
 
     of: the functions that make them, by the names of the lists of definitions. They raise
-    PolicyError, LimitError, UserError, LookupError and Fault all the same, as what was there at the
-    check may have gone since.
+    PolicyError, LimitError, UserError, LookupError and Fault nevertheless, as an object may have
+    been deleted since the check.
     """
 
     def __init__(self, services: Services, acting_user: str) -> None:

@@ -135,7 +135,7 @@ def _without_vhost(item: Item) -> Item:
 
 
 def _is_made(exchange: Exchange) -> bool:
-    """Whether the exchange was declared; the others are predeclared in every vhost."""
+    """Whether the exchange was declared by a user; every vhost has predeclared ones, too."""
     return bool(exchange.name) and not exchange.name.startswith("amq.")
 
 

@@ -27,7 +27,7 @@ SLICE = 25
 
 
 class Import:
-    """One import. requester: who imports; the node itself at its start."""
+    """One import. requester: the importing user; the node itself at its start."""
 
     def __init__(
         self,

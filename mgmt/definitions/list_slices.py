@@ -13,7 +13,7 @@ from leveret.mgmt.definitions.object_slices import Place
 from leveret.mgmt.slices import GiveWay
 
 PART_BYTES = 100_000
-"""A part of so many bytes is split in up to 4 milliseconds, if all of its items are numbers."""
+"""A part of this size in bytes takes up to 4 milliseconds, if all of its items are numbers."""
 ITEM_BYTES_MAX = 800_000
 TRIES_MAX = 100
 """The commas that are tried before a part is made larger."""

@@ -1,10 +1,10 @@
 """The members of a JSON object that may have very many bytes, found in slices.
 
 One call of a decoder that finds the lists in an object of 20 MB takes 10 ms, and 2 seconds if it
-has a million members. So the brackets are counted here. What is outside of all lists and objects in
-the object is put together and decoded: the names, and the values that are neither. Each of the
-lists and objects is represented there by a list of its number. Their places are found, no more:
-whether they are valid JSON comes out when they are decoded.
+has a million members. So the brackets are counted here. The text outside of all inner lists and
+objects is joined and decoded: the names, and the other values. Each inner list or object is
+represented there by a list of its number. Only their places are found: their JSON is validated when
+they are decoded.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The log as messages: each record is published to amq.rabbitmq.log in the default virtual host.
 
 The routing key is the level. The exchange, a durable topic exchange for internal use, is declared
-when the broker has started; records from before, and those that come of publishing records, are not
+when the broker has started; earlier records, and those caused by publishing records, are not
 published. Records are published in the broker's loop, in the round after they were written; a
 record costs nothing but a test while nothing is bound to the exchange. Source: RabbitMQ's
 `rabbit_logger_exchange_h`.
@@ -28,7 +28,7 @@ from leveret.storage.message import Address, Message
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
 WAITING_MAX = 10_000
-"""Records that wait to be published; of more, the oldest are lost."""
+"""How many records may wait to be published; beyond that the oldest are lost."""
 
 logger = logging.getLogger("leveret")
 

@@ -36,7 +36,7 @@ CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0
 
 
 class LogFormatter(logging.Formatter):
-    """What both forms share."""
+    """The base of both forms."""
 
     def __init__(self, settings: OutputSettings) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class LogFormatter(logging.Formatter):
         return traceback if record.stack_info is None else [*traceback, record.stack_info]
 
     def facts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What is known of a record besides its message, by RabbitMQ's names."""
+        """The fields of a record besides its message, by RabbitMQ's names."""
         settings, level = self._settings, name_of(record.levelno)
         return {
             "time": time_of(record, settings.time_format, settings.formatter == JSON),

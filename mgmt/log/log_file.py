@@ -1,8 +1,8 @@
 """The log file: it is rotated by size and date, and opened again after logrotate has moved it.
 
-The file that was is renamed to NAME.0, the one before to NAME.1 and so on, as many as
-`log.file.rotation.count` says; with 0 it is removed. With compression they are NAME.0.gz and so on;
-a thread compresses the newest. Source: RabbitMQ's `rabbit_logger_std_h`.
+The full file is renamed to NAME.0, the one before it to NAME.1 and so on, up to
+`log.file.rotation.count` files; with 0 it is removed. With compression they are NAME.0.gz and so
+on; a thread compresses the newest. Source: RabbitMQ's `rabbit_logger_std_h`.
 """
 
 import gzip
@@ -43,7 +43,7 @@ class LogFile(logging.handlers.WatchedFileHandler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; rotate the file before if its time is over, and behind if it is long."""
+        """Write a record; rotate the file before it if its time is over, after it if it is full."""
         try:
             if self._last_turn is not None and self._begun_at < self._last_turn(datetime.now()):
                 self._rotate()

@@ -87,7 +87,7 @@ class LogOutputs:
             handler.close()
 
     def close(self) -> None:
-        """Write what waits, and close everything but the console."""
+        """Write waiting records, and close everything but the console."""
         for handler in tuple(self._root.handlers):
             if not isinstance(handler, logging.StreamHandler) or isinstance(handler, LogFile):
                 self._root.removeHandler(handler)
@@ -117,7 +117,7 @@ def _open_file(path: Path, config: Config) -> LogFile:
 def set_level(word: str, category: str | None = None) -> None:
     """Set the level of the log, or of one category, until the node stops.
 
-    word: one of `LEVELS`. Of the whole log, outputs with a level of their own get it, too, as in
+    word: one of `LEVELS`. A level for the whole log also replaces the outputs' own levels, as in
     RabbitMQ.
     """
     level = LEVELS[word]

@@ -1,7 +1,7 @@
 """The last lines of the log in memory, for `leveretctl log_tail` on a node without a log file.
 
 Each line has a number, counted from 1 since the start of the process, so that a reader can ask for
-those after the last one that it has seen.
+the lines after the last one it has seen.
 """
 
 import logging
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 LINES_MAX = 1000
 LINE_CHARACTERS_MAX = 4000
-"""Of a longer line the rest is left out: the lines take at most some megabytes."""
+"""The maximum length of a line; the rest is cut: all lines take a few megabytes at most."""
 
 
 class Lines(NamedTuple):
-    """Lines of the log. last_number: that of the newest line there is."""
+    """Lines of the log. last_number: the number of the newest line."""
 
     lines: list[str]
     last_number: int

@@ -1,9 +1,9 @@
 """Syslog: messages by RFC 3164 or RFC 5424, over UDP, TCP or TLS.
 
-A thread sends, so that the node never waits for the server of syslog. While that cannot be reached,
-messages wait in memory, up to `WAITING_MAX`; what comes then is lost and counted. Over TCP and TLS
-each message is preceded by its length (RFC 6587, 3.4.1). The forms are those that RabbitMQ's
-messages have.
+A thread sends, so that the node never waits for the syslog server. While the server cannot be
+reached, up to `WAITING_MAX` messages wait in memory; later messages are lost and counted. Over TCP
+and TLS each message is preceded by its length (RFC 6587, 3.4.1). The forms are those that
+RabbitMQ's messages have.
 """
 
 import logging
@@ -77,13 +77,13 @@ class Syslog(logging.Handler):
         return f"<{priority}>1 {time} {self._host} {name} {record.process} {process}"
 
     def close(self) -> None:
-        """Send what waits, with a time limit."""
+        """Send the waiting messages, with a time limit."""
         self._sender.close()
         super().close()
 
 
 class Sender:
-    """The thread that sends, and what waits for it."""
+    """The thread that sends, and the messages that wait for it."""
 
     def __init__(self, settings: SyslogSettings) -> None:
         self._settings = settings
@@ -110,7 +110,7 @@ class Sender:
             self._lost += 1
 
     def close(self) -> None:
-        """Send what waits, with a time limit, and end the thread."""
+        """Send the waiting messages, with a time limit, and end the thread."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(CLOSE_SECONDS_MAX)
@@ -126,7 +126,7 @@ class Sender:
             self._connected.close()
 
     def _is_sent(self, message: bytes) -> bool:
-        """Send a message. False if syslog cannot be reached: it is to be tried again."""
+        """Send a message. False if syslog cannot be reached: the caller retries."""
         try:
             if self._connected is None:
                 self._connected = self._connect()

@@ -96,7 +96,7 @@ class QueueAges:
         self._lock = asyncio.Lock()
 
     async def add_to(self, page: Exposition) -> None:
-        """Count what has happened since the last page, and add the metrics to this one."""
+        """Count the deliveries since the last page, and add the metrics to this one."""
         async with self._lock:
             await self._update_all()
             self._choose()

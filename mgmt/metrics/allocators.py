@@ -58,7 +58,7 @@ class AllocatorCollector(Collector):
 
 
 def _figures(info: MallocInfo) -> dict[tuple[str, str], int]:
-    """By RabbitMQ's kinds of carriers, and what is measured of them."""
+    """The figures, by RabbitMQ's kinds of carriers and of measurements."""
     return {
         ("mbcs", "blocks_size"): info.uordblks,
         ("mbcs", "carriers_size"): info.arena,

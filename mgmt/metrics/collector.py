@@ -56,7 +56,7 @@ FAMILIES = frozenset(
 class Collector:
     """The metrics of one node, as long as its broker runs.
 
-    sampler: that of the broker. runtime: the families of the process (runtime.py).
+    sampler: the broker's. runtime: the families of the process (runtime.py).
     """
 
     def __init__(self, node: Node, runtime: CollectorRegistry) -> None:

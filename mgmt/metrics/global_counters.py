@@ -1,10 +1,10 @@
-"""RabbitMQ's global counters: those of the node, which outlive channels and queues.
+"""RabbitMQ's global counters: counters of the node, which outlive channels and queues.
 
-Channels count what they delivered, and do not know from which kind of queue. Queues count what they
-gave, too. So what quorum queues gave is the sum over them, and classic queues gave the rest of what
-the channels delivered. Quorum queues are summed up after the channels, in slices: what is delivered
-meanwhile may be missing from the counters of classic queues until the next page, but nothing is
-counted twice. The counters of streams, which do not exist here, are 0.
+Channels count deliveries, but not by the kind of queue. Queues count their deliveries, too. So the
+deliveries of quorum queues are the sum over these queues, and those of classic queues are the rest
+of the channels' deliveries. Quorum queues are summed up after the channels, in slices: a delivery
+between the two may be missing from the counters of classic queues until the next page, but no
+delivery is counted twice. The counters of streams, which do not exist here, are 0.
 """
 
 from leveret.broker.counts import GIVEN, NOTHING_GIVEN
@@ -22,7 +22,7 @@ EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
 QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
 DELIVERIES = GIVEN.index("got_empty")
-"""So many of `GIVEN` are deliveries."""
+"""How many of `GIVEN` are deliveries."""
 AT_LEAST_ONCE_DEATHS = (
     ("expired", EXPIRED), ("rejected", REJECTED), ("delivery_limit", DELIVERY_LIMIT),
 )  # fmt: skip
@@ -56,7 +56,7 @@ class GlobalCounters:
         _add_deaths(page, self._node)
 
     async def _given_by_quorum_queues(self) -> Numbers:
-        """What all quorum queues of the node have given since it started, deleted ones too."""
+        """The deliveries of all quorum queues of the node since it started, deleted ones too."""
         sampler = self._node.sampler
         services = sampler.broker.services
         # In one turn, so that each queue is either among the deleted ones or in the list.

@@ -83,7 +83,7 @@ def add_limits(page: Exposition, node: Node) -> None:
 
 
 def add_store(page: Exposition, node: Node) -> None:
-    """What the store has done to files. It never seeks or reopens files, and has no queue index."""
+    """The store's file operations. It never seeks or reopens files, and has no queue index."""
     broker = node.sampler.broker
     store = broker.store
     if store is None:

@@ -1,9 +1,9 @@
 """The families of the process and its runtime, which prometheus-client writes.
 
-They are few, and none of them is of a queue, channel or connection: the process, Python's garbage
-collector and version (the library's own collectors), the C library's allocator (allocators.py) and
-what scrapes cost (telemetry.py). The library takes forty times as long for a sample as text.py:
-docs/decisions/001-metrics-exposition.md has the measurement.
+They are few, and none of them belongs to a queue, channel or connection: the process, Python's
+garbage collector and version (the library's own collectors), the C library's allocator
+(allocators.py) and what scrapes cost (telemetry.py). The library takes forty times as long for a
+sample as text.py: docs/decisions/001-metrics-exposition.md has the measurement.
 """
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector

@@ -1,6 +1,6 @@
 """The metrics of a standby: how it follows the definitions of its upstream.
 
-A node that is no standby, and was none, has none of them. RabbitMQ has no such metrics.
+A node that is not and never was a standby has none of them. RabbitMQ has no such metrics.
 """
 
 from leveret.mgmt.metrics import families as names
@@ -9,7 +9,7 @@ from leveret.mgmt.standby.follower import OFF, Follower
 
 
 def add_standby(page: Exposition, follower: Follower) -> None:
-    """Add the state, and what the syncs of this node came to."""
+    """Add the state, and the results of this node's syncs."""
     state, counts, outcome = follower.status, follower.counts, follower.outcome
     if state == OFF:
         return

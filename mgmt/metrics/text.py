@@ -95,8 +95,8 @@ class _Gathered:
 class Exposition:
     """A page that is being collected.
 
-    prefix: of every name, unless another one is given. runtime: families that the library writes at
-    the end of the page.
+    prefix: precedes every name, unless another one is given. runtime: families that the library
+    writes at the end of the page.
     """
 
     def __init__(self, prefix: str, runtime: CollectorRegistry | None = None) -> None:

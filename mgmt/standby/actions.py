@@ -1,8 +1,8 @@
-"""What operators do with the replication: each is one change of its state, on all nodes at once.
+"""Operators' actions on the replication: each is one change of its state, on all nodes at once.
 
 An action looks at the state, and its change requires that the state is still the same. If another
 change came first, the action looks again; so of two actions at the same time, the later one is made
-after the earlier one, or refused because of it. A promotion is for good: it ends only when the
+after the earlier one, or refused because of it. A promotion is permanent: it ends only when the
 setting is deleted.
 """
 
@@ -69,7 +69,7 @@ class ReplicationActions:
         await self._change(change, put)
 
     async def clear(self) -> None:
-        """Follow no upstream any more, and forget that one was. Raises ActionError."""
+        """Stop following, and forget the upstream. Raises ActionError."""
 
         def change(state: ReplicationState) -> ReplicationState:
             if state == NO_STATE or not state.state:
@@ -80,7 +80,7 @@ class ReplicationActions:
         await self._change(change, it)
 
     async def promote(self) -> None:
-        """Follow no more, for good; shovels and federation links begin. Raises ActionError."""
+        """Stop following permanently; shovels and federation links begin. Raises ActionError."""
         await self._change(lambda state: _of_a_standby(state).next(PROMOTED))
 
     async def enable(self) -> None:
@@ -100,7 +100,7 @@ class ReplicationActions:
         await self._change(change)
 
     async def accept(self, digest: str) -> None:
-        """Follow the upstream whose objects have this digest, although that deletes much.
+        """Follow the upstream whose objects have this digest, although many objects are deleted.
 
         Raises ActionError. digest: empty if no sync is held.
         """
@@ -114,7 +114,7 @@ class ReplicationActions:
         await self._change(change)
 
     async def _change(self, change: Change, *alongside: Declaration) -> None:
-        """Declare the next state, with what belongs to it. Raises what `change` raises."""
+        """Declare the next state, with its other declarations. Raises what `change` raises."""
         parameters, submit = self._services.parameters, self._services.declarations.submit
         for tries_left in reversed(range(TRIES)):
             before = parameters.get(COMPONENT, NO_VHOST, STATE)

@@ -1,9 +1,9 @@
-"""Declares what differs: additions and changes in their order, then deletions in theirs.
+"""Declares the differences: additions and changes in their order, then deletions in theirs.
 
 It is done in slices of items of one kind, between which the node does its other work. Each slice
-requires the state of the replication under which the difference was found, so a promotion that
-comes between, on any node of the cluster, ends it (SR1 of policies/schema_replication.py). It may
-end at any place: what is left differs at the next sync.
+requires the state of the replication under which the difference was found, so a promotion between
+two slices, on any node of the cluster, ends the sync (SR1 of policies/schema_replication.py). A
+sync may end at any place: the next one finds the remaining differences.
 
 An item that cannot be declared here, such as a queue of a type that this node does not have, is a
 problem of this item alone: if a slice is refused, its items are tried one by one.
@@ -58,7 +58,7 @@ from leveret.storage.metadata import MetadataError, MetadataFull
 SLICE = 25
 """Items in one transaction of the metadata: two milliseconds of work or so."""
 REFUSALS = (Fault, ValueError, LookupError, MetadataError, re.error)
-"""What may be raised for declarations that are refused; in a cluster most are MetadataError."""
+"""The errors of refused declarations; in a cluster most are MetadataError."""
 PROBLEMS_MAX = 1000
 """With more problems than this a sync is given up: something else is wrong."""
 ACTING_USER = "rmq-schema-replication"
@@ -154,7 +154,7 @@ class Applying:
                 await self._give_way()
 
     async def _attempt(self, items: Sequence[ComparedItem], do: Do) -> None:
-        """Do something with items; with each for itself if one of them is refused."""
+        """Apply a function to items; to each item separately if one of them is refused."""
         try:
             await do(items)
         except (NotTaken, MetadataFull) as error:
@@ -197,7 +197,7 @@ class Applying:
             yield DeleteUserLimits(name)
 
     def _vhost(self, item: Item) -> Iterator[Declaration]:
-        """A vhost; what the upstream does not tell of it stays as it is."""
+        """A vhost; fields that the upstream does not export stay as they are."""
         name, form = item["name"], vhost_form(item)
         there = self._services.vhosts.get(name)
         if there is not None:

@@ -1,13 +1,13 @@
-"""What differs between the definitions of a standby and those of its upstream. Pure.
+"""The differences between the definitions of a standby and those of its upstream. Pure.
 
-Items are compared in one form, whoever exported them: a field that was left out has its default,
-tags and limits have one shape each, and arguments are those that a field table holds of them. What
-the upstream does not tell, as the description of a vhost in an export of RabbitMQ 3.10, does not
-differ.
+Items are compared in one form, independent of the exporter: a missing field has its default, tags
+and limits have one shape each, and arguments are reduced to those that a field table can hold. A
+field that the upstream does not export, such as the description of a vhost in RabbitMQ 3.10, does
+not differ.
 
-Followed is what survives a restart of the upstream and is not deleted by itself: durable exchanges
-and queues, those with auto-delete left out, and bindings between them. The cluster keeps its own
-name and id, and its local users with their permissions.
+The standby follows objects that survive a restart of the upstream and do not delete themselves:
+durable exchanges and queues without auto-delete, and bindings between them. The cluster keeps its
+own name and id, and its local users with their permissions.
 
 The order of additions and changes is that of an import, so that an item comes after those that it
 names; deletions come in the reverse order, after them. In a vhost that the upstream lacks, only the
@@ -58,12 +58,12 @@ class ComparedItem(NamedTuple):
 
 
 class Difference:
-    """What a standby has to do.
+    """The changes that a standby has to make.
 
     puts: items to add or to change, in their order. anew: exchanges and queues that are to be
     deleted before, as their properties differ. deletions: items to delete, in their order.
-    own_count: of the standby's items that are followed. lacked_count: how many of them the upstream
-    lacks. upstream: its items that are followed.
+    own_count: how many items of the standby are followed. lacked_count: how many of them the
+    upstream lacks. upstream: its followed items.
     """
 
     def __init__(self) -> None:
@@ -75,14 +75,14 @@ class Difference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether there is no difference."""
         return not self.puts and not self.deletions
 
 
 async def difference(
     own: dict[str, Any], wanted: dict[str, list[Item]], setting: UpstreamSetting, give_way: GiveWay
 ) -> Difference:
-    """What differs between two definitions, as far as it is followed. own: of the standby."""
+    """The differences between two definitions in followed items. own: the standby's definitions."""
     here: Lists = {}
     there: Lists = {}
     for kind in KINDS:
@@ -102,7 +102,7 @@ async def difference(
 async def _find_deletions(
     kind: str, here: Lists, there: Lists, found: Difference, give_way: GiveWay
 ) -> None:
-    """Find what the upstream lacks. With a vhost goes what is in it, once it has no queues."""
+    """Find items that the upstream lacks. A vhost without queues is deleted with its contents."""
     vhosts, kept_vhosts = here.get("vhosts", {}), there.get("vhosts", {})
     for key, item in here[kind].items():
         await give_way()
@@ -137,7 +137,7 @@ def _ends(binding: Item) -> Iterator[tuple[str, Key]]:
     yield "queues" if is_queue else "exchanges", (binding["vhost"], binding["destination"])
 
 
-# What is followed
+# Followed items
 
 
 async def _followed(
@@ -173,7 +173,7 @@ def _is_followed(kind: str, item: Item, setting: UpstreamSetting) -> bool:
 
 
 def _is_stable(item: Item) -> bool:
-    """Whether a queue or exchange stays until somebody deletes it."""
+    """Whether a queue or exchange stays until it is deleted explicitly."""
     stays = item.get("durable", True) and not item.get("auto_delete", False)
     return bool(stays) and not item["name"].startswith(RESERVED_PREFIX)
 
@@ -194,7 +194,7 @@ async def _unstable(items: dict[str, Any], give_way: GiveWay) -> set[tuple[str, 
 
 
 def key_of(kind: str, item: Item) -> Key:
-    """What names an item among those of its kind."""
+    """The key of an item among those of its kind."""
     names = tuple(str(item.get(name, _DEFAULTS.get(name, ""))) for name in KEYS[kind])
     if kind != "bindings" or not item.get("arguments"):
         return names

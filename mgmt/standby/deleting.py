@@ -1,10 +1,10 @@
-"""What deletes an item that the upstream lacks, and what keeps one.
+"""The deletion of items that the upstream lacks, and the reasons to keep one.
 
 A queue is kept while it holds messages or has consumers, an exchange while messages wait in it, and
 a vhost while there is any queue left in it. Queues of this node are asked in the turn of the event
-loop in which the deletion is submitted: on a node on its own nothing can come between. Those of
-other nodes of the cluster are asked just before; as with queue.delete with if-empty, what is
-published to them until the deletion is ordered goes with them.
+loop in which the deletion is submitted: on a node on its own nothing can come between. Queues of
+other nodes are asked just before; as with queue.delete with if-empty, messages that are published
+to them before the deletion is ordered are deleted with them.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from leveret.mgmt.definitions.contents import Item
 from leveret.mgmt.standby.comparing import ComparedItem
 
 ANSWER_SECONDS_MAX = 15.0
-"""A queue whose node does not tell in time how long it is, is kept."""
+"""The time limit for the length of a queue on another node; without an answer the queue is kept."""
 HAS_MESSAGES, HAS_CONSUMERS = "has messages", "has consumers"
 HAS_QUEUES, IS_SILENT = "has queues", "its node does not answer"
 
@@ -170,7 +170,7 @@ def _held_by(queue: QueueClient, length: QueueLength | None) -> str:
 
 
 async def _lengths(queues: Sequence[QueueClient]) -> dict[QueueClient, QueueLength | None]:
-    """How long queues are; None for those whose nodes do not tell."""
+    """The lengths of queues; None for those whose nodes do not answer."""
     answers = {queue: _asked(queue) for queue in queues}
     at_once = [queue for queue, answer in answers.items() if answer.is_given]
     waiting = [given_in_task(answer) for answer in answers.values() if not answer.is_given]
@@ -178,7 +178,7 @@ async def _lengths(queues: Sequence[QueueClient]) -> dict[QueueClient, QueueLeng
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 await asyncio.gather(*waiting, return_exceptions=True)
-        # The others may have changed meanwhile.
+        # The other queues may have changed since.
         answers |= {queue: _asked(queue) for queue in at_once}
     return {queue: _result(answer) for queue, answer in answers.items()}
 

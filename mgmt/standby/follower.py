@@ -1,16 +1,16 @@
-"""Follows the definitions of an upstream: again and again, on one node of the standby's cluster.
+"""Follows the definitions of an upstream periodically, on one node of the standby's cluster.
 
-Each node has a follower. The one of the node that all nodes choose alike (transfers/chosen_node.py)
-syncs, and when that node stops, another one does at its next interval. Whether it is to follow, and
-what, is looked up before each sync; a change of it wakes the follower.
+Each node has a follower. Only the follower on the chosen node, which all nodes determine alike
+(transfers/chosen_node.py), syncs; when that node stops, another one syncs at its next interval. The
+follower reads the setting and the state before each sync; a change of either wakes it.
 
 Nothing needs to be compared if the upstream says by its ETag that its definitions are those of the
 last complete sync, and nothing was declared here since. A sync that fails is tried again at the
-next interval; it is a failure that operators see, and does no harm to what is here.
+next interval; operators see the failure, and the standby's definitions are not harmed.
 
-Two clusters that follow each other would each delete what is new at the other. So a follower tells
-which clusters it follows, and asks the upstream which ones that follows. If this cluster is one of
-them, nothing is changed.
+Two clusters that follow each other would each delete the other's new objects. So a follower
+publishes which clusters it follows, and asks the upstream which clusters the upstream follows. If
+this cluster is one of them, nothing is changed.
 
 1. What this cluster follows is told before the upstream is asked: of two that begin to follow each
    other at the same time, at least one finds out before it has changed anything.
@@ -50,14 +50,14 @@ OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "fail
 """States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
 held, or has failed."""
 FOLLOWS_MAX = 16
-"""So many of the clusters that an upstream follows are told; a circle of more is not found."""
+"""How many clusters that an upstream follows are reported; a larger circle is not found."""
 CIRCLE = (
     "the upstream follows this cluster, directly or through others, and each would delete what is "
     "new at the other: nothing is changed. Promote the cluster that clients use "
     "(promote_warm_standby), or clear its upstream (clear_schema_replication)"
 )
 LISTED_MAX = 100
-"""Of kept items and of problems, so many are shown; there may be very many."""
+"""How many kept items and how many problems are shown; there may be very many."""
 
 logger = logging.getLogger("leveret.standby")
 
@@ -77,7 +77,7 @@ class SyncCounts:
 
 @dataclass
 class Followed:
-    """What is known of an upstream under one state of the replication.
+    """The known facts of an upstream under one state of the replication.
 
     etag, durable_count: of the last sync that found nothing different, and how much had been
     declared here before it; the etag is empty if the next sync has to compare. held_digest: of the
@@ -133,7 +133,7 @@ class Follower:
 
     @property
     def outcome(self) -> Outcome:
-        """What the last sync has kept, and its problems."""
+        """The items that the last sync has kept, and its problems."""
         return self._followed.outcome
 
     @property
@@ -210,7 +210,7 @@ class Follower:
                 continue
 
     async def _sync_timed(self, state: ReplicationState, setting: UpstreamSetting) -> float:
-        """Sync; how many seconds it took. Whatever goes wrong is noted, and tried again later."""
+        """Sync; returns the seconds it took. A failure is noted, and the sync is retried later."""
         if state != self._followed.state:
             self._followed = Followed(state, Upstream(setting, self._give_way))
         began = monotonic()
@@ -221,7 +221,7 @@ class Follower:
         except (UpstreamError, ApplyError) as error:
             self._failed(str(error))
         except Exception as error:
-            # Without this the standby would never follow again, and nobody would be told.
+            # Without this the standby would never follow again, and no operator would know.
             logger.exception("a sync of definitions failed")
             self._failed(f"an error of this node: {error!r} (see its log)")
         self.counts.last_seconds = monotonic() - began
@@ -233,7 +233,7 @@ class Follower:
         self._note(FAILED, reason)
 
     def _note(self, status: str, reason: str = "") -> None:
-        """Note what a sync has come to, and log it unless it was so before."""
+        """Note the result of a sync, and log it unless it is the same as before."""
         followed = self._followed
         if (status, reason) == (followed.status, followed.reason):
             return
@@ -246,7 +246,7 @@ class Follower:
         followed.status, followed.reason, followed.since_s = status, reason, time()
 
     async def _sync(self, followed: Followed, setting: UpstreamSetting) -> None:
-        """Compare, and declare what differs. Raises UpstreamError, ApplyError and Superseded."""
+        """Compare, and declare the differences. Raises UpstreamError, ApplyError and Superseded."""
         durable_count = self._broker.services.declaration_writer.durable_count
         is_as_left = followed.durable_count == durable_count
         assert followed.upstream is not None, "it is made with the setting"
@@ -279,7 +279,7 @@ class Follower:
         own = self._broker.cluster_id
         is_circle = bool(own) and own in beyond
         if is_circle:
-            # Else what is told would grow by a round of the circle with each sync.
+            # Otherwise the list would grow by a round of the circle with each sync.
             beyond = beyond[: beyond.index(own) + 1]
         followed.beyond = beyond[:FOLLOWS_MAX]
         if is_circle:

@@ -1,9 +1,10 @@
-"""What a standby does not do before an operator has accepted it. Pure.
+"""Changes that a standby makes only after an operator has accepted them. Pure.
 
-An upstream that was reset, or whose definitions were lost, would have the standby delete what it is
-there to keep. So a sync that would delete more than half of what the standby follows is held, if
-that is `DELETIONS_MIN` items or more. An operator accepts the upstream as it is: the same objects,
-whatever their properties. If it changes before the standby has followed, it is looked at again.
+An upstream that was reset, or that lost its definitions, would make the standby delete the objects
+that it is there to keep. So a sync that would delete more than half of what the standby follows is
+held, if that is `DELETIONS_MIN` items or more. An operator accepts the upstream as it is: the same
+objects, whatever their properties. If the upstream changes before the standby has followed, it is
+checked again.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ def deletes_much(difference: Difference) -> bool:
 
 
 def held_reason(difference: Difference) -> str:
-    """Why a sync is held, and what an operator may do."""
+    """The reason why a sync is held, and what an operator can do."""
     return (
         f"the upstream lacks {difference.lacked_count} of the {difference.own_count} objects "
         "that are followed here: nothing is changed before an operator accepts that "
@@ -31,7 +32,7 @@ def held_reason(difference: Difference) -> str:
 
 
 async def digest_of(difference: Difference, give_way: GiveWay) -> str:
-    """What tells these objects of an upstream from others, in whatever order it lists them."""
+    """The digest of an upstream's objects, independent of the order in which it lists them."""
     total = 0
     for kind, items in difference.upstream.items():
         for key in items:

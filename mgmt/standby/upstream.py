@@ -1,11 +1,11 @@
 """Gets the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
 
 The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
-by an ETag whether they have changed. It also tells which clusters it follows itself, of which
-RabbitMQ knows nothing. So a sync that finds nothing new costs two small answers.
+by an ETag whether they have changed. It also reports which clusters it follows itself, which
+RabbitMQ does not. So a sync that finds nothing new costs two small answers.
 
 RabbitMQ compresses its definitions. They are decompressed in slices and up to limits
-(content_coding.py), since nobody knows what the other end is.
+(content_coding.py), since the other end is not trusted.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class UpstreamError(Exception):
 
 
 class Fetched(NamedTuple):
-    """An answer. endpoint: who gave it. content: the definitions; None if `etag` names them."""
+    """An answer. endpoint: its source. content: the definitions; None if `etag` names them."""
 
     endpoint: str
     content: bytes | None
@@ -62,7 +62,7 @@ class Fetched(NamedTuple):
 
 
 class _Replication(msgspec.Struct):
-    """What is read of the upstream's own replication. follows: ids of clusters."""
+    """The upstream's own replication, as read here. follows: ids of clusters."""
 
     follows: list[str] = []
 
@@ -116,7 +116,7 @@ class Upstream:
             return Fetched(endpoint, content, response.headers.get("ETag", ""))
 
     async def _content(self, response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
-        """What an answer has, decompressed. Raises UpstreamError, and what aiohttp raises."""
+        """The decompressed body of an answer. Raises UpstreamError, and what aiohttp raises."""
         raw = BytesIO()
         async for part in response.content.iter_chunked(READ_BYTES):
             raw.write(part)
@@ -241,7 +241,7 @@ async def definitions_of(content: bytes, give_way: GiveWay) -> Definitions:
 
 
 def cluster_id_of(definitions: Definitions) -> str:
-    """Return what tells the cluster of these definitions from others; empty if they have no id."""
+    """Return the id of the cluster of these definitions; empty if they have none."""
     for one in definitions.items("global_parameters"):
         if one.get("name") == INTERNAL_CLUSTER_ID:
             return str(one.get("value", ""))

@@ -1,1 +1,1 @@
-"""Samples of what the broker counts, and the rates that they give."""
+"""Samples of the broker's counters, and the rates computed from them."""

@@ -1,10 +1,10 @@
 """Since when consumers hold messages and do nothing, as of one round of the statistics.
 
-Nothing on the message path is counted for this. A round reads the unsettled deliveries of each
-channel, and how many it has settled so far. A consumer that holds messages has done nothing since
-its oldest one was delivered, or since its channel last settled anything, whichever is later. If it
-holds as many as its prefetch count allows, other consumers of the channel do not matter: it has
-settled nothing since its newest delivery, else it would hold fewer.
+The message path counts nothing for this. A round reads the unsettled deliveries of each channel,
+and how many it has settled so far. A consumer that holds messages has done nothing since its oldest
+one was delivered, or since its channel last settled anything, whichever is later. If it holds as
+many as its prefetch count allows, other consumers of the channel do not matter: it has settled
+nothing since its newest delivery, else it would hold fewer.
 """
 
 from leveret.broker.amqp.json_form import text
@@ -51,5 +51,5 @@ class Holding:
         return since_ms
 
     def since_ms(self, channel_name: str, tag: str) -> int | None:
-        """Since when a consumer does nothing with what it holds; None if it holds nothing."""
+        """Since when a consumer does nothing with its messages; None if it holds none."""
         return self._since_ms.get((channel_name, tag))

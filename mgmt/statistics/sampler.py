@@ -46,7 +46,7 @@ SAMPLED_AT_ONCE = 20
 LOOKED_AT_MAX = 1000
 """Unsettled deliveries of one channel that are looked at for the oldest one of each queue."""
 STALLED_MS = 60_000
-"""A consumer that settles nothing of what it holds for so long is shown as stalled."""
+"""A consumer that holds messages and settles none for this long is shown as stalled."""
 
 logger = logging.getLogger("leveret.management")
 
@@ -80,7 +80,7 @@ class QueueSums(NamedTuple):
 
 
 def own_queues(vhost: VirtualHost) -> list[QueueClient]:
-    """The queues of a vhost that live on this node, which counts what happens to them."""
+    """The queues of a vhost that live on this node, which keeps their counts."""
     places = vhost.places
     if places is None:
         return list(vhost.queues.values())
@@ -246,7 +246,7 @@ class Sampler:
     # Present values
 
     def idle_since_s(self, thing: QueueClient | Channel, made_at_s: float) -> float | None:
-        """Since when nothing has happened to it, in wall-clock seconds; None if something does.
+        """Since when the object is idle, in wall-clock seconds; None if it is active.
 
         made_at_s: when it was declared or opened.
         """
@@ -259,7 +259,7 @@ class Sampler:
     def oldest_unacked_age_ms(self, queue: QueueClient, counts: CoarseCounts) -> int | None:
         """How long ago the oldest unacked message was delivered; None if there is none.
 
-        As of the last round: a later delivery is not known yet. counts: those of the queue now.
+        As of the last round: a later delivery is not known yet. counts: the queue's present counts.
         """
         delivered_at_ms = self.oldest_unacked_ms.get(queue)
         if delivered_at_ms is None or not counts.unacked:
@@ -267,7 +267,7 @@ class Sampler:
         return self.broker.services.clock.now_ms() - delivered_at_ms
 
     def stalled_since_s(self, consumer: ConsumerFigures) -> float | None:
-        """Since when it holds messages and settles none, in wall-clock seconds.
+        """Since when the consumer holds messages and settles none, in wall-clock seconds.
 
         None if it is busy, or was within the last minute. As of the last round.
         """

@@ -86,7 +86,7 @@ class Series:
         return (rows[-1][column] - rows[-2][column]) / seconds if seconds > 0 else 0.0
 
     def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
-        """What RabbitMQ shows beside a number: its rate, and the samples of a window."""
+        """The fields that RabbitMQ shows beside a number: its rate, and the samples of a window."""
         samples = [] if window is None else self.samples(column, now_ms, window)
         return _details(self.rate(column, now_ms), samples, window)
 
@@ -122,7 +122,7 @@ class SeriesSum:
         return tuple(map(sum, zip(*rows, strict=True))) if rows else None
 
     def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
-        """See `Series.details`."""
+        """The rate and the samples of the sum, as `Series.details` gives them."""
         rate = sum(part.rate(column, now_ms) for part in self._parts)
         if window is None:
             return _details(rate, [], None)

@@ -2,7 +2,7 @@
 
 Numbers are added, in objects field by field. Samples (`{"sample": ..., "timestamp": ...}`) are
 added by their places in the list, which each node begins with its newest one: clocks of nodes may
-differ. Everything else is as this node has it.
+differ. All other values are this node's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ TIMESTAMP = "timestamp"
 
 
 def added(own: Any, other: Any) -> Any:
-    """The sum of what two nodes say."""
+    """The sum of two nodes' values."""
     if isinstance(own, dict) and isinstance(other, dict):
         return {
             **other,

@@ -1,7 +1,7 @@
-"""The cluster as JSON: what its nodes say of themselves, gathered by the one that is asked.
+"""The cluster as JSON: its nodes' reports on themselves, gathered by the node that is asked.
 
 Each node answers questions about itself over the links (cluster/questions.py). A node that does not
-answer in time is shown without what it would have said.
+answer in time is shown without its report.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ View = dict[str, Any]
 
 
 def answer_questions(node: Node) -> None:
-    """Have this node answer what other nodes ask about it. Called after each start."""
+    """Have this node answer other nodes' questions about it. Called after each start."""
     if node.cluster is None:
         return
     node.cluster.questions.answer(STATUS, _answering(node, status))
@@ -39,8 +39,8 @@ def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes
 async def cluster_status(node: Node) -> View:
     """What `rabbitmqctl cluster_status` shows: the nodes by type, those that run, what is wrong.
 
-    nodes: the status of each running node; null if it did not answer. Of a node whose broker is
-    stopped, only what it knows by itself.
+    nodes: the status of each running node; null if it did not answer. A node whose broker is
+    stopped shows only what it knows by itself.
     """
     cluster = node.cluster if node.broker is not None else None
     own = {node.name: status(node)}
@@ -66,7 +66,7 @@ async def cluster_status(node: Node) -> View:
 
 
 async def _ask_all(cluster: ClusterNode, topic: str, names: list[str]) -> dict[str, View | None]:
-    """The answers of nodes, by name; None from those that did not answer."""
+    """The answers of nodes, by name; None for a node that did not answer."""
     answers = await asyncio.gather(*(_ask(cluster, topic, name) for name in names))
     return dict(zip(names, answers, strict=True))
 

@@ -1,7 +1,7 @@
 """A queue's mirrors as JSON: RabbitMQ's fields, and `mirroring` (docs/reference/http-api.md).
 
-Who is a member every node knows from the queue's record. How far the mirrors are the leader's node
-knows, and what is on its way round the ring each member's own.
+Every node knows the members from the queue's record. The leader's node knows how far the mirrors
+are, and each member's node knows the broadcasts that are on their way round the ring.
 """
 
 from collections.abc import Mapping
@@ -16,21 +16,21 @@ from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.mirrors.synchronisation import Progress
 
 SYNCING = "syncing"
-"""The state of a queue whose mirrors are sent what they lack."""
+"""The state of a queue whose mirrors are being synchronised."""
 
 Replicas = Mapping[int, Replica]
 """The mirrored queues of this node, by their rings' identities."""
 
 
 def record_of(vhost: VirtualHost, queue: QueueClient) -> MirrorRecord | None:
-    """Who leads and who mirrors a queue; None if it is not mirrored."""
+    """The leader and the mirrors of a queue; None if it is not mirrored."""
     return decode_record(vhost.mirrors.get(queue.name, b""))
 
 
 def mirror_fields(record: MirrorRecord, durable: bool) -> dict[str, Any]:
     """The nodes of a queue's mirrors, the oldest first, as RabbitMQ names them.
 
-    Recoverable are those whose disks have messages of the queue, whether they run or not.
+    The recoverable nodes have messages of the queue on disk, whether they run or not.
     """
     mirrors = [one.id.node for one in record.mirrors]
     stopped = [copy.node for copy in record.has_copy if copy.node != record.home]
@@ -42,7 +42,7 @@ def mirror_fields(record: MirrorRecord, durable: bool) -> dict[str, Any]:
 
 
 def progress_of(record: MirrorRecord, replicas: Replicas) -> dict[Member, Progress]:
-    """How far the mirrors are that are not synchronised, if this node leads the queue."""
+    """The progress of the mirrors that are not synchronised, if this node leads the queue."""
     replica = replicas.get(record.group.identity)
     if replica is None or replica.leading is None:
         return {}
@@ -52,7 +52,7 @@ def progress_of(record: MirrorRecord, replicas: Replicas) -> dict[Member, Progre
 
 
 def syncing_fields(record: MirrorRecord, replicas: Replicas) -> dict[str, Any]:
-    """The state of a queue while its mirrors are synchronised: the messages that all have got."""
+    """The state of a queue during synchronisation: the messages that all mirrors have."""
     running = [one for one in progress_of(record, replicas).values() if one.is_running]
     if not running:
         return {}
@@ -116,8 +116,8 @@ def _sync(progress: Progress | None) -> dict[str, Any] | None:
 
 
 def add_part(shown: dict[str, Any], part: dict[str, Any], node: str) -> None:
-    """Add to the ring what another node knows of it: its own member, and if it leads, who lacks
-    messages.
+    """Add to the ring what another node reports: its own member, and if it leads, the members that
+    lack messages.
     """
     found = {member["node"]: member for member in part["members"]}
     for member in shown["members"]:

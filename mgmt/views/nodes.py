@@ -285,8 +285,8 @@ def memory_breakdown(node: Node) -> dict[str, Any]:
 ESTIMATED = (
     "connection_readers", "connection_writers", "connection_channels", "queue_procs", "other_proc"
 )  # fmt: skip
-"""Categories of `memory_breakdown` that are not measured: they are computed from numbers of objects
-and the measured sizes of one, and `other_proc` is what is left of the total."""
+"""Categories of `memory_breakdown` that are not measured: they are computed from the numbers of
+objects and the measured size of one, and `other_proc` is the rest of the total."""
 _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
 """Memory of a connection and of a channel (docs/reference/performance.md has them)."""
 

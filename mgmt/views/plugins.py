@@ -1,8 +1,8 @@
 """The plugins of RabbitMQ whose work the node does, by their names.
 
-Nothing has to be enabled here: what others get from plugins is built in. Scripts and libraries ask
-a node for a plugin before they use it, so it names those that it stands for, and of what depends on
-settings those that it is set to do.
+Nothing has to be enabled here: the functions of RabbitMQ's plugins are built in. Scripts and
+libraries ask a node for a plugin before they use it, so the node names the plugins that it
+replaces; those that depend on settings are named only if the settings enable them.
 """
 
 from leveret.broker.config import Config

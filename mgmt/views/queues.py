@@ -1,7 +1,7 @@
 """Queues as JSON: RabbitMQ's fields (`rabbit_mgmt_wm_queue`), those of docs/reference/http-api.md.
 
-A view is made of what was declared, of the queue's status (broker/queues/status.py) and of the
-samples that were taken of its counts.
+A view combines the declaration, the queue's status (broker/queues/status.py) and the samples of its
+counts.
 """
 
 from typing import Any
@@ -52,7 +52,7 @@ class QueueViews:
         self._now_ms = sampler.now_ms()
 
     def listed(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
-        """A queue as an item of a list; of one whose node does not answer, what was declared."""
+        """A queue as an item of a list; only its declaration if its node does not answer."""
         declared = self._declared(vhost, queue)
         record = record_of(vhost, queue)
         if record is not None:
@@ -127,7 +127,7 @@ class QueueViews:
         }
 
     def _rates(self, series: Series | None, row: Row) -> dict[str, Any]:
-        """How fast messages come and go, as RabbitMQ's backing queues show it."""
+        """The rates of messages in and out, as RabbitMQ's backing queues show them."""
 
         def rate(name: str) -> float:
             return 0.0 if series is None else series.rate(QUEUE.index(name), self._now_ms)
