@@ -1,8 +1,8 @@
 """Detects that a shovel's destination confirms nothing although its connection is open.
 
-Such a shovel moves nothing any more: what it has published stays unacknowledged at the source. The
-oldest unconfirmed message is checked each minute; if it is the same as a minute before, the
-destination has not confirmed it for at least that long. RabbitMQ has no such check.
+Such a shovel moves nothing: its published messages stay unacknowledged at the source. The oldest
+unconfirmed message is checked each minute; if it is the same as a minute before, the destination
+has not confirmed it for at least that long. RabbitMQ has no such check.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ LOOK_MS: Final = 60_000
 
 
 class ConfirmWatch:
-    """See the module. It checks until `stop`.
+    """Checks the oldest unconfirmed message until `stop`.
 
-    tell: called with what is wrong when that begins, and with an empty text when it is over.
+    tell: called with the problem when it begins, and with an empty text when it ends.
     """
 
     def __init__(self, transfer: Transfer, clock: Clock, tell: Callable[[str], object]) -> None:

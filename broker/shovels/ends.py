@@ -1,11 +1,10 @@
-"""The two ends of a shovel: what is declared there, and how either end is lost.
+"""The two ends of a shovel: declarations there, and the loss of either end.
 
-A queue that is not there is declared durable, with the arguments of the definition, unless it is
-said to be declared before. A source
-exchange gets a queue of the shovel's own, which is exclusive: what is published while the shovel
-does not run is not moved. A destination exchange is not declared, as in RabbitMQ; it has to be
-there before anything is moved, or messages would be lost without acknowledgements. For a static
-shovel only its declarations are made, on the channels that it uses.
+A missing queue is declared durable, with the arguments of the definition, unless the definition
+says that it is predeclared. A source exchange gets an exclusive queue of the shovel's own: messages
+published while the shovel does not run are not moved. A destination exchange is not declared, as in
+RabbitMQ; it has to exist before messages move, or they would be lost without acknowledgements. For
+a static shovel only its declarations are made, on the channels that it uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +89,7 @@ async def _declare(channel: ClientChannel, declarations: Sequence[Declaration]) 
 async def _find_queue(
     connection: ClientConnection, name: str, arguments: Mapping[str, Any], is_predeclared: bool
 ) -> int:
-    """Declare a queue unless it is there, or has to be; how many messages are ready in it."""
+    """Declare a queue unless it exists or is predeclared; returns how many messages are ready."""
     channel = await connection.open_channel()
     try:
         found = await declaring.find_queue(channel, name)
@@ -111,7 +110,7 @@ async def consume(
     definition: ShovelDefinition,
     take: Take,
 ) -> str:
-    """Have deliveries come; the consumer's tag. Raises ChannelClosed and ConnectionClosed."""
+    """Start consuming; returns the consumer's tag. Raises ChannelClosed and ConnectionClosed."""
     source, no_ack = definition.source, definition.ack_mode == NO_ACK
     if not no_ack:
         await declaring.limit_unsettled(channel, source.prefetch_count)

@@ -1,4 +1,4 @@
-"""What a shovel changes in the messages that it publishes: their address, and their properties.
+"""The changes that a shovel makes to messages: their address, and their properties.
 
 A destination queue is reached through the default exchange. With an exchange, messages keep their
 routing keys unless another is given; without a destination they keep both. Properties are changed
@@ -18,7 +18,7 @@ from leveret.broker.transfers.transfer import Delivery, Readdress
 FORWARD_HEADER: Final = "x-shovelled"
 TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
 IDENTITY: Final = ("shovelled-by", "shovel-type", "shovel-name", "shovel-vhost")
-"""By which a shovel knows its own entry in the header."""
+"""The fields that identify a shovel's own entry in the header."""
 DYNAMIC, STATIC = "dynamic", "static"
 
 
@@ -53,11 +53,11 @@ def readdress_of(
     wall_time_s: Callable[[], float],
     came_round: Callable[[], object],
 ) -> Readdress:
-    """What becomes of the messages of a shovel.
+    """The address and the properties with which a shovel publishes its messages.
 
-    facts: tells what the header `x-shovelled` has to say of it, in order: the name of the cluster
-    may change meanwhile. came_round: called with each message whose header says that this shovel
-    has moved it before.
+    facts: returns the shovel's entry in the header `x-shovelled`, in order; a function, as the name
+    of the cluster may change. came_round: called with each message whose header says that this
+    shovel has moved it before.
     """
     destination = definition.destination
     change = None
@@ -84,7 +84,7 @@ class Change:
     ) -> None:
         self._properties = properties
         self._facts = facts
-        # The facts of the message before, and what the header says of them.
+        # The facts of the previous message, and their header.
         self._told: Mapping[str, str] = {}
         self._table: Table = {}
         self._identity: Table = {}
@@ -122,7 +122,7 @@ def facts_of(
     uris: tuple[str, str],
     definition: ShovelDefinition,
 ) -> dict[str, str]:
-    """What the header `x-shovelled` says.
+    """The facts of the header `x-shovelled`.
 
     vhost: None of a static shovel. uris: of source and destination, without credentials.
     """

@@ -1,15 +1,14 @@
 """One shovel: two connections, a transfer between them, and another attempt whenever one fails.
 
-    connect to both ends ─► declare what is missing at the destination, then at the source
-        ─► consume ─► messages move (transfer.py) until a connection or channel is closed, or the
-           source cancels the consumer, or so many messages are moved as were asked for
+    connect to both ends ─► declare what is missing at the destination, then at the source ─►
+        consume ─► messages move (transfer.py) until a connection or channel is closed, or the
+        source cancels the consumer, or the requested number of messages is moved
 
 After a failure the shovel says why (status.py), closes both connections, and begins again after its
-pause. What was delivered and not acknowledged the source then delivers again: a message may come
-twice after a failure, and none is lost. A shovel that is stopped waits for the confirms of what it
-has published, so nothing comes twice because of that. One with a threshold runs while its queue has
-passed it. The steps and their order are those of RabbitMQ's shovel
-(`rabbit_amqp091_shovel`).
+pause. The source then redelivers unacknowledged messages: a message may arrive twice after a
+failure, and none is lost. A shovel that is stopped waits for the confirms of its published
+messages, so a stop causes no duplicates. One with a threshold runs while its queue has passed it.
+The steps and their order are those of RabbitMQ's shovel (`rabbit_amqp091_shovel`).
 """
 
 import asyncio
@@ -63,18 +62,18 @@ from leveret.broker.transfers.transfer import Transfer
 MOVED_ALL: Final = "it has moved all that it was to move"
 SOURCE, DESTINATION = "source", "destination"
 LOOK_SECONDS: Final = 1.0
-"""How often a queue with a threshold is looked at."""
+"""How often a queue with a threshold is checked."""
 
 logger = logging.getLogger("leveret.shovel")
 
 Measure = Callable[[str, str], Awaitable[tuple[int, int] | None]]
-"""The messages of a queue, by its vhost and name, and their bytes; None while nobody can tell."""
+"""The messages of a queue, by its vhost and name, and their bytes; None while unknown."""
 
 
 class Shovel:
-    """See the module. It runs from `start` to `stop`, or until all is moved that was to be.
+    """A shovel. It runs from `start` to `stop`, or until all its messages are moved.
 
-    moved_all: called then.
+    moved_all: called when all are moved.
     """
 
     def __init__(
@@ -103,9 +102,9 @@ class Shovel:
         # The threshold's start was passed, and its stop was not: a failure does not change that.
         self._is_started = False
         self._has_warned = False
-        # Messages that an attempt that failed has left to move, of a shovel with an end.
+        # Messages that a failed attempt has left to move, for a shovel with an end.
         self._left: int | None = None
-        # While messages move: how they do, and where they go.
+        # While messages move: the transfer, and the destination.
         self._moving: tuple[Transfer, ClientConnection] | None = None
         self._state, self._reason, self._since_s = STARTING, "", clock.wall_time_s()
         self._uris = "", ""
@@ -177,7 +176,7 @@ class Shovel:
             )  # fmt: skip
 
     async def _attempt_when_due(self) -> bool:
-        """Move messages once the threshold says so; whether all are moved that were to be."""
+        """Move messages once the threshold allows it; returns whether all are moved."""
         await self._wait_to_start()
         self._report(STARTING)
         if await self._attempt():
@@ -201,7 +200,7 @@ class Shovel:
             await self._passed(threshold.queue, threshold.stop)
 
     async def _passed(self, queue: str, bounds: QueueBounds) -> None:
-        """Wait until one of a queue's bounds is passed. A queue that is not there passes none."""
+        """Wait until one of a queue's bounds is passed. A missing queue passes none."""
         assert self.vhost is not None, "a static shovel has no threshold"
         while True:
             measured = await self._measure(self.vhost, queue)
@@ -211,9 +210,9 @@ class Shovel:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _attempt(self) -> bool:
-        """Move messages until all are moved that were to be, or the threshold says to stop.
+        """Move messages until all are moved, or the threshold says to stop.
 
-        Returns whether all are moved. Raises why it failed.
+        Returns whether all are moved. Raises the reason of a failure.
         """
         opened: list[ClientConnection] = []
         try:

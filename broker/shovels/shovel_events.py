@@ -1,4 +1,4 @@
-"""Events of shovels: what one does from a change on, and that it runs no more on this node.
+"""Events of shovels: a change of the state, and the end of a shovel on this node.
 
 Names and fields are those of RabbitMQ's `rabbit_shovel_status`.
 """
@@ -28,7 +28,7 @@ def shovel_removed(events: Events, status: ShovelStatus) -> None:
 
 
 def way_of(status: ShovelStatus) -> dict[str, str]:
-    """From where to where a shovel that runs moves messages, by RabbitMQ's names."""
+    """The source and destination of a running shovel, by RabbitMQ's names."""
     return {
         "src_uri": status.source,
         "src_protocol": PROTOCOL,

@@ -27,7 +27,7 @@ from leveret.broker.transfers.runs import Runs
 
 COMPONENT: Final = "shovel"
 ACTING_USER: Final = "rmq-shovel"
-"""Who deletes the parameter of a shovel that has moved all, as in RabbitMQ."""
+"""The user that deletes the parameter of a finished shovel, as in RabbitMQ."""
 
 logger = logging.getLogger("leveret.shovel")
 Place = tuple[str | None, str]
@@ -35,10 +35,10 @@ Place = tuple[str | None, str]
 
 
 class Shovels:
-    """See the module.
+    """The shovels that run on this node.
 
-    node: the name of this one. static: the static shovels of its configuration. may_run: whether
-    those of a vhost may run now. running: the nodes of the cluster that run.
+    node: the name of this node. static: the static shovels of its configuration. may_run: whether
+    the shovels of a vhost may run now. running: the nodes of the cluster that run.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Shovels:
 
     @property
     def statuses(self) -> list[ShovelStatus]:
-        """Of all shovels that run on this node."""
+        """The status of all shovels that run on this node."""
         return [shovel.status for shovel in self._runs.by_place.values()]
 
     def take_part_in(self, clustering: Clustering) -> None:
@@ -80,7 +80,7 @@ class Shovels:
         self._others_with = clustering.others_with_static_shovel
 
     def start(self) -> None:
-        """Clients are accepted: start what is declared."""
+        """Clients are accepted: start the declared shovels."""
         self._runs.start()
         self._runs.follow(self._places())
 
@@ -101,7 +101,7 @@ class Shovels:
         """Other nodes of the cluster run, or have static shovels: some shovels may have to move."""
         self.running = running
         runs = self._runs.by_place
-        # Those that run here and are to go on running here are left alone.
+        # Shovels that run here and stay here are left alone.
         self._runs.follow(
             place
             for place in {*self._places(), *runs}
@@ -109,7 +109,7 @@ class Shovels:
         )
 
     def permissions_changed(self) -> None:
-        """`may_run` has changed: start and stop what it concerns."""
+        """`may_run` has changed: start and stop the shovels that it affects."""
         runs = self._runs.by_place
         self._runs.follow(
             place
@@ -149,7 +149,7 @@ class Shovels:
         )  # fmt: skip
 
     def _definition(self, vhost: str | None, name: str) -> ShovelDefinition | None:
-        """What a shovel has to do; None if there is no such shovel, it may not run, or its
+        """The definition of a shovel; None if there is no such shovel, it may not run, or its
         parameter is wrong.
         """
         if vhost is None:
@@ -166,7 +166,7 @@ class Shovels:
         shovel_removed(self._events, shovel.status)
 
     def _moved_all(self, shovel: Shovel) -> None:
-        """A shovel has moved all that it was to move: its parameter goes."""
+        """A shovel has moved all its messages: delete its parameter."""
         if shovel.vhost is None:
             return
         it = DeleteParameter(COMPONENT, shovel.vhost, shovel.name, acting_user=ACTING_USER)

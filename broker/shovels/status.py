@@ -1,15 +1,15 @@
-"""What operators see of a shovel: its state, why, and since when.
+"""The status of a shovel for operators: its state, the reason, and since when.
 
 The states are RabbitMQ's (`rabbit_shovel_status`): a shovel is `starting` until it moves messages,
 and `terminated`, with a reason, while it waits to be started again. A running one is `running`, or
-`blocked` or in `flow` while the destination takes no more.
+`blocked` or in `flow` while the destination accepts no messages.
 """
 
 import msgspec
 
 STARTING, TERMINATED = "starting", "terminated"
 WAITING = "waiting"
-"""Of a shovel with a threshold that is not passed; RabbitMQ has no such shovels."""
+"""The state of a shovel whose threshold is not passed; RabbitMQ has no such shovels."""
 RUNNING, FLOW, BLOCKED = "running", "flow", "blocked"
 
 
