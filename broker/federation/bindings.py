@@ -1,9 +1,9 @@
-"""Has the bindings of a federated exchange at the upstream, too, and keeps them so.
+"""Keeps the bindings of a federated exchange at the upstream up to date.
 
-Changes are sent in the order in which they come, many one behind the other, and then one that is
-answered: so very many bindings take neither a long turn of the event loop nor an answer each. And
-they do not take so long upstream that no method after them is answered in time: so one is answered
-now and then even if no answers are to be awaited.
+Changes are sent in order, many without an answer and then one with an answer: so very many bindings
+take neither a long turn of the event loop nor an answer each. Even if no answers are awaited, one
+change is answered from time to time, so that the upstream's backlog does not delay later methods
+beyond their time limit.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from leveret.broker.federation.upstream_bindings import Binding, Bound, Upstream
 SLICE: Final = 100
 """Changes that are sent before an answer is awaited: about four milliseconds."""
 UNANSWERED_MAX: Final = 1000
-"""Changes that are sent before an answer is awaited at the latest. An upstream with nothing else to
-do takes half a second for them; it is given up if there is no answer for a minute."""
+"""The most changes that are sent before an answer is awaited. An idle upstream takes half a second
+for them; the link fails without an answer for a minute."""
 
 
 class BindingPropagation:
-    """See the module. It watches the exchange from the start to `stop`.
+    """Watches the bindings of the exchange from its creation to `stop`.
 
     channel: to the upstream. source: the exchange there. destination: the link's internal exchange
-    there. waits: for an answer to each slice; without, a refusal is noticed later, when the channel
-    is closed.
+    there. waits: whether each slice awaits an answer; if not, a refusal is noticed later, when the
+    channel is closed.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BindingPropagation:
         exchange.watchers = (*exchange.watchers, self)
 
     def stop(self) -> None:
-        """Watch the exchange no more."""
+        """Stop watching the exchange."""
         watchers = self._exchange.watchers
         self._exchange.watchers = tuple(one for one in watchers if one is not self)
 
@@ -74,7 +74,7 @@ class BindingPropagation:
         self._changed(False, binding)
 
     def _changed(self, is_added: bool, binding: HereBinding) -> None:
-        # The bindings of an exchange that is deleted go with the link.
+        # The bindings of a deleted exchange end with the link.
         if not self._exchange.is_deleted:
             self._changes.append((is_added, binding))
             self._is_changed.set()
@@ -89,7 +89,7 @@ class BindingPropagation:
             await self.send_all()
 
     async def send_all(self) -> None:
-        """Send all changes so far; the upstream has applied them, if answers are awaited.
+        """Send all changes so far; if answers are awaited, the upstream has applied them on return.
 
         Raises ChannelClosed and ConnectionClosed.
         """

@@ -1,9 +1,9 @@
 """The properties of a message that a federated exchange gets from its upstream.
 
-The header `x-received-from` says from where a message has come, the newest place first. A message
-that has gone far enough, or that was in this vhost before, is dropped: the upstream has kept it
-back unless it is a broker without the exchange type of federation. The user id is left out unless
-the upstream is trusted to have checked it.
+The header `x-received-from` lists the places that a message came from, the newest first. A message
+that has made its maximum of hops, or that was in this vhost before, is dropped; an upstream with
+federation's exchange type does not send such messages. The user id is left out unless the upstream
+is trusted to have checked it.
 
 Source: RabbitMQ's `rabbit_federation_exchange_link` (`update_routing_headers`). Pure.
 """

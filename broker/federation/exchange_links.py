@@ -14,7 +14,7 @@ from leveret.broker.vhost import VirtualHost
 
 
 class ExchangeLinks:
-    """See `LinkKind`. node: the name of this one."""
+    """The links of federated exchanges. node: the name of this node."""
 
     kind = EXCHANGE
 
@@ -40,7 +40,7 @@ class ExchangeLinks:
                     yield vhost.name, exchange.name
 
     def find(self, vhost: str, name: str) -> Exchange | None:
-        """See `LinkKind`. The default exchange and internal ones, as those of links, have none."""
+        """The exchange; default and internal exchanges, such as those of links, have no links."""
         place = self._vhosts.get(vhost)
         exchange = None if place is None else place.exchanges.get(name)
         if exchange is None or not name or exchange.internal:

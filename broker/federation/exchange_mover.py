@@ -5,7 +5,7 @@
 
 A link ends when a connection or channel is closed, when the upstream cancels the consumer, when it
 refuses a binding, since its exchange was deleted, or when its exchange or the internal one is gone,
-which is checked from time to time. The order is that of `rabbit_federation_exchange_link`.
+which is checked periodically. The order is that of `rabbit_federation_exchange_link`.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ from leveret.broker.transfers.stopping import first_end, give, settle
 from leveret.broker.transfers.transfer import Readdress, Transfer
 
 CHECK_SECONDS = 30.0
-"""How often the exchanges upstream are looked for: the default of RabbitMQ's
+"""How often the exchanges upstream are checked: the default of RabbitMQ's
 `internal_exchange_check_interval`."""
 CANCELLED: Final = "the upstream has cancelled the consumer: the link's queue was deleted there"
 
 
 class ExchangeMover:
-    """See the module. exchange: the federated one."""
+    """Moves the messages of one link. exchange: the federated one."""
 
     def __init__(self, definition: LinkDefinition, exchange: Exchange, clock: Clock) -> None:
         self._definition = definition
@@ -114,7 +114,7 @@ class ExchangeMover:
     async def _bind(
         self, ends: LinkEnds, consuming: ClientChannel, queue: str
     ) -> tuple[str, BindingPropagation]:
-        """Have the queue get what the exchange is bound for; the internal exchange between both."""
+        """Route messages that the exchange is bound for to the queue, by the internal exchange."""
         definition, upstream = self._definition, self._definition.upstream
         is_single = upstream.channel_use_mode == SINGLE
         channel = consuming if is_single else await ends.upstream.open_channel()
@@ -146,7 +146,7 @@ class ExchangeMover:
         )  # fmt: skip
 
     async def _check(self, ends: LinkEnds, internal: str) -> str:
-        """Look for the exchanges from time to time; why messages do not come any more."""
+        """Check the exchanges periodically; returns why messages no longer come."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             for name in (self._definition.place.upstream_name, internal):

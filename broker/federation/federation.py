@@ -1,10 +1,10 @@
 """All federation links that run on a node.
 
 A policy federates exchanges and queues: each has a link for each upstream that the policy asks for.
-Links follow policies, the parameters of upstreams and sets, the name of the cluster, and what is
-declared and deleted. A change has those subjects planned again that it may concern, in slices if
-there are many; only links whose definitions differ then start anew. In a cluster all nodes have the
-same plans, and each kind of links knows which run on this node (link_kind.py).
+Links follow policies, the parameters of upstreams and sets, the name of the cluster, and
+declarations and deletions. After a change, the subjects that it may affect are planned again, in
+slices if there are many; only links whose definitions differ then start anew. In a cluster all
+nodes have the same plans, and each kind of links knows which run on this node (link_kind.py).
 """
 
 import asyncio
@@ -37,9 +37,9 @@ logger = logging.getLogger("leveret.federation")
 
 
 class Federation:
-    """See the module.
+    """The federation links of one node.
 
-    node: the name of this one. running: the nodes of the cluster that run. cluster_name: tells it.
+    node: the name of this node. running: the nodes of the cluster that run. cluster_name: tells it.
     may_run: whether the links of a vhost may run now.
     """
 
@@ -68,7 +68,7 @@ class Federation:
 
     @property
     def statuses(self) -> list[LinkStatus]:
-        """Of all links that run on this node."""
+        """The status of all links that run on this node."""
         return [link.status for link in self._runs.by_place.values()]
 
     def find(self, vhost: str, link_id: str) -> LinkPlace | None:
@@ -86,19 +86,19 @@ class Federation:
     # Starting and stopping
 
     def start(self) -> None:
-        """Clients are accepted: start the links of what is declared."""
+        """Clients are accepted: start the declared links."""
         self._has_started = True
         self._runs.start()
         for kind in self._kinds.values():
             self._plan_again(Subject(kind.kind, *one) for one in kind.federated())
 
     async def stop(self) -> None:
-        """End all links, of which nothing is removed upstream."""
+        """End all links; their objects stay upstream."""
         self._has_started = False
         self._changed.clear()
         await self._runs.stop()
 
-    # What changes
+    # Changes
 
     def changed(self, kind: str, vhost: str, name: str) -> None:
         """An exchange or queue was declared or deleted, or has another policy, or another home."""
@@ -122,7 +122,7 @@ class Federation:
         self._plan_again(self._plans)
 
     def permissions_changed(self) -> None:
-        """`may_run` has changed: start and stop what it concerns."""
+        """`may_run` has changed: start and stop the links that it affects."""
         self._plan_again(self._plans)
 
     # Planning

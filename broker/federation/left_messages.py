@@ -1,8 +1,8 @@
-"""What the log says of messages that a link cannot publish here, since they are damaged.
+"""The log lines about damaged messages, which a link cannot publish here.
 
-The link goes on with the others. Such a message goes back to its queue and is tried again a second
-later (`transfers.transfer.REFUSED_MS`), for ever: only an operator of the upstream can decide what
-becomes of it. So each reason is told once while a link runs.
+The link goes on with the other messages. A damaged one goes back to its queue and is retried a
+second later (`transfers.transfer.REFUSED_MS`), without end: only an operator of the upstream can
+remove it. So each reason is logged once while a link runs.
 """
 
 import logging
@@ -12,13 +12,13 @@ from leveret.broker.policies.ack_modes import NO_ACK
 from leveret.broker.transfers.transfer import Transfer
 
 REASONS_MAX: Final = 100
-"""More are not told: a reason may have numbers."""
+"""The most reasons that are logged: a reason may contain numbers."""
 
 logger = logging.getLogger("leveret.federation")
 
 
 class LeftMessages:
-    """Tells of the messages that a transfer leaves out. what: the link, for the log."""
+    """Logs the messages that a transfer leaves out. what: the link, for the log."""
 
     def __init__(self, what: object, ack_mode: str) -> None:
         self._what = what
@@ -26,7 +26,7 @@ class LeftMessages:
         self._told: set[str] = set()
 
     def of(self, transfer: Transfer) -> None:
-        """Have a transfer leave them out."""
+        """Make a transfer leave damaged messages out."""
         transfer.leaves_out = True
         transfer.on_unpublishable = self._tell
 

@@ -4,8 +4,8 @@
         a connection or a channel is closed
 
 After a failure the link says why (status.py), closes both connections, and begins again after its
-pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would
-have this node's log tell of a connection with each attempt while the upstream cannot be reached.
+pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would log
+a connection here with each attempt while the upstream cannot be reached.
 """
 
 import asyncio
@@ -71,21 +71,21 @@ class LinkEnds:
 
 
 class Mover(Protocol):
-    """What links of one kind do with both connections."""
+    """The work of one kind of links with both connections."""
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
-        """Have messages come from the upstream, until something is lost.
+        """Move messages from the upstream until a connection or channel is lost.
 
         is_running: called when messages can come. Raises ConnectionFailed, ConnectionClosed,
         ChannelClosed and TransferFailed.
         """
 
     async def remove(self, ends: LinkEnds) -> None:
-        """Delete what the link has made upstream. Raises what `move` does."""
+        """Delete the objects that the link made upstream. Raises what `move` does."""
 
 
 class Link:
-    """See the module. It runs from `start` to `stop`."""
+    """A federation link. It runs from `start` to `stop`."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Link:
     async def stop(self, is_removed: bool) -> None:
         """End, and close both connections.
 
-        is_removed: nothing is to be left upstream; what is there stays while it cannot be reached.
+        is_removed: delete the link's objects upstream, unless the upstream cannot be reached.
         """
         self._is_removed = is_removed
         task, self._task = self._task, None
@@ -160,7 +160,7 @@ class Link:
             await asyncio.wait((task,))
 
     async def _attempt(self) -> bool:
-        """Have messages come until that fails. Raises why."""
+        """Move messages until that fails. Raises the reason."""
         self._report(STARTING)
         opened: list[ClientConnection] = []
         try:

@@ -1,7 +1,7 @@
-"""What a federation link connects, and what of it is asked for.
+"""The definition of a federation link: its ends and its options.
 
 A subject is an exchange or a queue of this node that a policy federates. It has a link for each of
-its upstreams: at a place, which is what RabbitMQ's status knows a link by. Pure.
+its upstreams. A link is identified by its place, as in RabbitMQ's status. Pure.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def _link_id(place: LinkPlace) -> str:
 class LinkDefinition:
     """A link at a place; when any part changes, the link starts anew.
 
-    policy: the name of that which federates the subject. cluster_name: of this node's cluster.
+    policy: the name of the policy that federates the subject. cluster_name: this cluster's name.
     federated: the exchange or queue itself, compared by identity: another one may get its name.
     """
 

@@ -1,4 +1,4 @@
-"""Events of federation links: what one does from a change on, and that it runs no more here.
+"""Events of federation links: a change of the state, and the end of a link on this node.
 
 Names and fields are those of RabbitMQ's `rabbit_federation_status`.
 """
@@ -21,7 +21,7 @@ def link_removed(events: Events, status: LinkStatus) -> None:
 
 
 def facts_of(status: LinkStatus) -> dict[str, str]:
-    """What a link connects and does, by RabbitMQ's names."""
+    """The ends and the state of a link, by RabbitMQ's names."""
     state = {"status": status.state}
     if status.state == RUNNING:
         state["local_connection"] = status.local_connection

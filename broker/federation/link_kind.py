@@ -1,4 +1,4 @@
-"""What federation asks of each kind of links: those of exchanges, and those of queues."""
+"""The interface of each kind of links: those of exchanges, and those of queues."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -8,28 +8,28 @@ from leveret.broker.federation.status import LinkStatus
 
 
 class Federated(Protocol):
-    """An exchange or a queue. policy: that which counts for it, or None."""
+    """An exchange or a queue. policy: the one in force for it, or None."""
 
     policy: Any
 
 
 class FederationLink(Protocol):
-    """A link that runs on this node. definition: what it does."""
+    """A link that runs on this node, by its definition."""
 
     definition: LinkDefinition
 
     @property
     def status(self) -> LinkStatus:
-        """What operators see."""
+        """The status for operators."""
 
     def start(self) -> None:
         """Begin."""
 
     async def stop(self, is_removed: bool) -> None:
-        """End. is_removed: nothing is to be left of it upstream.
+        """End. is_removed: delete its objects upstream.
 
-        It is not removed when the node stops, or when it is to start anew as it is, here or on
-        another node.
+        They stay when the node stops, or when the link starts anew unchanged, here or on another
+        node.
         """
 
 
@@ -39,10 +39,10 @@ class LinkKind(Protocol):
     kind: str
 
     def federated(self) -> Iterable[tuple[str, str]]:
-        """The vhosts and names of those that have a policy."""
+        """The vhosts and names of objects that have a policy."""
 
     def find(self, vhost: str, name: str) -> Federated | None:
-        """The one of this name; None if there is none, or it is of those that have no links."""
+        """The object of this name; None if there is none, or if it cannot have links."""
 
     def is_here(self, definition: LinkDefinition, running: Sequence[str]) -> bool:
         """Whether a link runs on this node, while these nodes of the cluster run."""

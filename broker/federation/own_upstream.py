@@ -1,10 +1,10 @@
-"""Whether an exchange or queue is its own upstream, whatever the URI says.
+"""Whether an exchange or queue is its own upstream, regardless of the URI.
 
-An exchange would get each of its messages once more, and a queue its own ones for ever. RabbitMQ
-does not notice.
+Such an exchange would get each of its messages twice, and a queue its own messages forever.
+RabbitMQ does not detect this.
 
-What the upstream calls its cluster does not count: a name goes from node to node, and the upstream
-may be a node of this cluster that knows another one.
+The name of the upstream's cluster is not used: a change of name spreads from node to node, and the
+upstream may be a node of this cluster that still has another name.
 """
 
 from leveret.broker.federation.link import LinkEnds

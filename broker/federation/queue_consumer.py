@@ -1,9 +1,9 @@
 """The consumer that a link of a federated queue has upstream, while the queue wants messages.
 
 It has the priority -1, so that consumers of the upstream come first. It is started and stopped
-without waiting for answers: what is on its way when it is stopped is still moved, since the next
-message would have to make the same way again. Only messages that still wait for this node to take
-more a while after that go back, so that somebody else may have them.
+without waiting for answers: messages in flight at a stop are still moved, as they would otherwise
+cross the network again. Only messages that still wait for room at this node a while later go back,
+so that another consumer can get them.
 
 Source: RabbitMQ's `rabbit_federation_queue_link` (`run`, `pause`).
 """
@@ -23,20 +23,20 @@ from leveret.broker.transfers.transfer import Transfer
 
 PRIORITY: Final = -1
 WAITING_MS: Final = 200
-"""How long messages wait for this node before they go back, once they are not wanted any more.
+"""How long unwanted messages wait for room at this node before they go back.
 
-A buffer that is full is empty again within a turn of the event loop or two. Giving back at once
-what waits for it had a link with a consumer of a prefetch limit of 100 give back more messages than
+A buffer that is full is empty again within a turn of the event loop or two. When waiting messages
+went back at once, a link with a consumer with a prefetch limit of 100 returned more messages than
 it moved, which took five times the processor time upstream.
 """
 _ARGUMENTS: Final[Table] = {"x-priority": ("l", PRIORITY)}
 
 
 class QueueConsumer:
-    """See the module. It follows what the queue wants from `start` to `stop`.
+    """The consumer upstream. It follows the queue's demand from `start` to `stop`.
 
-    queue: the federated one. channel, upstream_queue: where it consumes, and from what.
-    call_later_ms: calls a function after so many milliseconds.
+    queue: the federated one. channel, upstream_queue: it consumes from this queue, on this channel.
+    call_later_ms: calls a function after a number of milliseconds.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class QueueConsumer:
         self._changed()
 
     def stop(self) -> None:
-        """Do not follow what the queue wants any more. The consumer stays as it is."""
+        """Stop following the queue's demand. The consumer stays as it is."""
         self._wait_no_more()
         self._demand.listeners.remove(self._changed)
         if not self._demand.listeners and self._queue.demand is self._demand:
             self._queue.watch(None)
 
     def _changed(self) -> None:
-        # Later: the queue is at work, and may change its mind before it ends.
+        # Later: the queue is in the middle of an operation, and its demand may change again.
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._follow)

@@ -1,10 +1,10 @@
 """The properties of a message that a federated queue gets from its upstream.
 
-The header `x-received-from` says from where a message has come, the newest place first. A place
-that a message comes from again is named once, with the number of visits. When a message is moved
-for the first time, `x-original-exchange` and `x-original-routing-key` say how it was published:
-after that it is published to its queue. `CC` becomes `x-original-cc`, or the message would be
-routed by it again. The user id is left out unless the upstream is trusted to have checked it.
+The header `x-received-from` lists the places that a message came from, the newest first. A place
+that a message comes from again is listed once, with the number of visits. When a message is moved
+for the first time, `x-original-exchange` and `x-original-routing-key` record its address: from then
+on it is published to its queue. `CC` becomes `x-original-cc`, or the message would be routed by it
+again. The user id is left out unless the upstream is trusted to have checked it.
 
 Source: RabbitMQ's `rabbit_federation_queue_link` (`update_headers`) and `rabbit_basic`
 (`prepend_table_header`). Pure.
@@ -23,7 +23,7 @@ ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY = "x-original-exchange", "x-original-rou
 CC, ORIGINAL_CC = "CC", "x-original-cc"
 VISIT_COUNT: Final = "visit-count"
 VISITS_MAX: Final = 2**62
-"""A count that a client has set may be any number of 64 bits."""
+"""The maximum of a count; a client may have set any number of 64 bits."""
 _LENGTH_BYTES: Final = 4
 _KEPT_MAX: Final = 64
 

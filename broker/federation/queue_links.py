@@ -20,7 +20,7 @@ INTERNAL_PURPOSE = "x-internal-purpose"
 
 
 class QueueLinks:
-    """See `LinkKind`. vhosts: those of the node, by their names."""
+    """The links of federated queues. vhosts: the node's, by name."""
 
     kind = QUEUE
 

@@ -1,4 +1,4 @@
-"""What a link of a federated queue does: it moves messages from the queue's upstream to the queue.
+"""The work of a federated queue's link: it moves messages from the queue's upstream to the queue.
 
     declare the upstream's queue, if it is missing, as the local one is ─► consume while the local
         queue wants messages (queue_consumer.py) ─► publish to it, through the default exchange
@@ -42,7 +42,7 @@ UNSUITABLE: Final = (
 
 
 class QueueMover:
-    """See the module, and `Mover`. queue: the federated one."""
+    """The `Mover` of a queue's link. queue: the federated one."""
 
     def __init__(self, definition: LinkDefinition, queue: QueueClient, clock: Clock) -> None:
         self._definition = definition
@@ -118,7 +118,7 @@ class QueueMover:
         consuming: ClientChannel,
         broken: asyncio.Future[str],
     ) -> Transfer:
-        """Messages from one channel to the other. broken: is given why they cannot move."""
+        """A transfer between the two channels. broken: set to the reason why it cannot go on."""
         name, upstream = self._place.name, self._upstream
         uri = without_credentials(ends.uri)
         headers = QueueHeaders(uri, name, upstream.trusts_user_id)

@@ -1,4 +1,4 @@
-"""What operators see of a federation link: its state, why, and since when.
+"""The status of a federation link for operators: its state, the reason, and since when.
 
 The states are RabbitMQ's (`rabbit_federation_status`): a link is `starting` until messages can
 come, then `running`, and `error`, with a reason, while it waits to be started again. A link is
@@ -12,13 +12,14 @@ EXCHANGE, QUEUE = "exchange", "queue"
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
-    """See the module.
+    """The status of one link.
 
     kind: `exchange` or `queue`. name: of the federated exchange or queue. upstream: the name of the
     upstream. upstream_name: of the exchange or queue there. since_s: seconds since the epoch, of
     the last change. uri: the one in use, or last or next tried, without user and password. error:
     why it does not run. local_connection: the name of its connection to this node; empty unless it
-    runs. consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it runs.
+    runs. consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it
+    started.
     """
 
     link_id: str

@@ -1,13 +1,12 @@
 """Which bindings a link has at its upstream: those of the federated exchange, each once.
 
 A binding here with a key and arguments becomes one there, from the exchange to the link's internal
-exchange, however many queues have it here. Its argument `x-bound-from` says at which brokers it
-was, the newest first, and how many `hops` it may go on: a binding has to go as far as the messages
-that it asks for come, and no farther. So it goes the way of the messages backwards, and at each
-link it has one hop less, or the hops of the link if these are fewer. It does not go to a broker
-where it was.
+exchange, however many queues have it here. Its argument `x-bound-from` lists the brokers that it
+has passed, the newest first, and how many more `hops` it may make: a binding travels the route of
+its messages backwards, exactly as far as they come. At each link it has one hop less, or the hops
+of the link if these are fewer. It does not go to a broker that it has passed.
 
-Invariant: what the upstream has is what was told to be bound and not to be unbound since.
+Invariant: the upstream has the bindings that were returned to be bound and not since to be unbound.
 
 Source: `rabbit_federation_exchange_link` (`add_binding`, `update_binding`). Pure.
 """
@@ -20,7 +19,7 @@ from leveret.broker.exchanges.federation_upstream import CLUSTER_NAME, VHOST, al
 BOUND_FROM: Final = "x-bound-from"
 HOPS: Final = "hops"
 HOPS_MAX: Final = 2**15 - 1
-"""What the field of RabbitMQ holds."""
+"""The value of RabbitMQ's field."""
 
 
 class Binding(NamedTuple):
@@ -32,17 +31,17 @@ class Binding(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A binding that the upstream is to have, or not to have any more."""
+    """A binding to make or to remove at the upstream."""
 
     routing_key: str
     arguments: Table
 
 
 class UpstreamBindings:
-    """Those of one link.
+    """The bindings of one link.
 
-    max_hops: of the link. cluster, vhost: of this node. exchange: what the argument says of the
-    exchange here. upstream_cluster, upstream_vhost: of the upstream; the cluster may be unknown.
+    max_hops: the link's. cluster, vhost: this node's. exchange: the name of the exchange here for
+    the argument. upstream_cluster, upstream_vhost: of the upstream; the cluster may be unknown.
     """
 
     def __init__(
@@ -61,11 +60,11 @@ class UpstreamBindings:
             "exchange": ("S", exchange),
         }
         self._upstream = upstream_cluster, upstream_vhost
-        # The destinations that have a binding of a key and arguments.
+        # The destinations that have a binding with a key and arguments.
         self._destinations: dict[tuple[str, bytes], set[tuple[str, str]]] = {}
 
     def added(self, binding: Binding) -> Bound | None:
-        """What is to be bound because of a new binding; None for nothing."""
+        """The binding to make because of a new one; None for nothing."""
         key = binding.routing_key, encode_table(binding.arguments)
         destinations = self._destinations.setdefault(key, set())
         is_first = not destinations
@@ -73,7 +72,7 @@ class UpstreamBindings:
         return self._bound(binding) if is_first else None
 
     def removed(self, binding: Binding) -> Bound | None:
-        """What is to be unbound because a binding is gone; None for nothing."""
+        """The binding to remove because one is gone; None for nothing."""
         key = binding.routing_key, encode_table(binding.arguments)
         destinations = self._destinations.get(key, set())
         if binding.destination not in destinations:
@@ -99,7 +98,7 @@ class UpstreamBindings:
         return Bound(binding.routing_key, arguments)
 
     def _hops(self, places: Any) -> int:
-        """How many hops a binding may go on that was at these places."""
+        """How many more hops a binding may make that has passed these places."""
         if not places:
             return self._max_hops
         if already_seen(places, *self._upstream):

@@ -1,11 +1,11 @@
-"""What the link of a federated exchange declares at its upstream, and how it is deleted.
+"""The objects that the link of a federated exchange declares upstream, and their deletion.
 
     exchange ─► internal exchange, of the type x-federation-upstream ─► queue ─► link
 
-The queue keeps messages while the link does not run. The internal exchange ends with A or B: a link
-that starts makes the one that is not there, with the bindings of now, and then deletes the other.
-So the queue gets messages all the time, and no binding is left of those that went meanwhile.
-The names and arguments are those of `rabbit_federation_exchange_link`.
+The queue keeps messages while the link does not run. The name of the internal exchange ends with A
+or B: a link that starts makes the missing one, with the present bindings, and then deletes the
+other. So the queue always gets messages, and no binding remains that was deleted while the link did
+not run. The names and arguments are those of `rabbit_federation_exchange_link`.
 """
 
 from collections.abc import AsyncIterator
@@ -69,7 +69,7 @@ async def declare_queue(channel: ClientChannel, queue: str, definition: LinkDefi
 
 
 async def declare_exchange(connection: ClientConnection, name: str, like: Exchange) -> None:
-    """Declare an exchange like another one, unless it is there.
+    """Declare an exchange like another one, unless it exists.
 
     Raises ChannelClosed and ConnectionClosed.
     """
@@ -84,8 +84,8 @@ async def declare_exchange(connection: ClientConnection, name: str, like: Exchan
 async def declare_internal_exchange(ends: LinkEnds, name: str, definition: LinkDefinition) -> None:
     """Declare the internal exchange anew; as a fanout, if the upstream does not know federation.
 
-    Then it gets what it should not have, and the link drops it. Raises ConnectionFailed,
-    ChannelClosed and ConnectionClosed.
+    Then it gets unwanted messages, which the link drops. Raises ConnectionFailed, ChannelClosed and
+    ConnectionClosed.
     """
     await delete_exchange(ends.upstream, name)
     arguments: Table = {
@@ -117,7 +117,7 @@ async def _declare_internal(
 
 
 async def exists(connection: ClientConnection, exchange: str) -> bool:
-    """Whether there is an exchange. Raises ChannelClosed and ConnectionClosed."""
+    """Whether an exchange exists. Raises ChannelClosed and ConnectionClosed."""
     try:
         async with _own_channel(connection) as channel:
             await declaring.find_exchange(channel, exchange)
@@ -129,13 +129,13 @@ async def exists(connection: ClientConnection, exchange: str) -> bool:
 
 
 async def delete_queue(connection: ClientConnection, queue: str) -> None:
-    """Delete a queue, if it is there. Raises ChannelClosed and ConnectionClosed."""
+    """Delete a queue, if it exists. Raises ChannelClosed and ConnectionClosed."""
     async with _own_channel(connection) as channel:
         await declaring.delete_queue(channel, queue)
 
 
 async def delete_exchange(connection: ClientConnection, exchange: str) -> None:
-    """Delete an exchange, if it is there. Raises ChannelClosed and ConnectionClosed."""
+    """Delete an exchange, if it exists. Raises ChannelClosed and ConnectionClosed."""
     async with _own_channel(connection) as channel:
         await declaring.delete_exchange(channel, exchange)
 

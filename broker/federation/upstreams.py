@@ -1,7 +1,7 @@
 """The upstreams that a policy asks for, as `rabbit_federation_upstream` finds them.
 
-A policy names an upstream, a set of them, or a regular expression that their names contain. What
-does not exist is left out. The set `all` has all upstreams of the vhost. Nothing here waits.
+A policy names an upstream, a set of them, or a regular expression that their names contain. Missing
+upstreams and sets are left out. The set `all` has all upstreams of the vhost. Nothing here waits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def upstreams_of(
 ) -> tuple[list[Upstream], list[str]]:
     """The upstreams that the definition of a policy asks for, and why others cannot be used.
 
-    Those can be from an earlier release, which did not check them.
+    Unusable ones can be from an earlier release, which did not check them.
     """
     found: list[Upstream] = []
     problems: list[str] = []
@@ -62,7 +62,7 @@ def upstreams_of(
 def _members(
     definition: Mapping[str, Any], vhost: str, parameters: Parameters
 ) -> Iterator[UpstreamSetMember]:
-    """The upstreams by name, with what replaces their options. Raises ParameterError."""
+    """The upstreams by name, with the options that replace theirs. Raises ParameterError."""
     pattern = definition.get(UPSTREAM_PATTERN_KEY)
     set_name = definition.get(UPSTREAM_SET_KEY)
     if UPSTREAM_KEY in definition:
