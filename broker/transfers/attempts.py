@@ -1,8 +1,8 @@
-"""Attempts to connect to servers and move messages, one after the other until one is not needed.
+"""Attempts to connect to servers and move messages, repeated until one succeeds.
 
-After each failure the reason is told, and the next attempt begins after a pause. So a server that
-is gone is found again when it is back. The log has a reason when it is a new one, and then only
-from time to time: a hundred shovels whose server is gone would fill it otherwise.
+After each failure the reason is reported, and the next attempt begins after a pause. So the node
+reconnects to a server when it is back. A reason is logged when it is new, and then only from time
+to time: a hundred shovels whose server is down would otherwise fill the log.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, Connect
 from leveret.broker.clock import Clock
 
 REPEATED_MS: Final = 600_000
-"""How often the log has a reason that stays the same."""
+"""How often an unchanged reason is logged."""
 
 Connect = Callable[[str, str], Awaitable[ClientConnection]]
 """Connects to the server of a URI, under a name. Raises ConnectionFailed."""
@@ -31,7 +31,7 @@ class TransferFailed(Exception):
 class Attempts:
     """See the module.
 
-    what: is attempted, for the log. delay_s: the pause after a failure; 0 for no other attempt.
+    what: the attempt's name in the log. delay_s: the pause after a failure; 0 for no other attempt.
     """
 
     def __init__(self, what: str, logger: logging.Logger, delay_s: float, clock: Clock) -> None:
@@ -89,7 +89,7 @@ class Attempts:
 
 @contextmanager
 def preparing(end: str) -> Iterator[None]:
-    """Whatever is asked for is asked of this end. Raises TransferFailed with its refusal."""
+    """Run a request on this end. Raises TransferFailed with its refusal."""
     try:
         yield
     except ChannelClosed as error:
@@ -107,9 +107,9 @@ async def connect_to_all(
     """Connect to both ends of a transfer; to each a URI of it, and the connection.
 
     ends: URIs by what they are. name: of the connections, for the servers' operators. opened: the
-    connections are added to them. An end that is this node itself comes last: its log and events
-    would tell of a connection that is closed at once, with each attempt while the other end cannot
-    be reached. Raises TransferFailed.
+    connections are added to them. An end that is this node itself comes last: otherwise, while the
+    other end cannot be reached, each attempt would log a connection here that is closed at once.
+    Raises TransferFailed.
     """
     order = sorted(ends, key=lambda what: all(map(_is_this_node, ends[what])))
     return {what: await connect_to_any(connect, what, ends[what], name, opened) for what in order}
@@ -127,7 +127,7 @@ async def connect_to_any(
 ) -> tuple[str, ClientConnection]:
     """Connect to one of these, in any order: its URI, and the connection.
 
-    what: they are, for the reason. See `connect_to_all` for the rest.
+    what: the end, for the reason. The rest is as in `connect_to_all`.
     """
     problems = {}
     for uri in random.sample(uris, len(uris)):
@@ -144,5 +144,5 @@ async def connect_to_any(
 
 
 async def close_all(opened: Sequence[ClientConnection]) -> None:
-    """Close connections together, so that all of them end also if this is cancelled meanwhile."""
+    """Close connections together, so that all of them end even if this is cancelled."""
     await asyncio.gather(*(connection.close() for connection in opened))

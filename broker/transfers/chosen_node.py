@@ -1,11 +1,11 @@
-"""On which node of a cluster something runs that is to run once: all nodes choose alike. Pure."""
+"""The node of a cluster that runs something that must run once: all nodes choose alike. Pure."""
 
 import hashlib
 from collections.abc import Iterable
 
 
 def chosen(place: Iterable[str], nodes: Iterable[str]) -> str:
-    """The node on which this runs: each node that goes moves nothing but what has run on it."""
+    """The node that runs this; when a node leaves, only the things that ran on it move."""
     named = tuple(place)
 
     def weight(node: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Whether both ends of a transfer are one virtual host of one server, whatever their URIs say.
+"""Whether both ends of a transfer are one virtual host of one server, regardless of their URIs.
 
 An exclusive queue is declared at one end and looked for at the other: only the server that has it
 answers that it is locked. Where the user may not declare it, they count as two.

@@ -1,8 +1,8 @@
-"""What runs on a node because of declarations, each thing at a place: a name, as it were.
+"""Runs the things that declarations ask for, each at a place, which identifies it.
 
-When the declarations of a place change, what runs there is stopped, and what they ask for then is
-started. Changes of one place are applied one after the other, so that no two things run at one
-place at a time; those of different places at the same time.
+When the declarations of a place change, the thing there is stopped, and the newly declared one is
+started. Changes of one place are applied one after the other, so that two things never run at one
+place; changes of different places are applied concurrently.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Run(Protocol):
-    """What runs at a place."""
+    """A thing that runs at a place."""
 
     def start(self) -> None:
         """Begin."""
@@ -24,8 +24,8 @@ Thing = TypeVar("Thing", bound=Run)
 class Runs(Generic[Place, Thing]):
     """See the module.
 
-    make: what is to run at a place from now on; None for nothing. stop: ends what has run there.
-    by_place: what runs.
+    make: makes the thing to run at a place; None for nothing. stop: ends the thing that ran there.
+    by_place: the running things.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Runs(Generic[Place, Thing]):
         self._make = make
         self._stop = stop
         self.by_place: dict[Place, Thing] = {}
-        # Places that are to be brought where their declarations say, and the tasks that do it.
+        # Places that have to follow their declarations, and the tasks that do it.
         self._changed: set[Place] = set()
         self._following: dict[Place, asyncio.Task[None]] = {}
         self._has_started = False
@@ -46,7 +46,7 @@ class Runs(Generic[Place, Thing]):
         self._has_started = True
 
     async def stop(self) -> None:
-        """End all that runs, and follow no more changes. What ends already is waited for."""
+        """End everything, and follow no more changes. Waits for things that are already ending."""
         self._has_started = False
         self._changed.clear()
         await asyncio.gather(*self._following.values(), return_exceptions=True)
@@ -54,7 +54,7 @@ class Runs(Generic[Place, Thing]):
         await asyncio.gather(*(self._stop(*one) for one in running.items()))
 
     def follow(self, places: Iterable[Place]) -> None:
-        """Have what runs at these places start anew, as their declarations say by now."""
+        """Start the things at these places anew, by their present declarations."""
         if not self._has_started:
             return
         for place in places:
@@ -71,7 +71,7 @@ class Runs(Generic[Place, Thing]):
             before = self.by_place.pop(place, None)
             if before is not None:
                 await self._stop(place, before)
-                # What has changed meanwhile is in the declarations by now.
+                # Changes since then are in the declarations by now.
                 self._changed.discard(place)
             thing = self._make(place) if self._has_started else None
             if thing is not None:

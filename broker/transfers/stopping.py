@@ -1,4 +1,4 @@
-"""How messages stop to move: something is lost, or they are to stop."""
+"""How a transfer stops: it loses a connection or channel, or is told to stop."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ End = Sequence[ClientConnection | ClientChannel]
 async def first_end(
     over: Sequence[asyncio.Future[None]], broken: asyncio.Future[str], ends: Mapping[str, End]
 ) -> str:
-    """Wait until it is over, or something is lost. Why it is lost; empty if it is over.
+    """Wait for the end or a loss. Returns the reason of the loss; empty for the end.
 
     over: one of these is done then. broken: why no more messages can move, though the ends are
     there. ends: by their names.
@@ -39,10 +39,10 @@ async def first_end(
 async def settle(
     consuming: ClientChannel, tag: str, publishing: ClientChannel, transfer: Transfer
 ) -> None:
-    """Have no more deliveries come, and wait until what was published is confirmed.
+    """Stop the deliveries, and wait until published messages are confirmed.
 
-    So nothing comes twice because a transfer is stopped. It does not wait long for a destination
-    that does not confirm, and not at all for an end that is lost.
+    So a stop causes no duplicates. It does not wait long for a destination that does not confirm,
+    and not at all for an end that is lost.
     """
     try:
         async with asyncio.timeout(SETTLE_SECONDS_MAX):
@@ -52,11 +52,11 @@ async def settle(
             while not (transfer.is_settled or consuming.closed.done() or publishing.closed.done()):
                 await asyncio.sleep(SETTLE_POLL_SECONDS)
     except (TimeoutError, ChannelClosed, ConnectionClosed):
-        # What is left goes back to its queue when the connection is closed.
+        # Remaining messages go back to their queue when the connection is closed.
         return
 
 
 def give(event: asyncio.Future[Value], value: Value) -> None:
-    """Have an event occur, unless it has."""
+    """Set an event, unless it is set."""
     if not event.done():
         event.set_result(value)

@@ -1,33 +1,33 @@
-"""Messages from one channel to another: what is published, and what is acknowledged.
+"""Messages from one channel to another: publishing and acknowledging.
 
-A run of deliveries is published at once. What the source is told depends on the acknowledgement
-mode, as in RabbitMQ's shovels and federation links (`rabbit_shovel_behaviour`,
+A run of deliveries is published at once. The acknowledgement mode decides on acknowledgements to
+the source, as in RabbitMQ's shovels and federation links (`rabbit_shovel_behaviour`,
 `rabbit_federation_link_util`):
 
     on-confirm   an acknowledgement when the destination has confirmed the message
     on-publish   an acknowledgement when the message is published
     no-ack       nothing: the source forgets a message when it delivers it
 
-A destination that takes no more, since its server has blocked the connection or its socket is full,
-leaves messages waiting here. With acknowledgements there are at most as many as the prefetch count,
-if the source keeps to it; without, the source is paused. It is also paused while what waits here
-has more bytes than `WAITING_BYTES_MAX`, or while more messages are not settled than any prefetch
-count explains.
+While the destination accepts no messages, since its server has blocked the connection or its socket
+is full, messages wait here. With acknowledgements there are at most as many as the prefetch count,
+if the source keeps to it; without, the source is paused. It is also paused while the waiting
+messages have more bytes than `WAITING_BYTES_MAX`, or while more messages are unsettled than any
+prefetch count explains.
 
-A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`, not
-at once: it would come again at once. It does not count as moved; RabbitMQ counts it.
+A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`, as
+it would otherwise be redelivered at once. It does not count as moved; RabbitMQ counts it.
 
-A transfer may end after a number of messages. It publishes no more than so many, and has ended when
-so many are moved; what was delivered beyond goes back to its queue when the channel is closed.
+A transfer may end after a number of messages. It publishes no more than that number, and has ended
+when all of them are moved; further deliveries go back to their queue when the channel is closed.
 
-A message for a queue that is returned, since the queue is gone, is one that was not moved, though
-the destination confirms it. Which one it is a return does not say: nothing is settled any more.
+A message that is returned, since its queue is gone, was not moved, though the destination confirms
+it. A return does not identify the delivery, so nothing is settled after it.
 
 A message that cannot be published, since its properties are damaged or do not fit into a frame of
-the destination, ends the publishing: what is before it is settled, and it stays where it is. Or it
-is left out, if so wanted, as one that was refused.
+the destination, ends the publishing: earlier messages are settled, and it stays in its queue. With
+`leaves_out` it is treated like a refused one instead.
 
-A message may be dropped, if it is not to go on: it is acknowledged, and not published.
+A message may be dropped: it is acknowledged, and not published.
 
 Invariants:
 
@@ -47,17 +47,17 @@ from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 
 REFUSED_MS: Final = 1000
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A thousand messages of 32 KB, which is RabbitMQ's prefetch count of shovels and links."""
+"""A thousand messages of 32 KB: a thousand is RabbitMQ's prefetch count of shovels and links."""
 UNSETTLED_MAX: Final = 2 * 65_535
 """Twice the largest prefetch count: a queue whose leader has died delivers as many anew."""
 
 
 class Delivery(Protocol):
-    """A message that has come. properties: as the content header has them, flags and fields."""
+    """A delivered message."""
 
     @property
     def tag(self) -> int:
-        """By which it is settled."""
+        """The tag by which it is settled."""
 
     @property
     def redelivered(self) -> bool:
@@ -65,7 +65,7 @@ class Delivery(Protocol):
 
     @property
     def exchange(self) -> str:
-        """To which it was published."""
+        """The exchange to which it was published."""
 
     @property
     def routing_key(self) -> str:
@@ -73,7 +73,7 @@ class Delivery(Protocol):
 
     @property
     def properties(self) -> bytes:
-        """See the class."""
+        """The properties, encoded: flags and fields."""
 
     @property
     def body(self) -> bytes:
@@ -95,7 +95,7 @@ class Destination(Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """Neither its socket nor its server asks for a pause."""
+        """Whether neither its socket nor its server asks for a pause."""
 
     def publish(
         self, exchange: str, routing_key: str, properties: bytes, body: bytes, mandatory: bool
@@ -110,8 +110,8 @@ class Readdress:
     """Where messages are published, and with which properties.
 
     exchange, routing_key: None for the message's own. change: makes the properties of a delivery,
-    or says by None that it is dropped; without it they stay as they are. mandatory: what cannot be
-    routed is to be returned.
+    or says by None that it is dropped; without it they stay as they are. mandatory: unroutable
+    messages are returned.
     """
 
     __slots__ = ("change", "exchange", "mandatory", "routing_key")
@@ -134,9 +134,9 @@ class Transfer:
     """See the module.
 
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
-    source's connection read, or not. call_later_ms: calls a function after so many milliseconds.
-    forwarded: messages that were published. on_unpublishable: called with the reason why a message
-    cannot be published. leaves_out: see the module.
+    source's connection read, or not. call_later_ms: calls a function after a number of
+    milliseconds. forwarded: messages that were published. on_unpublishable: called with the reason
+    why a message cannot be published. leaves_out: see the module.
     """
 
     def __init__(
@@ -174,17 +174,17 @@ class Transfer:
 
     @property
     def remaining(self) -> int | None:
-        """Messages that are to be moved yet; None without a limit."""
+        """Messages still to be moved; None without a limit."""
         return self._to_move
 
     @property
     def remaining_unacked(self) -> int | None:
-        """Messages that are to be published yet; None without a limit."""
+        """Messages still to be published; None without a limit."""
         return self._to_publish
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is on its way to the destination, or nothing is settled any more."""
+        """Nothing is on its way to the destination, or settling has ended."""
         if self._is_halted:
             return True
         return not self._unconfirmed and not (self._waiting and self._is_publishing)
@@ -239,9 +239,9 @@ class Transfer:
             self._set_reading(not is_too_much)
 
     def hear_source(self) -> None:
-        """The source has to be heard, also if it was paused: it is to stop.
+        """Read the source even if it was paused, as it is about to stop.
 
-        With acknowledgements what comes after a pause is left: it goes back to its queue.
+        With acknowledgements, deliveries after a pause are left: they go back to their queue.
         """
         if self._has_paused_source and self._ack_mode != NO_ACK:
             self._is_leaving = True
@@ -256,7 +256,7 @@ class Transfer:
             deliveries = self._publish_some(deliveries)
 
     def _publish_some(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """Publish up to one that cannot be published; those that are to be published after it."""
+        """Publish up to one that cannot be published; returns those to publish after it."""
         publish, unconfirmed = self._destination.publish, self._unconfirmed
         readdress = self._readdress
         exchange, routing_key, change = readdress.exchange, readdress.routing_key, readdress.change
@@ -289,7 +289,7 @@ class Transfer:
         return ()
 
     def _published(self, deliveries: Sequence[Delivery], dropped: int) -> None:
-        """These deliveries were published, but for so many that were dropped."""
+        """These deliveries were published, except for a number that was dropped."""
         if not deliveries:
             return
         self.forwarded += len(deliveries) - dropped
@@ -302,7 +302,7 @@ class Transfer:
         self._moved(len(deliveries))
 
     def _leave(self, deliveries: Sequence[Delivery], reason: str) -> Sequence[Delivery]:
-        """The first of these cannot be published; those that are to be published after it."""
+        """The first of these cannot be published; returns those to publish after it."""
         if self.leaves_out:
             if self._ack_mode != NO_ACK:
                 self._refuse([deliveries[0].tag])
@@ -331,9 +331,9 @@ class Transfer:
         self._moved(len(tags))
 
     def _acknowledge(self, tags: list[int], is_up_to_last: bool) -> None:
-        """Acknowledge deliveries. is_up_to_last: none before the last one is on its way."""
+        """Acknowledge deliveries. is_up_to_last: no earlier delivery is still in flight."""
         if is_up_to_last and not self._refused and not self._leaves_some:
-            # Nothing before is left, so all deliveries up to this one are acknowledged.
+            # No earlier delivery is left, so all deliveries up to this one are acknowledged.
             self._source.ack(tags[-1], multiple=True)
         else:
             for tag in tags:
@@ -354,7 +354,7 @@ class Transfer:
             self._source.nack(one.tag, multiple=False, requeue=True)
 
     def halt(self) -> None:
-        """The destination has returned a message: settle and publish nothing any more."""
+        """The destination has returned a message: stop settling and publishing."""
         self._is_halted, self._is_publishing = True, False
 
     def _settled(self, number: int, multiple: bool) -> list[int]:
@@ -393,4 +393,4 @@ def _body_bytes(deliveries: Iterable[Delivery]) -> int:
 
 
 def _nobody_asks(_reason: str) -> None:
-    """Nobody wants to know what cannot be published."""
+    """Ignore the reason why a message cannot be published."""
