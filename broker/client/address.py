@@ -1,4 +1,4 @@
-"""Where a server is, who logs in there, and what the connection may use.
+"""The address of a server, the login there, and the limits of the connection.
 
 Values only: `connection.py` connects to them. The defaults are those of RabbitMQ's own client,
 which its shovels and federation links use (`amqp_params_network`).
@@ -17,7 +17,7 @@ MECHANISMS: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 FRAME_BYTES_MAX: Final = 131_072
 """RabbitMQ's frame_max. Without a limit a server could have a frame of 4 GB be kept."""
 MESSAGE_BYTES_MAX: Final = 512 * 1024 * 1024
-"""The most that RabbitMQ's max_message_size can be."""
+"""The maximum of RabbitMQ's max_message_size."""
 DISABLED: Final = "disable"
 """The server name that asks for none."""
 

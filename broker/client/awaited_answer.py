@@ -1,7 +1,7 @@
-"""An answer of a server that is awaited, and not for ever.
+"""An answer of a server that is awaited with a time limit.
 
-A server may take what it is sent, send heartbeats, and never answer a method: then nothing would
-move, and nobody would know why. While this node does not read what comes, no answer counts as late.
+A server may accept input, send heartbeats, and never answer a method: then nothing would move, and
+no operator would see why. While this node does not read the socket, no answer counts as late.
 """
 
 from typing import Protocol
@@ -15,7 +15,7 @@ class Answering(Protocol):
     is_reading: bool
 
     def drop(self, reason: str) -> None:
-        """Close the socket without a word."""
+        """Close the socket without connection.close."""
 
 
 class AwaitedAnswer:
@@ -31,7 +31,7 @@ class AwaitedAnswer:
         self._timer: Timer = clock.call_later_ms(seconds * 1000, self._look)
 
     def cancel(self) -> None:
-        """It has come, or nobody awaits it any more."""
+        """The answer has come, or is no longer awaited."""
         self._timer.cancel()
 
     def _look(self) -> None:

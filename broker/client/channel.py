@@ -1,11 +1,11 @@
 """A channel of a client's connection.
 
-Messages go by the run: a consumer's `take` is called with the deliveries that came together, and
-`publish`, `ack` and `nack` only append to the connection's output. Nothing is awaited for a
+Messages are handled in runs: a consumer's `take` is called with the deliveries that came together,
+and `publish`, `ack` and `nack` only append to the connection's output. Nothing is awaited for a
 message. Methods that are answered go one behind the other; their answers come in the same order.
 
-What is published or settled after the channel has ended is discarded, as is what was on its way:
-`closed` tells, and a publisher has no confirm for it.
+Messages published or settled after the end of the channel are discarded, as are those in flight:
+`closed` is done then, and a publisher gets no confirm for them.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Returned:
 
 
 class ChannelOwner(Protocol):
-    """What a channel needs of its connection."""
+    """The interface of a connection for its channels."""
 
     @property
     def message_bytes_max(self) -> int:
@@ -76,7 +76,7 @@ class ChannelOwner(Protocol):
         """The number of a channel is free again."""
 
     def await_answer(self, method: type[base.Frame]) -> Timer:
-        """A method awaits its answer until the result is cancelled, and not for ever."""
+        """A method awaits its answer, with a time limit, until the result is cancelled."""
 
 
 class _Call:
@@ -151,7 +151,7 @@ class ClientChannel:
         try:
             await self._call(commands.Channel.Open, None, {})
         except asyncio.CancelledError:
-            # Nobody has the channel: its number is to be free again.
+            # The caller did not get the channel: its number is to be free again.
             self._begin_close()
             raise
 
@@ -236,12 +236,12 @@ class ClientChannel:
             )  # fmt: skip
 
     def cancel_unanswered(self, consumer_tag: str) -> None:
-        """Stop a consumer, and wait for no answer: what is on its way is still taken."""
+        """Stop a consumer, and wait for no answer: deliveries in flight are still taken."""
         if not self._is_closing:
             self._send(commands.Basic.Cancel, consumer_tag=consumer_tag, nowait=True)
 
     async def confirm(self) -> None:
-        """Have the server confirm what is published from now on. Raises as `call` does."""
+        """Have the server confirm messages published from now on. Raises as `call` does."""
         self._is_confirming = True
         await self._call(commands.Confirm.Select, None, {})
 
@@ -249,7 +249,7 @@ class ClientChannel:
 
     @property
     def is_writable(self) -> bool:
-        """Whether more should be published now: neither socket nor server says no.
+        """Whether more should be published now: neither socket nor server asks for a pause.
 
         Never of a channel that has ended, whose publishes would be discarded.
         """
@@ -338,7 +338,7 @@ class ClientChannel:
 
     def _begin_content(self, payload: bytes) -> None:
         if self._is_closing:
-            # What follows is not kept either: it was sent before the server knew.
+            # Later frames are not kept either: they were sent before the server knew.
             return
         method = decode_method(payload)
         if isinstance(method, commands.Basic.Deliver):
@@ -436,7 +436,7 @@ class ClientChannel:
         self._error = error
         self._consumers.clear()
         self._assembler = None
-        # What they belong to may refer to this channel.
+        # Their owners may refer to this channel.
         self.on_confirmed, self.on_writable = _nobody_counts, _nobody_waits
         self.on_returned = self.on_cancelled = _ignore
         self.closed.set_result(closed)
@@ -456,12 +456,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _ignore(_: object) -> None:
-    """Nobody has asked for it."""
+    """The default for events that the owner does not listen to."""
 
 
 def _nobody_counts(_tag: int, _multiple: bool, _is_ack: bool) -> None:
-    """Nobody has asked for confirms."""
+    """The default for confirms."""
 
 
 def _nobody_waits() -> None:
-    """Nobody has asked to be told."""
+    """The default for `on_writable`."""

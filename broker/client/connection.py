@@ -3,9 +3,9 @@
     bytes from the socket -> DeliveryScanner -> ClientIncoming -> ClientChannel -> the consumer's
     take; publish, ack, call -> ClientOutput -> bytes to the socket
 
-It is not aiormq, the asyncio client that users of this broker know, because that has a task or a
+It is not aiormq, the asyncio client that users of this broker know, because aiormq has a task or a
 future for each message, and decodes and encodes the properties of each with pamqp, which changes
-what it does not know. Where one connection of aiormq publishes 9,000 messages of 1 KB a second with
+unknown ones. Where one connection of aiormq publishes 9,000 messages of 1 KB a second with
 confirms, this one publishes 200,000 (tests/bench/client_speed.py); a shovel has to move 30,000.
 
 The connection ends once, in `_end`, whatever the reason is: a close method of either side, a fault,
@@ -53,13 +53,13 @@ CLOSE_SECONDS = 5.0
 BIG_READ_BYTES = 128 * 1024
 """A chunk of this size is probably followed by more."""
 BIG_READS_MAX = 3
-"""Such chunks of a turn: the event loop reads a socket up to 32 times in a row."""
+"""Such chunks handled in a turn: the event loop reads a socket up to 32 times in a row."""
 BLOCKED_LINES_MS = 60_000
-"""How often the log has a line of a server that blocks publishes, and takes them again."""
+"""How often the log reports that a server blocks and unblocks publishes."""
 LOCALE = "en_US"
 CONNECTING, STARTING, TUNING, OPENING, OPEN = range(5)
 STEPS = ("the connection", "connection.start", "the login", "connection.open", "")
-"""What did not come about when a connection ends before it is open."""
+"""The failed step when a connection ends before it is open."""
 
 logger = logging.getLogger("leveret.client")
 
@@ -279,7 +279,7 @@ class ClientConnection(asyncio.Protocol):
             self.pause_reading()
 
     def pause_reading(self) -> None:
-        """Take nothing from the socket, for a while: the server stops to send when it is full."""
+        """Stop reading the socket for a while: the server stops sending when it is full."""
         if self._transport is not None and self.is_reading and not self.closed.done():
             self.is_reading = False
             if not self._waits_for_turn:
@@ -402,9 +402,9 @@ class ClientConnection(asyncio.Protocol):
         self._end(Closed(fault.reply_code, fault.reply_text))
 
     def drop(self, reason: str) -> None:
-        """Close the socket without a word; does nothing if the connection has ended."""
+        """Close the socket without connection.close; does nothing if the connection has ended."""
         if not self.closed.done():
-            # Nothing is written any more: if `open` was cancelled, uvloop has closed the socket,
+            # Nothing is written from here: if `open` was cancelled, uvloop has closed the socket,
             # refuses to write to it, and does not say that it is closing.
             self._output.disconnect()
             self._end(Closed(NO_REPLY_CODE, reason))
@@ -418,7 +418,7 @@ class ClientConnection(asyncio.Protocol):
         self.drop(str(failed))
 
     def _end(self, closed: Closed) -> None:
-        """Tell everybody that the connection has ended, and close the socket."""
+        """Tell all channels and waiters that the connection has ended, and close the socket."""
         if self.closed.done():
             return
         self._output.flush()
@@ -439,7 +439,7 @@ class ClientConnection(asyncio.Protocol):
             self._abortion = loop.call_later(CLOSE_SECONDS, self._transport.abort)
 
     def _refusal(self, closed: Closed) -> str:
-        """Why the connection did not come about."""
+        """Why the connection was not opened."""
         address = self.address
         if self._step == TUNING:
             return f"{address} refuses the login of user '{address.user}': {closed}"

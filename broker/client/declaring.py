@@ -1,4 +1,4 @@
-"""What a client declares and deletes on a channel, by plain values. Tables are `Table`s.
+"""A client's declarations and deletions on a channel, by plain values. Tables are `Table`s.
 
 Each function returns when the server has answered, but for those that are `unanswered`. They raise
 ChannelClosed and ConnectionClosed with the server's reply code and text.
@@ -15,7 +15,7 @@ from leveret.broker.client.channel import ClientChannel
 
 
 class DeclaredQueue(NamedTuple):
-    """What a server tells of a queue. message_count: those that are ready."""
+    """A server's answer about a queue. message_count: the ready messages."""
 
     name: str
     message_count: int
@@ -39,7 +39,7 @@ async def declare_queue(
 
 
 async def find_queue(channel: ClientChannel, name: str) -> DeclaredQueue:
-    """Look for a queue; without it, the server closes the channel with 404."""
+    """Check that a queue exists; if not, the server closes the channel with 404."""
     return await _declare_queue(channel, queue=name, passive=True)
 
 
@@ -78,7 +78,7 @@ async def declare_exchange(
 
 
 async def find_exchange(channel: ClientChannel, name: str) -> None:
-    """Look for an exchange; without it, the server closes the channel with 404."""
+    """Check that an exchange exists; if not, the server closes the channel with 404."""
     await channel.call(commands.Exchange.Declare, exchange=name, passive=True)
 
 
@@ -117,7 +117,7 @@ def unbind_exchange_unanswered(channel: ClientChannel, binding: ExchangeBinding)
 
 
 async def limit_unsettled(channel: ClientChannel, prefetch_count: int) -> None:
-    """Have each later consumer get so many deliveries at most that are not settled; 0: no limit."""
+    """Limit the unsettled deliveries of each later consumer to a number; 0: no limit."""
     await channel.call(commands.Basic.Qos, prefetch_count=prefetch_count)
 
 

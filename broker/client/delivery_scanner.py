@@ -1,10 +1,10 @@
-"""The scanner of what a server sends to a client: deliveries are passed on by the run.
+"""The scanner of a server's output to a client: deliveries are passed on in runs.
 
 Consecutive deliveries to one consumer are passed to the sink in one call, if their frames are
-complete in the chunk and each has one body frame. What they have in common, the channel and the
-consumer tag, is compared as bytes; exchange and routing key are decoded when they change. The
-properties stay as they are on the wire. Everything else is passed on frame by frame (see
-amqp/frames.py, whose scanner this is).
+complete in the chunk and each has one body frame. The common parts, the channel and the consumer
+tag, are compared as bytes; exchange and routing key are decoded when they change. The properties
+stay as they are on the wire. Everything else is passed on frame by frame (see amqp/frames.py, whose
+scanner this is).
 """
 
 from typing import Final

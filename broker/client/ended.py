@@ -1,4 +1,4 @@
-"""How a connection or a channel of the client ends, and what is raised because of it."""
+"""The ways in which a client's connection or channel ends, and the errors raised for them."""
 
 from typing import Final, NamedTuple
 
@@ -10,8 +10,8 @@ NO_REPLY_CODE: Final = 0
 class Closed(NamedTuple):
     """Why a connection or a channel has ended.
 
-    reply_code, text: of the close method, whoever sent it; 200 if this node closed it as intended.
-    The code is 0 if the connection ended without that method; the text then says how.
+    reply_code, text: those of the close method of either side; 200 if this node closed it as
+    intended. The code is 0 if the connection ended without that method; the text then says how.
     """
 
     reply_code: int
@@ -24,12 +24,12 @@ class Closed(NamedTuple):
 
 
 def by_server(reply_code: int | None, reply_text: str | None) -> Closed:
-    """What a close method of the server says, as a text for logs."""
+    """The code and text of a server's close method, for logs."""
     return Closed(reply_code or NO_REPLY_CODE, text(reply_text or ""))
 
 
 class ConnectionFailed(Exception):
-    """No connection could be opened; the text says why, for a person who can change it."""
+    """No connection could be opened; the text says why, for an operator."""
 
 
 class ChannelClosed(Exception):

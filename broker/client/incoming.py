@@ -1,10 +1,10 @@
-"""What a server sends: bytes to frames, frames to channels, and what is wrong with them.
+"""A server's output: bytes to frames, frames to channels, and protocol errors.
 
-A server that breaks the protocol is told so with connection.close, as a client would be; after an
-error of this node the socket is closed. Both are decided here, and nowhere else.
+A server that breaks the protocol gets a connection.close, as a client would; after an error of this
+node the socket is closed. Both are decided here, and nowhere else.
 
 Frames are handled `FRAMES_MAX` at a time; the rest waits for the next turn of the event loop, and
-the socket is not read meanwhile. Deliveries that come together count as none: what they cost is
+the socket is not read until then. Deliveries that come together count as none: their cost is
 bounded by the bytes that are read at a time.
 """
 
@@ -45,7 +45,7 @@ class Receiver(Protocol):
         """The server has broken the protocol."""
 
     def drop(self, reason: str) -> None:
-        """Close the socket without a word."""
+        """Close the socket without connection.close."""
 
     def wait_for_turn(self) -> None:
         """Call `ClientIncoming.go_on` in the next turn of the event loop."""
@@ -54,7 +54,7 @@ class Receiver(Protocol):
 class ClientIncoming(DeliverySink):
     """The frames of one connection. channels: by number.
 
-    is_closing: the connection is being closed, and nothing counts but the end of that.
+    is_closing: the connection is being closed; only the answer to that is handled.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class ClientIncoming(DeliverySink):
         self.has_ended = self.is_closing = False
         self._frames_left = FRAMES_MAX
         self._is_waiting = False
-        # What was read while the scanner waits for its turn.
+        # Bytes that were read while the scanner waits for its turn.
         self._later: deque[bytes] = deque()
         self._scanner: DeliveryScanner | None = DeliveryScanner(self, FRAME_BYTES_MAX_AT_FIRST)
 
@@ -78,7 +78,7 @@ class ClientIncoming(DeliverySink):
             self._scanner.frame_bytes_max = frame_bytes_max
 
     def end(self) -> None:
-        """The connection has ended: nothing is handled any more."""
+        """The connection has ended: stop handling frames."""
         self.has_ended = True
         # They refer to each other, and to the channels.
         self._scanner = None
@@ -98,7 +98,7 @@ class ClientIncoming(DeliverySink):
             self._scan(scanner)
 
     def go_on(self) -> None:
-        """There is another turn: handle what waits for it."""
+        """A new turn: handle the waiting bytes."""
         self._is_waiting = False
         self._frames_left = FRAMES_MAX
         if self._scanner is not None:

@@ -1,4 +1,4 @@
-"""What a client answers in the handshake: how it logs in, and which limits it chooses.
+"""A client's answers in the handshake: its login, and the limits that it chooses.
 
 Pure. The rules for limits are those of RabbitMQ's client (`amqp_network_connection`): the smaller
 one, and 0 stands for the other side's. Frames are limited in any case.
@@ -28,11 +28,11 @@ CAPABILITIES: Final = (
     "publisher_confirms",
 )
 TLS_RECORDS: Final = (0x15, 0x16)
-"""What a TLS server's first octet is: an alert or a handshake."""
+"""The first octets of a TLS server's answer: an alert or a handshake."""
 
 
 class Limits(NamedTuple):
-    """What was negotiated. frame_max: in bytes. heartbeat_s: 0 for none."""
+    """The negotiated limits. frame_max: in bytes. heartbeat_s: 0 for none."""
 
     channel_max: int
     frame_max: int
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 
 def client_properties(properties: Table) -> Table:
-    """The properties with what this client is capable of."""
+    """The properties with this client's capabilities."""
     return {"capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))), **properties}
 
 
@@ -68,7 +68,7 @@ def response(mechanism: str, address: ServerAddress) -> str:
 
 
 def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> Limits:
-    """What to answer to the server's limits. Raises ConnectionFailed."""
+    """The answer to the server's limits. Raises ConnectionFailed."""
     frame_max = _smaller(address.frame_max or FRAME_BYTES_MAX, offered.frame_max)
     if frame_max < FRAME_BYTES_MIN:
         raise ConnectionFailed(

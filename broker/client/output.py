@@ -15,18 +15,18 @@ from leveret.broker.amqp.content import COPIED_BYTES_MAX, Piece, content_frames,
 from leveret.broker.amqp.frames import FRAME_OVERHEAD_BYTES, HEADER, METHOD, encode_frame
 
 HEADER_FRAME_FIXED_BYTES: Final = FRAME_OVERHEAD_BYTES + 12
-"""What a header frame has besides the properties."""
+"""The bytes of a header frame besides the properties."""
 GATHERED_BYTES_MAX: Final = 64 * 1024
 """More is written without waiting for the end of the round."""
 WRITE_BUFFER_HIGH_BYTES: Final = 256 * 1024
 WRITE_BUFFER_LOW_BYTES: Final = 64 * 1024
-"""Above the high mark the output takes no more; below the low one it does again."""
+"""Above the high mark the output is not writable; below the low one it is again."""
 UNREAD_BYTES_MAX: Final = 4 * 1024 * 1024
 """Acks and answers that a server may leave unread: the acks of 200,000 messages."""
 
 
 class PublishFrames:
-    """What the frames of messages have in common that are published to one address on a channel."""
+    """The common parts of the frames of messages published to one address on a channel."""
 
     __slots__ = ("before_body", "before_size", "channel", "method")
 
@@ -137,13 +137,13 @@ class ClientOutput:
         self.flush()
 
     def _take_over(self) -> None:
-        """Make a piece of what was written."""
+        """Turn the written bytes into a piece."""
         if len(self._writer):
             self._pieces.append(self._writer.getvalue())
             self._writer.truncate(0)
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered pieces."""
         self._take_over()
         pieces, self._pieces = self._pieces, []
         transport = self._transport

@@ -1,7 +1,7 @@
 """The address that an AMQP URI names, for a connection to it.
 
-What a URI does not say has the defaults of `address.py`, which are RabbitMQ's. The depth of the
-chain of certificates is checked and otherwise ignored: Python's TLS has no such limit.
+Parts that a URI leaves out have the defaults of `address.py`, which are RabbitMQ's. The depth of
+the chain of certificates is checked and otherwise ignored: Python's TLS has no such limit.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ def address_of(uri: str, default_vhost: str = DEFAULT_VHOST) -> ServerAddress | 
 
 
 def _given(uri: AmqpUri) -> dict[str, Any]:
-    """What the URI says of that which has a default."""
+    """The URI's values for the fields that have defaults."""
     timeout_ms = uri.connection_timeout_ms
     options = {
         "user": uri.user,
