@@ -1,1 +1,1 @@
-"""What operators set at run time: parameters, policies and limits."""
+"""Settings that operators change at run time: parameters, policies and limits."""

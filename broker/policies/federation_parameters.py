@@ -3,8 +3,8 @@
 An upstream is a server from which exchanges and queues are federated; a set is a list of upstreams,
 each with options that replace those of the upstream. The keys, their defaults and the texts of
 errors are those of RabbitMQ 3.10 (`rabbit_federation_parameters`, `rabbit_federation_upstream`).
-Values that RabbitMQ takes and whose links then fail are refused: no URI, and names that do not fit
-into their fields.
+Values that RabbitMQ accepts although the link then fails are refused: a missing URI, and names that
+do not fit into their fields.
 """
 
 from collections.abc import Mapping
@@ -46,9 +46,9 @@ class Upstream:
 
     uris: they contain passwords. exchange, queue: the names on the upstream; None for the same as
     here. reconnect_delay_s: 0 for a link that is not started again when it fails. expires_ms,
-    message_ttl_ms: of the queue of an exchange's link; None for no limit. ha_policy: of that queue;
-    RabbitMQ 3 ignores it. resource_cleanup_mode: `default` or `never`. channel_use_mode: `multiple`
-    or `single`.
+    message_ttl_ms: options of the queue of an exchange's link; None for no limit. ha_policy: the
+    policy of that queue; RabbitMQ 3 ignores it. resource_cleanup_mode: `default` or `never`.
+    channel_use_mode: `multiple` or `single`.
     """
 
     name: str

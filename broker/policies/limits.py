@@ -22,7 +22,7 @@ OF_VHOSTS = (MAX_CONNECTIONS, MAX_QUEUES)
 OF_USERS = (MAX_CONNECTIONS, MAX_CHANNELS)
 NO_LIMITS: Mapping[str, int] = {}
 ALL = "all"
-"""In place of a limit's name: all limits of a user. Of a vhost it is none, as in RabbitMQ 3."""
+"""In place of a limit's name: all limits of a user. Vhosts do not have it, as in RabbitMQ 3."""
 
 
 class LimitError(ValueError):
@@ -135,7 +135,7 @@ class Limits:
             )
 
     def check_vhost_connections(self, vhost: str, user: str, opened: OpenCounts) -> None:
-        """Raise 530 if the vhost may not have another connection. user: who wants to open it."""
+        """Raise 530 if the vhost may not have another connection. user: the one that opens it."""
         limit = self.vhost_limit(vhost, MAX_CONNECTIONS)
         if limit is not None and opened.connections_of_vhost(vhost) >= limit:
             raise not_allowed(

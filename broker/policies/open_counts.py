@@ -1,7 +1,7 @@
-"""How many connections and channels are open, as limits count them: over all nodes of the cluster.
+"""The open connections and channels that limits count, over all nodes of the cluster.
 
-This node's own are counted when somebody asks, so that nothing is paid where no limit is set. What
-the other nodes have is what they told last (cluster/limited_counts.py).
+This node's own are counted on demand, so that nothing is paid where no limit is set. The counts of
+the other nodes are those they reported last (cluster/limited_counts.py).
 """
 
 from collections.abc import Collection, Iterable, Sized
@@ -15,7 +15,7 @@ class CountedConnection(Protocol):
 
     @property
     def user(self) -> Named:
-        """Who has logged in."""
+        """The user that has logged in."""
 
     @property
     def vhost(self) -> Named:
@@ -31,7 +31,7 @@ class CountedConnection(Protocol):
 
 
 class OpenedElsewhere(Protocol):
-    """What the other nodes of the cluster have open."""
+    """The open connections and channels of the other nodes of the cluster."""
 
     def connections_of_vhost(self, vhost: str) -> int:
         """Connections to a vhost that has a limit."""

@@ -1,4 +1,4 @@
-"""Which check the parameters of a component have."""
+"""The checks of parameters, by component."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -34,8 +34,8 @@ def check_parameter(
 ) -> None:
     """Check a value of JSON. Raises ParameterError.
 
-    node_vhost: what is wrong with a shovel's connection to a vhost of the node itself. RabbitMQ
-    does not ask that about upstreams.
+    node_vhost: the problem with a shovel's connection to a vhost of the node itself. RabbitMQ does
+    not check that of upstreams.
     """
     if component == SHOVEL:
         check_shovel(name, value, node_vhost)
@@ -54,6 +54,6 @@ def vhosts_of_node(component: str, name: str, value: Any) -> list[str]:
     try:
         check_parameter(component, name, value, note)
     except ParameterError:
-        # Whoever asks checks the value again, with the answers.
+        # The caller checks the value again, with the answers.
         return found
     return found

@@ -1,8 +1,8 @@
 """Checks of the values of runtime parameters.
 
-A check gets the name of a value and the value, as JSON has it, and returns what is wrong. The
-texts are those of `rabbit_parameter_validation`. Values are shown as Erlang terms, on one line, and
-URIs in them without credentials.
+A check gets the name of a value and its JSON value, and returns the problems. The texts are those
+of `rabbit_parameter_validation`. Values are shown as Erlang terms, on one line, and URIs in them
+without credentials.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from leveret.broker.erlang.terms import PRINTABLE_CONTROLS, Charset, String, for
 NAME_BYTES_MAX: Final = 255
 SECONDS_MAX: Final = 365 * 24 * 3600
 Check = Callable[[str, Any], list[str]]
-"""What is wrong with a value of this name."""
+"""The problems of a value with this name."""
 
 
 class ParameterError(ValueError):
@@ -103,7 +103,7 @@ def anything(_name: str, _value: Any) -> list[str]:
 
 
 def uris(name: str, value: Any) -> list[str]:
-    """A URI, or a list of them. The first problem is told.
+    """A URI, or a list of them. Only the first problem is returned.
 
     RabbitMQ also takes an empty list, and its links then fail.
     """
@@ -111,8 +111,8 @@ def uris(name: str, value: Any) -> list[str]:
 
 
 def uris_with(node_vhost: Callable[[str], list[str]]) -> Check:
-    """As `uris`. node_vhost: says what is wrong with a vhost to which a URI connects on the node
-    itself.
+    """As `uris`. node_vhost: returns the problem with a vhost of the node itself that a URI
+    connects to.
     """
     return lambda name, value: _uris(name, value, node_vhost)
 
@@ -152,7 +152,7 @@ def uri_list(value: str | list[str]) -> tuple[str, ...]:
 
 
 def keys_of(name: str, keys: Sequence[Key], value: Any) -> list[str]:
-    """What is wrong with an object, in RabbitMQ's order: unknown keys, then the last key first.
+    """The problems of an object, in RabbitMQ's order: unknown keys, then the last key first.
 
     Erlang has lists of pairs for objects, so that an empty list is an object without keys.
     """

@@ -1,9 +1,9 @@
 """Runtime parameters: settings that operators change while the node runs, each under a name.
 
 A parameter belongs to a component (`federation-upstream`, `shovel` ...) and to a vhost, or to the
-whole node: global parameters have the component `global` and no vhost. Their values are what JSON
-can say. Policies and limits are parameters to RabbitMQ's API, too (runtime_parameters.py);
-they have tables of their own (policy_table.py, limits.py).
+whole node: global parameters have the component `global` and no vhost. Their values are JSON.
+Policies and limits are parameters to RabbitMQ's API, too (runtime_parameters.py); they have tables
+of their own (policy_table.py, limits.py).
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ FEDERATION = "federation"
 """A component that accepts no name, as in RabbitMQ since 3.0."""
 SHOVEL = "shovel"
 LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
-"""What `PUT /api/parameters` takes; policies and limits have routes of their own. The values are
-checked before they are declared (parameter_checks.py); those that were declared by an earlier
+"""The components of `PUT /api/parameters`; policies and limits have routes of their own. The values
+are checked before they are declared (parameter_checks.py); those that were declared by an earlier
 version may be of any kind."""
 
 

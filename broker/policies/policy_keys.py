@@ -21,7 +21,7 @@ LOWER_WINS = frozenset(
         "delivery-limit",
     ]
 )
-"""Keys of which the lower value of policy, operator policy and argument is in force."""
+"""Keys for which the lowest value of policy, operator policy and argument is in force."""
 OPERATOR_WINS = frozenset(["queue-version", "overflow"])
 OPERATOR_KEYS = (
     LOWER_WINS

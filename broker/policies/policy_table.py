@@ -1,10 +1,10 @@
-"""Policies: what operators ask of queues and exchanges whose names match a pattern.
+"""Policies: options that operators set for queues and exchanges whose names match a pattern.
 
-Of the policies that match, the one with the highest priority counts, and of the operator policies
-likewise; the two are merged, the lower of two limits winning. What the merged definition asks for
-is then merged with the arguments that a queue was declared with (`effective_options`): of limits
-and times again the lower one counts, of all else the argument. Facts: RabbitMQ's `rabbit_policy`
-and `rabbit_policies`, and its documentation on parameters and policies.
+The matching policy with the highest priority is in force, and likewise one operator policy; the two
+are merged, and the lower of two limits is used. The merged definition is then merged with the
+arguments that a queue was declared with (`effective_options`): the lower of two limits or times is
+used, and the argument for every other key. Facts: RabbitMQ's `rabbit_policy` and `rabbit_policies`,
+and its documentation on parameters and policies.
 
 A change is applied to running queues and exchanges at once; where there are very many, in slices
 between which the node does its other work (`Applier`).
@@ -98,11 +98,11 @@ class PolicyTable:
                 self.sharded_vhosts.add(vhost)
 
     def of_exchange(self, component: str, vhost: str, name: str) -> Policy | None:
-        """The policy that counts for an exchange."""
+        """The policy in force for an exchange."""
         return self._first(component, vhost, name, EXCHANGE_KINDS, frozenset())
 
     def of_queue(self, component: str, vhost: str, name: str, kind: QueueKind) -> Policy | None:
-        """The policy that counts for a queue of a kind."""
+        """The policy in force for a queue of a kind."""
         return self._first(component, vhost, name, kind.policy_targets, kind.unsupported_policies)
 
     def _first(
@@ -115,7 +115,7 @@ class PolicyTable:
 
 
 def check_policy(policy: Policy, is_operator: bool) -> None:
-    """Raise PolicyError with RabbitMQ's words for a policy that makes no sense."""
+    """Raise PolicyError with RabbitMQ's text for a contradictory policy."""
     if not isinstance(policy.pattern, str):
         actual = format_term(policy.pattern)
         raise PolicyError(f"pattern should be a binary but was {actual}", "pattern")
@@ -141,7 +141,7 @@ def check_policy(policy: Policy, is_operator: bool) -> None:
 
 
 def merged(policy: Policy | None, operator_policy: Policy | None) -> Definition:
-    """What both ask for together."""
+    """The merged definition of both."""
     if operator_policy is None:
         return NOTHING if policy is None else policy.definition
     merged_definition = dict(operator_policy.definition)
@@ -168,7 +168,7 @@ def effective_options(
         return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
 
     def lower_time(argument: int | None, key: str) -> int | None:
-        # A policy may ask for any, as in RabbitMQ; neither clocks nor the store count for ever.
+        # A policy may have any number, as in RabbitMQ; clocks and the store have bounds.
         time_ms = lower(argument, key)
         return None if time_ms is None else min(time_ms, TTL_MS_MAX)
 
@@ -201,7 +201,7 @@ def _first(argument: str | None, value: str | None) -> str | None:
 
 
 class Applier:
-    """Does something to very many objects in slices, the rest of the node's work in between."""
+    """Applies a function to very many objects in slices, with the node's other work in between."""
 
     def __init__(
         self, call_soon: Callable[[Callable[[], object]], object], slice_size: int
@@ -211,7 +211,7 @@ class Applier:
         self._work: list[Iterator[None]] = []
 
     def start(self, work: Iterator[None]) -> None:
-        """Do this work: its first slice at once, if nothing else is under way."""
+        """Do this work: its first slice at once, if no other work is under way."""
         self._work.append(work)
         if len(self._work) == 1:
             self._do_slice()

@@ -1,13 +1,13 @@
-"""What a cluster is told of the upstream whose definitions it follows, as its standby.
+"""The setting and the state of a standby, which follows the definitions of an upstream.
 
-It is kept in two runtime parameters of the component `schema-replication`, which have no vhost and
-are in no export of definitions: `upstream` says where the upstream is and what is followed, and
-`state` what the standby does. Each change of either gives `state` a higher number. All that is
-declared on behalf of the upstream requires the state under which it was found
+They are two runtime parameters of the component `schema-replication`, which have no vhost and are
+in no export of definitions: `upstream` has the upstream's address and the followed objects, and
+`state` the standby's state. Each change of either gives `state` a higher number. Each declaration
+on behalf of the upstream requires the state under which the difference was found
 (`RequireParameter`), so:
 
-SR1. What was found to be different before a change of the setting or the state, and above all
-     before a promotion, is not declared after it, on whichever node of the cluster it was found.
+SR1. A difference found before a change of the setting or the state, above all before a promotion,
+     is not declared after it, on any node of the cluster.
 
 RabbitMQ's commercial edition names the keys `endpoints`, `username` and `password`.
 """
@@ -31,14 +31,14 @@ KINDS: Final = (
     "vhosts", "users", "permissions", "topic_permissions", "global_parameters", "parameters",
     "policies", "exchanges", "queues", "bindings",
 )  # fmt: skip
-"""What may be followed: the lists of definitions, in the order of their dependencies."""
+"""The lists of definitions that can be followed, in the order of their dependencies."""
 PORT, TLS_PORT = 15672, 15671
-"""Those of management, where an endpoint names none."""
+"""The ports of management, for an endpoint without a port."""
 
 
 class ReplicationState(NamedTuple):
-    """What the standby does. number: of changes so far. accepted: the digest of definitions that an
-    operator has accepted although they delete much.
+    """The state of the standby. number: how many changes there were so far. accepted: the digest of
+    definitions that an operator has accepted although they delete much.
     """
 
     state: str
@@ -59,12 +59,12 @@ NO_STATE: Final = ReplicationState("", 0)
 
 @dataclass(frozen=True)
 class UpstreamSetting:
-    """Where the upstream is, and what is followed.
+    """The upstream's address, and the followed objects.
 
     endpoints: the addresses of its management, tried in this order. interval_s: between two syncs.
     vhosts: those that are followed; None for all. kinds: the lists of definitions that are
-    followed. local_users: users that belong to the standby, and are left alone with their
-    permissions. cacertfile: the authorities that certificates of the upstream are checked against;
+    followed. local_users: users that belong to the standby; they and their permissions are not
+    changed. cacertfile: the authorities that certificates of the upstream are checked against;
     empty for those of the system. verify: VERIFY_PEER or VERIFY_NONE.
     """
 
@@ -97,7 +97,7 @@ class UpstreamSetting:
 
 
 def state_of(parameters: Parameters) -> ReplicationState:
-    """The state; NO_STATE in a cluster that is no standby and was none."""
+    """The state; NO_STATE in a cluster that is not and never was a standby."""
     value = parameters.get(COMPONENT, NO_VHOST, STATE)
     return NO_STATE if value is None else ReplicationState(**value)
 

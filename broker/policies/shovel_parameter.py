@@ -2,10 +2,9 @@
 
 The keys, their defaults and the texts of errors are those of RabbitMQ 3.10
 (`rabbit_shovel_parameters`), `src-predeclared` and `dest-predeclared` those of 4.0, with these
-differences: AMQP 1.0 is refused, and so are values that
-RabbitMQ takes and whose shovels then fail: no URI, and names, properties and arguments that do not
-fit into their fields. As in RabbitMQ, the values of queue and consumer arguments are checked by the
-server that gets them.
+differences: AMQP 1.0 is refused, and so are values that RabbitMQ accepts although the shovel then
+fails: a missing URI, and names, properties and arguments that do not fit into their fields. As in
+RabbitMQ, the values of queue and consumer arguments are checked by the server that gets them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +50,7 @@ CONSUMER_ARGUMENTS = ("x-priority", "x-cancel-on-ha-failover", "x-stream-offset"
 
 
 class Declaration(NamedTuple):
-    """What a static shovel declares when it has connected: a method's name, and its arguments."""
+    """A declaration that a static shovel makes: a method's name, and its arguments."""
 
     method: str
     arguments: Mapping[str, Any]
@@ -61,11 +60,11 @@ class Declaration(NamedTuple):
 class ShovelSource:
     """Where messages come from: either a queue or an exchange is given.
 
-    uris: they contain passwords. queue_arguments: of a queue that is not there yet. delete_after:
-    the number of messages after which the shovel deletes itself, or `queue-length` for those that
-    are in the queue when it starts; None for never. declarations: of a static shovel, which
-    declares nothing else, and whose queue may be empty: the one that was declared last.
-    is_predeclared: a queue that is not there is not declared; the shovel waits for it.
+    uris: they contain passwords. queue_arguments: those of a queue that does not exist yet.
+    delete_after: the number of messages after which the shovel deletes itself, or `queue-length`
+    for those that are in the queue when it starts; None for never. declarations: of a static
+    shovel, which declares nothing else, and whose queue may be empty: the one that was declared
+    last. is_predeclared: a missing queue is not declared; the shovel waits for it.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -84,8 +83,8 @@ class ShovelSource:
 class ShovelDestination:
     """Where messages go: at most one of queue and exchange is given.
 
-    exchange, exchange_key: None for those with which a message comes. properties: those that are
-    set, by the names of AMQP (`content_type`). is_predeclared: as of the source.
+    exchange, exchange_key: None for the message's own. properties: those that are set, by the names
+    of AMQP (`content_type`). is_predeclared: as of the source.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -121,8 +120,8 @@ class QueueBounds:
 
 @dataclass(frozen=True)
 class Threshold:
-    """When a shovel moves messages: from when the queue, which is in the shovel's vhost, passes one
-    of the bounds of `start` until it passes one of those of `stop`.
+    """When a shovel moves messages: it begins when the queue, in the shovel's vhost, passes a bound
+    of `start`, and ends when the queue passes a bound of `stop`.
     """
 
     queue: str
@@ -145,7 +144,7 @@ class ShovelDefinition:
 
 
 NodeVhost = Callable[[str], list[str]]
-"""What is wrong with connecting to a vhost of the node itself: nothing, as a rule."""
+"""The problem with connecting to a vhost of the node itself; by default there is none."""
 
 
 def _arguments(known: tuple[str, ...]) -> Check:
@@ -265,7 +264,7 @@ def check_shovel(name: str, value: Any, node_vhost: NodeVhost = lambda _vhost: [
 
 
 def _together(given: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with keys that depend on each other."""
+    """The problems of keys that depend on each other."""
     if "src-exchange" not in given and "src-queue" not in given:
         yield "Must specify 'src-exchange' or 'src-queue'"
     if "src-exchange" in given and "src-queue" in given:

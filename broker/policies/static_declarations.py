@@ -1,4 +1,4 @@
-"""What a static shovel declares when it connects: methods of AMQP, as Erlang terms name them.
+"""The declarations of a static shovel when it connects: AMQP methods, named by Erlang terms.
 
     {'queue.declare', [{queue, <<"q">>}, durable, {arguments, [{<<"x-max-length">>, long, 9}]}]}
 
@@ -29,7 +29,7 @@ _INTEGERS_MAX: Final = {"short": 2**16 - 1, "long": 2**32 - 1}
 def parse_declarations(place: str, terms: Any) -> tuple[Declaration, ...]:
     """The declarations of a source or a destination. Raises ParameterError.
 
-    place: what the error is about.
+    place: the subject of the error.
     """
     if not isinstance(terms, list):
         raise ParameterError(
@@ -53,7 +53,7 @@ def _declaration(place: str, term: Any) -> Declaration:
 
 
 def _fields(place: str, method: str, fields: list[Any]) -> Iterator[tuple[str, Any]]:
-    """The arguments of a method. Of a field that is given twice the first counts, as in Erlang."""
+    """The arguments of a method. If a field is given twice, the first is used, as in Erlang."""
     kinds = {_NAMES.get(name, name): (name, kind) for name, kind in signature_of(method)}
     given: set[str] = set()
     for field in fields:

@@ -9,8 +9,8 @@ The keys, the defaults and the checks are those of RabbitMQ (`rabbit_shovel_conf
 `rabbit_amqp091_shovel`), and so is the older format with `sources`, `destinations` and `broker`.
 Differences: URIs, properties and delays are checked here, where RabbitMQ's shovels fail or stay
 down later; and a shovel of the newer format without `ack_mode` confirms, as RabbitMQ's pages say,
-where RabbitMQ does not acknowledge and may lose messages. Keys that are not known are told, and
-have no effect. Pure.
+where RabbitMQ does not acknowledge and may lose messages. Unknown keys are reported, and have no
+effect. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ from leveret.broker.policies.static_declarations import binary, parse_declaratio
 
 ACK_MODES: Final = {"no_ack": NO_ACK, "on_publish": ON_PUBLISH, "on_confirm": ON_CONFIRM}
 PUBLISH_FIELDS: Final = ("exchange", "routing_key", "mandatory", "immediate", "ticket")
-"""Those of basic.publish. Only the first two have an effect: what is returned is discarded."""
+"""Those of basic.publish. Only the first two have an effect: returned messages are discarded."""
 _HEADERS: Final = "headers"
 _PROPERTIES: Final = {key.name: key.check for key in PROPERTIES}
 _OF_SOURCE: Final = ("queue", "prefetch_count", "delete_after", "consumer_args")
@@ -54,7 +54,7 @@ _NO_DEFAULT: Final = object()
 
 
 class StaticShovels(NamedTuple):
-    """The shovels by their names, and sentences on what has no effect."""
+    """The shovels by their names, and sentences on settings without effect."""
 
     definitions: Mapping[str, ShovelDefinition]
     without_effect: Sequence[str]
@@ -84,7 +84,7 @@ class _Pairs:
         return key in self._values
 
     def take(self, key: str, default: Any = _NO_DEFAULT) -> Any:
-        """The value of a key, which then is not left any more."""
+        """Remove a key and return its value."""
         value = self._values.pop(key, default)
         if value is _NO_DEFAULT:
             raise ParameterError(f"{self.place}: {key} is missing (missing_parameter)")
@@ -101,7 +101,7 @@ class _Pairs:
         self._values[key] = value
 
     def left(self) -> list[str]:
-        """Sentences on the keys that nobody has taken."""
+        """Sentences on the keys that remain unused."""
         return [f"{self.place}: {key} has no effect" for key in self._values]
 
     def wrong(self, key: str, wanted: str, value: Any) -> ParameterError:
@@ -137,7 +137,7 @@ def parse_static_shovels(term: Any) -> StaticShovels:
 
 
 def _named(pair: Any) -> str:
-    """What is wrong about a pair, without the URIs in it."""
+    """The problem of a pair, without the URIs in it."""
     return (
         shown_term(pair[0]) if isinstance(pair, tuple) and pair else shown_term(type(pair).__name__)
     )
