@@ -1,8 +1,8 @@
 """Rate limit for failed logins, by the client's address and the user's name.
 
 From one address, logins of one name may fail `failures_per_minute` times at once; after that, tries
-come back at that rate. So somebody who guesses passwords locks out neither the others at that
-address nor, elsewhere, the user whose password it is. All names together may fail `NAMES` times as
+come back at that rate. So an attacker that guesses passwords locks out neither other users at that
+address nor the attacked user at other addresses. All names together may fail `NAMES` times as
 often, but for loopback addresses: behind a proxy on this machine, all clients have one.
 
 A login with credentials that were accepted before is always checked, so that programs come back
@@ -136,7 +136,7 @@ class AttemptLimiter:
         return self._hashed(source_of(attempt.peer_host), attempt.name, attempt.password)
 
     def _hashed(self, *parts: str | None) -> bytes:
-        """What is kept of a client's words: it decides how long they are."""
+        """The kept part of a client's text, whose length the client chooses."""
         told = repr(parts).encode()
         return hashlib.blake2b(told, digest_size=HASH_BYTES, key=self._key).digest()
 

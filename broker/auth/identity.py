@@ -30,8 +30,8 @@ class BackendUnavailable(Exception):
 class LoginAttempt:
     """The credentials of a login.
 
-    password: None if the name is authenticated otherwise (a certificate). peer_host: an IP
-    address. source: the name of the client in the log; by default its address. protocol: by which
+    password: None if the name is authenticated otherwise (a certificate). peer_host: an IP address.
+    source: the name of the client in the log; by default its address. protocol: the one under which
     attempts are counted.
     """
 
@@ -43,13 +43,13 @@ class LoginAttempt:
 
     @property
     def shown_name(self) -> str:
-        """The name as the log has it: whoever is not logged in decides how long it is."""
+        """The name for the log, shortened: a client chooses its length before it has logged in."""
         return self.name[:SHOWN_NAME_MAX]
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user who is logged in.
+    """A logged-in user.
 
     state: data of the backend about this login (claims of a token, an LDAP entry). expires_at_s:
     the wall-clock time, in seconds, at which the login expires; None for never.

@@ -1,10 +1,10 @@
-"""The permissions of who may do everything: users of the control socket, tests of a program."""
+"""Unrestricted permissions: for users of the control socket, and tests of a program."""
 
 from leveret.broker.auth.identity import Identity
 
 
 class Unrestricted:
-    """See `AuthorizationBackend`: every answer is yes."""
+    """An `AuthorizationBackend` that allows everything."""
 
     def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
         """Yes."""

@@ -1,4 +1,4 @@
-"""Connections to the servers of backends: TLS contexts, and addresses as logs show them.
+"""Connections to the servers of backends: TLS contexts, and addresses for logs.
 
 Certificates are checked against the configured authorities or the system's, unless `verify_none` is
 set.

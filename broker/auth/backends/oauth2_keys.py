@@ -1,8 +1,8 @@
 """The keys that sign tokens: from files, or published by the issuer (JWKS).
 
-A key is used only with the algorithms of its type. So a public key, which is known to everybody, is
-never used as the secret of a symmetric algorithm, and the algorithm `none` is never accepted. A
-secret (`oct`) that is published is refused for the same reason.
+A key is used only with the algorithms of its type. So a public key, which anyone can know, is never
+used as the secret of a symmetric algorithm, and the algorithm `none` is never accepted. A secret
+(`oct`) that is published is refused for the same reason.
 
 Published keys are fetched when a token names an unknown key, and at most every `REFRESH_MS`, so
 that tokens with invented key ids do not cause a request each.
@@ -191,7 +191,7 @@ async def _keys_of(content: Any) -> dict[str, Key]:
 
 
 def _published_key(content: dict[str, Any]) -> Key:
-    """As `key_of_jwk`; raises ValueError for a secret, too, since everybody can read it."""
+    """As `key_of_jwk`; raises ValueError for a secret, too, since anyone can read it."""
     key = key_of_jwk(content)
     if isinstance(key.material, bytes):
         raise ValueError("it is a secret, which only a file (auth_oauth2.signing_keys) can hold")
@@ -228,7 +228,7 @@ def _key_of_bytes(content: bytes) -> Key:
     if not secret:
         raise ValueError("it is empty")
     if _is_public_otherwise(content):
-        # As a secret it would be one that everybody knows.
+        # As a secret it would be publicly known.
         raise ValueError("it is a public key that is not in PEM; convert it")
     return Key(secret, SYMMETRIC)
 

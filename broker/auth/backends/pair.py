@@ -1,6 +1,6 @@
 """A backend for authentication combined with a backend for authorization.
 
-Usually both are the same. If not, the second is asked at login, too: a user whom it does not know
+Usually both are the same. If not, the second is asked at login, too: a user that it does not know
 is refused, and the identity carries its state. The internal backend is asked about the name only,
 others are given the same password. The tags are those of the first backend, and of the second if it
 has tags of its own. Facts: RabbitMQ's `rabbit_access_control`.

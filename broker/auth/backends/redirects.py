@@ -1,8 +1,8 @@
 """Requests to authentication servers, whose redirects are followed to the same origin only.
 
-A redirect names any address: one that gets names and passwords if they are sent there, and whose
-answer would count like that of the configured server. So an answer that redirects to another
-scheme, host or port is an error, and so is one that turns a POST into a GET without its fields.
+A redirect can name any address, which would get names and passwords, and whose answer would count
+like that of the configured server. So an answer that redirects to another scheme, host or port is
+an error, and so is one that turns a POST into a GET without its fields.
 """
 
 from collections.abc import AsyncIterator
