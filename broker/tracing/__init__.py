@@ -1,1 +1,1 @@
-"""Tracing: sinks that receive what is published, delivered and settled in a virtual host."""
+"""Tracing: sinks that receive the publishes, deliveries and settlements of a virtual host."""

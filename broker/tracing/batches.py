@@ -1,4 +1,4 @@
-"""Passes what a trace adds to the writer thread, in batches.
+"""Passes a trace's records to the writer thread, in batches.
 
 Records wait in the event loop for at most half a second, or until there are many: each batch makes
 the thread compete with the event loop for the interpreter, which costs both of them. A batch is of
@@ -21,14 +21,14 @@ class Pending(Protocol):
     """The records that wait to be passed on."""
 
     def take(self) -> tuple[bytes, int]:
-        """Return the batch that they make, and their number; what is added then is in the next."""
+        """Return them as a batch, and their number; later records are in the next batch."""
 
     def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
-        """Return a batch that says that so many records are missing in this period."""
+        """Return a batch that reports the number of missing records in this period."""
 
 
 class _Nothing:
-    """What is pending of a trace that has ended."""
+    """The pending records of a trace that has ended: none."""
 
     def take(self) -> tuple[bytes, int]:
         """See `Pending`."""
@@ -88,7 +88,7 @@ class Batches:
         self.flush()
         self._report_gap()
         self.output.close()
-        # Those who have these batches: without the cycle both are freed at once.
+        # The owners of these batches: without the cycle both are freed at once.
         self._pending = NOTHING
 
     def _flush_in_time(self) -> None:

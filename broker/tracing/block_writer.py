@@ -1,6 +1,6 @@
 """Writes the records of a trace log into a block, in the format of block_format.py.
 
-This is on the path of each message, so a record is a few integers, written as they are. What
+This is on the path of each message, so a record is a few integers, written unencoded. Data that
 records share is defined once in a block: texts, and the properties of a message that is both
 published and delivered while the block is being written.
 """
@@ -64,7 +64,7 @@ class BlockWriter:
 
     @property
     def size(self) -> int:
-        """The bytes of what is in it."""
+        """The bytes of its contents."""
         return len(self._writer)
 
     def published(
@@ -136,7 +136,7 @@ class BlockWriter:
         self._add_bytes(BODY, body)
 
     def take(self) -> bytes:
-        """The block, if there are records in it; what is added then is in the next one."""
+        """The block, if it has records; later records are in the next one."""
         if not self.records:
             return b""
         header = {

@@ -1,9 +1,8 @@
 """The headers of the firehose's copies, put together from bytes.
 
-They say what was published or delivered, and by whom. Of all of them only `properties`, the table
-of a message's properties, differs from one message of a run to the next. It is made of the bytes of
-these, which are not decoded. The headers, their types and their order are those of RabbitMQ's
-`rabbit_trace`.
+They describe the publish or delivery, and the client. Only `properties`, the table of a message's
+properties, differs between the messages of a run. It is made of the encoded properties, which are
+not decoded. The headers, their types and their order are those of RabbitMQ's `rabbit_trace`.
 """
 
 import struct
@@ -69,7 +68,7 @@ def array_header(name: str, items: bytes) -> bytes:
 def properties_field(raw: bytes) -> bytes:
     """The properties of a message as an encoded table, with its letter: the last property first.
 
-    An integer is a signed one of 32 bits, also a timestamp, which is cut, as RabbitMQ does it.
+    Integers are signed with 32 bits; a timestamp is truncated to that, as in RabbitMQ.
     """
     flags = raw[0] << 8 | raw[1]
     position = 2

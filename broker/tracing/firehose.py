@@ -5,13 +5,13 @@ headers describe the message and the client (`_what`, `_who`). The headers, thei
 order are those of RabbitMQ's `rabbit_trace`, so that existing programs can read them.
 
 While nothing is bound to its exchange, the firehose does not listen and costs nothing. Otherwise
-the queues of a copy are looked up first, and kept until bindings change; without queues nothing
-else is done. Messages of a run are copied as a run. What the headers of its copies have in common
-is encoded once, and kept, since clients repeat themselves (copy_headers.py).
+the queues of a copy are looked up first, and cached until bindings change; without queues nothing
+else is done. Messages of a run are copied as a run. The common headers of its copies are encoded
+once and cached, since clients repeat themselves (copy_headers.py).
 
 The names of very many queues that a message reached are encoded in the turns of a delivery
-(fan_out.py), and not kept. The copy's delivery begins before that of the message, so what is said
-of the message later comes after it; unless its route was found in such turns, too.
+(fan_out.py), and not kept. The copy's delivery begins before that of the message, so later reports
+on the message follow it; unless its route was found in such turns, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -191,7 +191,7 @@ class Firehose(Sink):
         for copy in copies:
             publish(self._vhost, exchange, publication_of([copy]), [copy.address.routing_key])
 
-    # What is in their headers
+    # The contents of their headers
 
     def _remember(self, key: tuple[object, ...], before: Table, after: Table) -> CopyHeaders:
         headers = CopyHeaders(before, self._with_node(after))

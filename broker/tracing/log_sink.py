@@ -1,8 +1,9 @@
 """Writes the events of a vhost as records of a trace log (record.py), in blocks (block_writer.py).
 
-This is on the path of each message, so what records of a publish, a delivery or an acknowledgement
-have in common is made once, and kept: a text for each channel, consumer and queue, and one for each
-address. The properties of a message are copied as they came. With bodies, each record has its own.
+This is on the path of each message, so the common parts of records of publishes, deliveries and
+acknowledgements are made once and cached: a text for each channel, consumer and queue, and one for
+each address. The properties of a message are copied as they came. With bodies, each record has its
+own.
 
 One message in `sample` is in the log, chosen by its number, so all its events are in the log or
 none. Messages from before the trace began have no number and are not in a sample.

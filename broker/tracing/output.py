@@ -79,7 +79,7 @@ class Output:
 
     @property
     def has_room_again(self) -> bool:
-        """Half of the buffer is free, so it is worth passing on again."""
+        """Half of the buffer is free, so passing on batches is worthwhile again."""
         return self.waiting_bytes <= self._room // 2
 
     def hand(self, data: bytes, time_us: int) -> None:
@@ -101,7 +101,7 @@ class Output:
             self.backlog.append(batch)
 
     def write_backlog(self) -> None:
-        """Write the backlog; what cannot be written stays in it."""
+        """Write the backlog; batches that cannot be written stay in it."""
         try:
             while self.backlog:
                 self.destination.write(self.backlog[0])

@@ -1,8 +1,8 @@
 """Writes publishes and deliveries of a vhost in the formats of RabbitMQ's tracing plugin.
 
 There are two formats: text for people, and JSON objects with payloads in base64, for programs that
-read the plugin's files. As with the plugin, a trace contains what the firehose would copy, so it
-receives nothing while the firehose is off (`trace_off`).
+read the plugin's files. As with the plugin, a trace contains the events that the firehose would
+copy, so it receives nothing while the firehose is off (`trace_off`).
 """
 
 import base64
@@ -161,7 +161,7 @@ class PluginSink(Sink):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """Write what a client published."""
+        """Write a client's publishes."""
         if channel is None or not self._matches("publish", messages[0].address.exchange):
             return
         routed = [queue.name for queue in queues]
@@ -177,7 +177,7 @@ class PluginSink(Sink):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """Write what was delivered to a client."""
+        """Write a delivery to a client."""
         if not self._matches("deliver", queue.name):
             return
         for entry in entries:

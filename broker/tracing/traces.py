@@ -5,7 +5,7 @@ these, an output, which passes batches to the writer thread, and a destination. 
 formats text and json work as in RabbitMQ: they switch the firehose of their vhost on, the end of
 the last one switches it off, and a restart ends them. A log, of which a vhost has at most one, is
 independent of the firehose, and continues after a restart: it is a parameter of the vhost. So in a
-cluster every node writes a log of what happens there.
+cluster every node writes a log of its own events.
 """
 
 import asyncio
@@ -82,13 +82,13 @@ class Traces:
         return self._running.get((vhost, name))
 
     def restore(self) -> None:
-        """The node has started: begin the logs that are declared, and follow their changes."""
+        """The node has started: begin the declared logs, and follow their changes."""
         self._is_restored = True
         for vhost, name, body in self._services.parameters.of(TRACE_LOG):
             self._begin_declared(vhost, name, body)
 
     def log_changed(self, vhost: str, name: str) -> None:
-        """A log was declared in the cluster, or ended: begin or end what this node writes of it."""
+        """A log was declared or ended in the cluster: begin or end this node's part of it."""
         if not self._is_restored:
             return
         running = self.get(vhost, name)
@@ -107,7 +107,7 @@ class Traces:
         except TraceError as error:
             logger.error("the trace log %r of vhost %r cannot be written: %s", name, vhost, error)
         except Exception:
-            # Whatever is wrong with it, it must not be what a node cannot apply (registry.py, RG2).
+            # An error in it must not keep a node from applying the declaration (registry.py, RG2).
             logger.exception("the trace log %r of vhost %r cannot be written", name, vhost)
 
     def begin(self, vhost: VirtualHost, trace: Trace, acting_user: str) -> Answer[None]:
