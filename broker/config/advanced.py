@@ -4,8 +4,8 @@
      {rabbitmq_shovel, [{shovels, [...]}]}].
 
 Its static shovels run (policies/static_shovel.py), and the settings of `rabbit` that are named here
-are taken: they replace those of rabbitmq.conf. What else it has is told and not read. A file that
-is no such term stops the start.
+are taken: they replace those of rabbitmq.conf. Other settings are reported and not read. A file
+that is no such term stops the start.
 """
 
 import os
@@ -40,7 +40,7 @@ TAKEN: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Advanced:
-    """What a file has. applications: terms by key, by application; they contain passwords."""
+    """The content of a file. applications: terms by application and key, with passwords."""
 
     file: Path | None = None
     applications: Mapping[str, Mapping[str, Any]] = field(
@@ -61,7 +61,7 @@ class Advanced:
 
     @property
     def not_read(self) -> list[str]:
-        """What has no effect, as `application.key`."""
+        """Settings without effect, as `application.key`."""
         read = {(RABBIT, key) for key, _, _ in self.taken()} | {(SHOVEL, SHOVELS)}
         return [
             f"{application}.{key}"

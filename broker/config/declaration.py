@@ -46,8 +46,8 @@ class Shape(Enum):
 class Setting:
     """A declared setting.
 
-    attribute: where its value is below `Config`, with dots. keys: of the file; the first is the one
-    to use, the others are older names; empty if a file cannot have it. variable: the environment
+    attribute: where its value is below `Config`, with dots. keys: of the file; the first is the
+    current one, the rest are older names; empty if a file cannot have it. variable: the environment
     variable. flag: without its dashes; empty if there is none. is_secret: never shown.
     """
 
@@ -98,8 +98,8 @@ def setting(
 ) -> Value:
     """A setting of one value.
 
-    keys: separated by blanks. is_secret: `repr` does not show it. variable: where it is not the one
-    that the key or the flag makes.
+    keys: separated by blanks. is_secret: `repr` does not show it. variable: if it is not the one
+    derived from the key or the flag.
     """
     declared = _Declared(
         tuple(keys.split()), kind, Shape.SINGLE, default_text or _text_of(default), purpose, flag,
@@ -132,8 +132,8 @@ def named_setting(key: str, kind: Kind[Value], purpose: str) -> tuple[tuple[str,
 def section(settings: type[Section], prefixes: str = "", *, described_as: str = "") -> Section:
     """The settings of another dataclass, as one field.
 
-    prefixes: what the keys of the section begin with, separated by blanks; the first is the one to
-    use. Without any, the section declares full keys. described_as: the prefix under which the
+    prefixes: the beginnings of the section's keys, separated by blanks; the first is the current
+    one. Without any, the section declares full keys. described_as: the prefix under which the
     documentation describes the same settings, for a section that is used a second time.
     """
     declared = _DeclaredSection(settings, tuple(prefixes.split()) or ("",), described_as)
@@ -177,7 +177,7 @@ def _setting_of(
 
 
 def make(settings: type[Section], values: Mapping[str, object], path: str = "") -> Section:
-    """A dataclass of settings, with its sections; what has no value keeps its default.
+    """A dataclass of settings, with its sections; a setting without a value keeps its default.
 
     values: by dotted attribute. path: of the dataclass itself, with a dot at its end.
     """
@@ -192,7 +192,7 @@ def make(settings: type[Section], values: Mapping[str, object], path: str = "") 
 
 
 def family_of(key: str) -> str:
-    """The key of a family without its open last word: what is set to `none` to empty it."""
+    """The key of a family without its open last word; `none` as its value empties the family."""
     return key.partition(".$")[0]
 
 

@@ -1,4 +1,4 @@
-"""Reading configuration files: a file, those it includes, and what its values refer to.
+"""Reading configuration files: a file, the files that it includes, and references in values.
 
 `include conf.d/*.conf` stands for the settings of other files, in the order of their names. A value
 `$(<secret.txt)` is the content of that file without its last line end. Both paths are relative to
@@ -51,7 +51,7 @@ def read_entries(file: Path, environment: Mapping[str, str], problems: list[str]
 
 
 class _Values:
-    """What the values of files are when what they refer to is in its place."""
+    """The values of files with their references replaced."""
 
     def __init__(
         self, entries: Mapping[Words, Entry], environment: Mapping[str, str], problems: list[str]
@@ -61,7 +61,7 @@ class _Values:
         self._problems = problems
 
     def of(self, entry: Entry) -> str:
-        """The value of a setting; what it cannot refer to is a problem."""
+        """The value of a setting, references replaced; an invalid reference is a problem."""
         try:
             return self._value(entry, ())
         except LookupError as error:

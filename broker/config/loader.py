@@ -52,7 +52,7 @@ class ConfigError(Exception):
 
 
 class Layer(IntEnum):
-    """The origin of a value. The higher takes precedence."""
+    """The origin of a value. A higher layer takes precedence."""
 
     DEFAULT = 0
     FILE = 1
@@ -261,7 +261,7 @@ def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
 
 
 def _read_all(givens: Iterable[Given], problems: list[str], *, is_4: bool) -> dict[str, Settled]:
-    """Parse what was given; the result is by attribute. givens: the lowest layer first."""
+    """Parse the given texts; the result is by attribute. givens: the lowest layer first."""
     settled: dict[str, Settled] = {}
     for given in givens:
         try:

@@ -1,4 +1,4 @@
-"""The settings of the log: levels, where it is written, and how a line looks.
+"""The settings of the log: levels, outputs, and the form of a line.
 
 The four outputs (console, file, exchange amq.rabbitmq.log, syslog) have the same settings of their
 lines, `OutputSettings`. Names, defaults and meanings are RabbitMQ's (`rabbit.schema`), but for two
@@ -67,7 +67,7 @@ ROTATION_DATE_KIND = Kind(
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """What is written to one output, and how a line looks."""
+    """The levels of one output, and the form of its lines."""
 
     level: str | None = setting(
         "level",

@@ -1,8 +1,8 @@
 """The keys that RabbitMQ 4.0 to 4.3 has in addition to those of 3.13.
 
-With `compat = 4.x` a rabbitmq.conf of RabbitMQ 4 works here: what is in RABBITMQ_4_KEYS has no
-effect, and a warning names it. REFUSED_KEYS would give more people access if they were ignored. A
-key that gets a meaning here moves to `settings`. A word that begins with `$` stands for any word.
+With `compat = 4.x` a rabbitmq.conf of RabbitMQ 4 works here: a key in RABBITMQ_4_KEYS has no
+effect, and a warning names it. Ignoring one of REFUSED_KEYS would give more users access. A key
+that gets a meaning here moves to `settings`. A word that begins with `$` stands for any word.
 """
 
 from leveret.broker.config.rabbitmq_keys import TLS_OPTIONS

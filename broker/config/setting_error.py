@@ -1,8 +1,8 @@
 """A setting that turns out to be wrong at the start: a file is missing, a port is taken.
 
-The part that finds out names the setting by its attribute (`tls.options.keyfile`), and does not
-know where it was set. `explain` adds that: the file and line, the variable or the option; or, for a
-default, how to set it.
+The part that finds the problem names the setting by its attribute (`tls.options.keyfile`), and does
+not know where it was set. `explain` adds that place: the file and line, the variable or the option;
+or, for a default, how to set it.
 """
 
 import os
@@ -19,7 +19,7 @@ _INSTEAD = {"tcp.listeners": PORT_OF_ALL}
 class SettingError(Exception):
     """A setting cannot be followed. attribute: where its value is below `Config`, with dots.
 
-    It may also be `advanced`, for what advanced.config has.
+    It may also be `advanced`, for settings of advanced.config.
     """
 
     def __init__(self, attribute: str, reason: str) -> None:
@@ -28,7 +28,7 @@ class SettingError(Exception):
 
 
 def explain(config: Config, error: SettingError) -> str:
-    """The place of the setting, and what is wrong with it."""
+    """The place of the setting, and the problem."""
     origin = config.origins.get(error.attribute)
     if origin is not None:
         return f"{origin}: {error}"

@@ -1,4 +1,4 @@
-"""The settings of TCP: where AMQP clients connect, and the options of their sockets."""
+"""The settings of TCP: the addresses for AMQP clients, and the options of their sockets."""
 
 from dataclasses import dataclass
 

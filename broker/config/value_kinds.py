@@ -1,4 +1,4 @@
-"""The kinds of values: how a text is parsed, and the description of what is expected.
+"""The kinds of values: the parsing of a text, and the description of the expected value.
 
 A `Kind` parses the text to the right of the `=` in a file, of an environment variable or of a flag.
 Its `read` raises ValueError for a text that is not a value of the kind; the error message then
@@ -147,7 +147,7 @@ def one_of(*words: str) -> Kind[str]:
 
 
 def leaving_out(kind: Kind[Value_co], reason: str, *words: str) -> Kind[Value_co]:
-    """A value in a family, which may have these others, too, as long as it has a value."""
+    """A value of a family. Other words are accepted, too, if the family has a proper value."""
     return replace(kind, left_out=dict.fromkeys(words, reason))
 
 
