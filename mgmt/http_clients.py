@@ -61,7 +61,7 @@ class HttpClient(web.RequestHandler):
         self._pause_transport_reading()
 
     def read_on(self, size: int) -> bool:
-        """See `WaitingClient`."""
+        """Read up to this many of the waiting bytes. Returns whether there are more."""
         start, self._place = self._place, self._place + size
         piece = self._unread[start : self._place]
         if piece and not self._is_unreadable:

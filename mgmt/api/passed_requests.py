@@ -25,7 +25,7 @@ ObjectName = tuple[bytes, ...]
 """The names that identify an object in a list, such as its vhost and its name. Lists are in the
 order of these names unless something else is asked for."""
 SortKey = tuple[int, str | int | float | bool]
-"""See `listing.sort_key`."""
+"""A sort key, as `listing.sort_key` makes it."""
 
 EVERYTHING, OWN_PERMISSIONS, ASKED_PERMISSIONS = "everything", "own", "asked"
 """What a user may do beyond reading: everything (the control socket), what the permissions of the

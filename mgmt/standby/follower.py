@@ -100,7 +100,7 @@ class Followed:
 
 
 class Follower:
-    """See the module. running: tells the nodes of the cluster that run."""
+    """The follower of one node. running: tells the nodes of the cluster that run."""
 
     def __init__(
         self, broker: Broker, give_way: GiveWay, running: Callable[[], tuple[str, ...]]
