@@ -25,7 +25,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class ShovelStatus(msgspec.Struct, frozen=True):
-    """See the module.
+    """The status of one shovel.
 
     vhost: None of a static shovel. reason: why it is terminated, or what keeps one that runs from
     moving messages. since_s: seconds since the epoch, of the last change. source, destination: the
