@@ -33,7 +33,7 @@ class ExchangeLinks:
         self._events = events
 
     def federated(self) -> Iterator[tuple[str, str]]:
-        """See `LinkKind`."""
+        """The exchanges with a policy."""
         for vhost in self._vhosts.values():
             for exchange in vhost.exchanges.values():
                 if exchange.policy is not None:
@@ -48,11 +48,11 @@ class ExchangeLinks:
         return exchange
 
     def is_here(self, definition: LinkDefinition, running: Sequence[str]) -> bool:
-        """See `LinkKind`."""
+        """The running nodes choose one for each link."""
         return chosen(definition.place, running) == self._node
 
     def make(self, definition: LinkDefinition) -> Link:
-        """See `LinkKind`."""
+        """A new link, which is started later."""
         exchange = definition.federated
         assert isinstance(exchange, Exchange), "found by `find`"
         mover = ExchangeMover(definition, exchange, self._clock)

@@ -56,7 +56,7 @@ class ExchangeMover:
         self._clock = clock
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
-        """See `Mover`."""
+        """Move messages from the upstream until a connection or channel is lost."""
         await refuse_own_upstream(self._definition, ends)
         loop = asyncio.get_running_loop()
         queue = queue_name(self._definition, ends.upstream_vhost)
@@ -154,7 +154,7 @@ class ExchangeMover:
                     return f"the upstream has lost the exchange '{name}'"
 
     async def remove(self, ends: LinkEnds) -> None:
-        """See `Mover`."""
+        """Delete the link's queue and internal exchanges upstream, unless that is disabled."""
         if self._definition.upstream.resource_cleanup_mode == NEVER:
             return
         queue = queue_name(self._definition, ends.upstream_vhost)

@@ -37,7 +37,7 @@ class QueueLinks:
         self._events = events
 
     def federated(self) -> Iterable[tuple[str, str]]:
-        """See `LinkKind.federated`."""
+        """The queues with a policy."""
         return [
             (vhost.name, queue.name)
             for vhost in self._vhosts.values()
@@ -46,7 +46,7 @@ class QueueLinks:
         ]
 
     def find(self, vhost: str, name: str) -> Federated | None:
-        """See `LinkKind.find`."""
+        """The queue; None for one that federation itself has declared."""
         queue = self._queue(vhost, name)
         if queue is None or queue.arguments.get(INTERNAL_PURPOSE, ("",))[0] == "S":
             return None
@@ -57,13 +57,13 @@ class QueueLinks:
         return None if found is None else found.queues.get(name)
 
     def is_here(self, definition: LinkDefinition, running: Sequence[str]) -> bool:
-        """See `LinkKind.is_here`."""
+        """The link runs where the queue lives."""
         place = definition.place
         vhost, queue = self._vhosts.get(place.vhost), self._queue(place.vhost, place.name)
         return vhost is not None and queue is not None and vhost.lives_here(queue)
 
     def make(self, definition: LinkDefinition) -> Link:
-        """See `LinkKind.make`."""
+        """A new link, which is started later."""
         queue = self._queue(definition.place.vhost, definition.place.name)
         assert queue is not None, "a link is made for a queue that is there"
         mover = QueueMover(definition, queue, self._clock)

@@ -52,7 +52,7 @@ class QueueMover:
         self._clock = clock
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
-        """See `Mover.move`."""
+        """Move messages while the queue wants them, until a connection or channel is lost."""
         await self._check(ends)
         await self._declare(ends.upstream)
         publishing, consuming = await self._open_channels(ends)
@@ -75,7 +75,7 @@ class QueueMover:
         raise TransferFailed(problem)
 
     async def remove(self, ends: LinkEnds) -> None:
-        """See `Mover.remove`."""
+        """Nothing is deleted: the queue upstream has messages of its own."""
 
     async def _check(self, ends: LinkEnds) -> None:
         """Raise TransferFailed if messages must not come from this upstream."""
