@@ -29,7 +29,7 @@ class TransferFailed(Exception):
 
 
 class Attempts:
-    """See the module.
+    """The attempts of one shovel or link.
 
     what: the attempt's name in the log. delay_s: the pause after a failure; 0 for no other attempt.
     """

@@ -16,7 +16,7 @@ PREFIX: Final = "transfer-looks-for-its-source-"
 
 
 async def are_one_vhost(source: ClientConnection, destination: ClientConnection) -> bool:
-    """See the module. Raises ChannelClosed and ConnectionClosed."""
+    """Whether both are one. Raises ChannelClosed and ConnectionClosed."""
     if source.address.vhost != destination.address.vhost:
         return False
     holding, queue = await source.open_channel(), PREFIX + secrets.token_hex(8)

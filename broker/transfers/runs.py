@@ -22,7 +22,7 @@ Thing = TypeVar("Thing", bound=Run)
 
 
 class Runs(Generic[Place, Thing]):
-    """See the module.
+    """The things that run, by their places.
 
     make: makes the thing to run at a place; None for nothing. stop: ends the thing that ran there.
     by_place: the running things.

@@ -131,7 +131,7 @@ class Readdress:
 
 
 class Transfer:
-    """See the module.
+    """One transfer between two channels.
 
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
     source's connection read, or not. call_later_ms: calls a function after a number of
