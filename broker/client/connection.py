@@ -163,7 +163,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def message_bytes_max(self) -> int:
-        """See `ChannelOwner`."""
+        """The largest body that is taken."""
         return self.address.message_bytes_max
 
     @property
@@ -187,11 +187,11 @@ class ClientConnection(asyncio.Protocol):
         return channel
 
     def forget_channel(self, number: int) -> None:
-        """See `ChannelOwner`."""
+        """Free the number of a channel."""
         self._incoming.channels.pop(number, None)
 
     def await_answer(self, method: type[base.Frame]) -> Timer:
-        """See `ChannelOwner`. It may take as long as the connection may take to open."""
+        """The timer of an answer, with the time limit for opening the connection."""
         seconds = self.address.connection_timeout_s
         return AwaitedAnswer(self, self._clock, method_name(method), seconds)
 

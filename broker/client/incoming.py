@@ -121,7 +121,7 @@ class ClientIncoming(DeliverySink):
             self._connection.drop(f"an internal error of this node: {error!r}")
 
     def on_deliveries(self, channel: int, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
-        """See `DeliverySink`."""
+        """Pass deliveries to their channel."""
         if not (self.has_ended or self.is_closing):
             self._channel(channel).deliver(consumer_tag, deliveries)
 
@@ -142,7 +142,7 @@ class ClientIncoming(DeliverySink):
         raise unexpected_frame("basic.publish is not expected of a server")
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """See `FrameSink`."""
+        """Handle a frame that is not part of a run."""
         if self.has_ended:
             return
         if not is_known_frame(kind, payload):
