@@ -31,11 +31,11 @@ class _Nothing:
     """The pending records of a trace that has ended: none."""
 
     def take(self) -> tuple[bytes, int]:
-        """See `Pending`."""
+        """No records."""
         return b"", 0
 
     def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
-        """See `Pending`."""
+        """No report."""
         return b""
 
 

@@ -80,11 +80,11 @@ class Tracer(Taps):
 
     @property
     def hears_acks(self) -> bool:
-        """See `Taps`."""
+        """Whether a sink receives acknowledgements."""
         return bool(self._acked)
 
     def take_numbers(self, count: int) -> int:
-        """See `MessageNumbers`."""
+        """The first of `count` consecutive numbers that no message has."""
         return self._numbers.take(count)
 
     # The reports; see `Sink`. The three per-message ones do not call `_report`, since function
