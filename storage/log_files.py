@@ -37,9 +37,9 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 FILE_MESSAGES_MAX, FILE_RECORDS_MAX = 250_000, 80_000
 """For small messages: as many as a restart reads in a quarter of a second."""
 RESERVED_BYTES, RESERVED_SHARE = 2 * 1024 * 1024, 64
-"""Space that is allocated ahead of the data, and the largest share of a small disk for it."""
+"""Space that is allocated ahead of the data; at most this part of a small disk."""
 LOW_FACTOR, LOW_SHARE = 4, 8
-"""With less free space than this multiple, an eighth of the free space is allocated."""
+"""With less free space than this multiple of the space ahead, an eighth of that is allocated."""
 NEXT_FILE = "next"
 """The file that is made in advance. A restart does not read it: it has no records."""
 NOT_OPEN = -1
