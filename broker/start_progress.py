@@ -22,7 +22,7 @@ class StartProgress:
         self._due_s = clock_s() + FIRST_SECONDS
 
     def of_step(self, step: str, unit: str, scale: int = 1) -> Callable[[int, int], None]:
-        """A callback for a step of the start, which passes the amount done and the total.
+        """A callback for a step of the start, to be called with the amount done and the total.
 
         step: its description, such as `reading the log`. unit, scale: how the numbers are shown.
         """

@@ -27,7 +27,7 @@ class Publisher(Protocol):
 
     @property
     def generation(self) -> int | None:
-        """The generation of its vhost."""
+        """The generation of its vhost; None before it has one."""
 
 
 class OutdatedTargets:

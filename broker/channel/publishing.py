@@ -95,7 +95,7 @@ def publish(channel: Channel, target: Target, publication: Publication) -> Steps
 
 
 def _deliver_run(channel: Channel, target: Target, publication: Publication) -> Answer[None] | None:
-    """Hand a run to the queues of its target by `routing.deliver`."""
+    """Hand a run to the queues of its target; returns as `routing.deliver` does."""
     vhost, queues, messages = channel.vhost, target.queues, publication.messages
     tracer = vhost.tracer
     if tracer is not None:
@@ -333,7 +333,7 @@ def _publish_with_care(
 def _route_and_deliver(
     channel: Channel, target: Target, publication: Publication, keys: list[str]
 ) -> Answer[None] | None:
-    """Publish one message from the target's exchange by `routing.publish`."""
+    """Publish one message from the target's exchange; returns as `routing.publish` does."""
     (message,) = publication.messages
     exchange = target.exchange
     assert exchange is not None

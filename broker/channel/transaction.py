@@ -16,7 +16,7 @@ from leveret.broker.pending import Answer
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
-"""The publishes that are dropped in one step, and the work of each, in units of broker/turns.py."""
+"""The items that are dropped in one step, and the work of each, in the units of broker/turns.py."""
 
 
 class Settling(NamedTuple):

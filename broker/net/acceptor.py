@@ -34,7 +34,7 @@ class Tls(NamedTuple):
 
 
 class Acceptor:
-    """Accepts clients from `start` to `close`. refused: the number of clients that were refused.
+    """Accepts clients from `start` to `close`. refused: the number since refusals began; 0 if none.
 
     listening: bound, and not blocking. make_protocol: called for each client. tls: None for plain
     connections; otherwise the protocol is connected after the TLS handshake.

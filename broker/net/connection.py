@@ -259,7 +259,7 @@ class Connection(asyncio.BaseProtocol):
 
     @property
     def state(self) -> str:
-        """The state in which the connection is, from closing.py."""
+        """Its state, one of those in net/closing.py."""
         return self.closing.state
 
     @property

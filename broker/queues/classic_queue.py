@@ -413,7 +413,7 @@ class ClassicQueue(Actor):
             self.wake()
 
     def watch(self, demand: Demand | None) -> None:
-        """See `QueueClient.watch`."""
+        """Keep a demand up to date from now on; None: none."""
         self.demand = demand
         self.wake()
 
@@ -432,7 +432,7 @@ class ClassicQueue(Actor):
             self.demand.look(self.backing.ready_count, self.ring)
 
     def have_turn(self) -> None:
-        """See `DyingQueue`."""
+        """Have a turn soon, which calls `Deaths.go_on`."""
         self._turns.wake(self)
 
     # The queue as a whole

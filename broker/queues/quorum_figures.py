@@ -29,24 +29,24 @@ class QuorumFigures:
         self._messages.refresh(answer)
 
     def counts(self) -> CoarseCounts:
-        """See `QueueFigures.counts`."""
+        """The queue's counts, with those of its letters."""
         counts, dlx = self._messages.counts(), self._letters.count
         return replace(counts, dlx=dlx) if dlx else counts
 
     def ages(self) -> AgeFigures:
-        """See `QueueFigures.ages`."""
+        """The ages of its messages."""
         return self._messages.ages()
 
     def consumers(self) -> list[ConsumerFigures]:
-        """See `QueueFigures.consumers`."""
+        """All consumers, in the order in which they subscribed."""
         return self._messages.consumers()
 
     def status(self) -> QueueStatus:
-        """See `QueueFigures.status`."""
+        """The status, without ages and the list of consumers."""
         return replace(
             self._messages.status(), counts=self.counts(), dlx_bytes=self._letters.body_bytes
         )
 
     def backing_queue_status(self) -> dict[str, Any]:
-        """See `QueueFigures.backing_queue_status`."""
+        """Where its messages are: RabbitMQ's field of this name, as JSON."""
         return self._messages.backing_queue_status()
