@@ -184,7 +184,7 @@ def publish_delayed(
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
-    """The address of a message that is not published by a client now."""
+    """The trace callback of a message that is not published by a client now."""
     return partial(_trace, vhost, message, routing_keys)
 
 

@@ -201,7 +201,7 @@ async def delete_queue(
 
 
 async def purge_queue(channel: Channel, name: str) -> int:
-    """Drop all ready messages of a queue; answer with their number."""
+    """Drop all ready messages of a queue; return their number."""
     name = expand_queue_name(channel, name)
     check_not_sharded(channel, name, "purge")
     await check(channel, QUEUE, name, "read")

@@ -450,7 +450,7 @@ class ClassicQueue(Actor):
         return self.ages.of_message(entry.message, now_ms).age_ms(entry.position, now_ms)
 
     def purge(self, answer: Answer[int]) -> None:
-        """Drop every ready message; return their number."""
+        """Drop every ready message; answer with their number."""
         if self.reads.refuses(answer):
             return
         self.settle_deliveries()

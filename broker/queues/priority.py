@@ -90,7 +90,7 @@ class PriorityQueue(BackingQueue):
         return self.first_position(self._level_of(entry.message)) + entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """The ages of each level."""
+        """The given positions of each level."""
         ranges = []
         for level, queue in self._levels.items():
             first = self.first_position(level)

@@ -1,4 +1,4 @@
-"""A publication: messages that are handed to queues together, and the publisher to be confirmed to.
+"""A publication: messages handed to queues together, and the publisher that gets the confirms.
 
 All queues that the messages are routed to get the same object, so none changes it; a queue that
 keeps other properties, or a part, makes a publication of its own. The publisher sets `publisher`
