@@ -123,7 +123,7 @@ def open_connection(path: Path) -> sqlite3.Connection:
     """A connection to the existing file. Only one process can have connections to it.
 
     SQLite's index of its log is in memory, not in a mapped file: a write to a mapped file ends the
-    process with SIGBUS when it needs space of a full disk, which on btrfs each page does.
+    process with SIGBUS when it needs space of a full disk; on btrfs each page does.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw&vfs=unix-excl"
     return sqlite3.connect(uri, uri=True, isolation_level=None)
