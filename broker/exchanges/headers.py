@@ -81,7 +81,7 @@ class Headers(ExchangeType):
             self._by_criterion.setdefault(criterion, {})[binding] = None
 
     def _count_under(self, criterion: _Criterion) -> tuple[int, bool]:
-        """The number of bindings under a criterion, and whether it is met by any value."""
+        """How many bindings a criterion has, then if it is a void: a certain value is rarer."""
         return len(self._by_criterion.get(criterion, ())), criterion[1] is _PRESENT
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
