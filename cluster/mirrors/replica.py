@@ -1,21 +1,21 @@
 """One mirrored queue on this node: its client, and the member that this node has in its ring.
 
-The record says who the members are and who leads (mirror_record.py). What this node does follows
-from it, each time a newer one is applied:
+The record names the members and the leader (mirror_record.py). The actions of this node follow from
+it, each time a newer one is applied:
 
     this node has a new member      it begins in the ring, as a mirror, or leads with what is here
-    it has none any more            the messages here are kept as a copy, if the record says so
+    it no longer has one            the messages here are kept as a copy, if the record says so
     it leads, and has not so far    its mirror is promoted (promotion.py)
-    it leads no more, but lives     it mirrors what it has led (demotion.py)
+    it no longer leads, but lives   it mirrors the queue that it has led (demotion.py)
     another node leads              the client turns to that one
-    there is none any more          the queue lives on the leader's node alone
+    there is no record any longer   the queue lives on the leader's node alone
 
-A new mirror has no messages. What this node had before, its copy, is given up (retained_copy.py).
+A new mirror has no messages. The copy that this node had before is given up (retained_copy.py).
 
 Invariants:
 RP1. This node has a ring exactly while the record names a living member of this life of the node
-     that has begun here. One that cannot begin, since the entry that would begin it was skipped,
-     is reported dead.
+     that has begun here. A member that cannot begin, because its first entry was skipped, is
+     reported dead.
 """
 
 import logging
@@ -103,11 +103,11 @@ class Replica(Flushable):
     # The record
 
     def lead_first(self, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> None:
-        """The queue that is here begins to be mirrored: it leads as the record will say."""
+        """Mirroring of the queue on this node begins: it leads, as the record will say."""
         self.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
-        """The queue, which lives on another node, begins to be mirrored: that node leads."""
+        """Mirroring of a queue on another node begins: that node leads."""
         self._remote_leader.begin_with(remote, leader)
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
@@ -150,7 +150,7 @@ class Replica(Flushable):
         has_room = storage_id != 0 or not self.queue.durable
         copy = self.copy.take() if returns else None
         if copy is not None:
-            # The queue has waited for this node: it leads again, with what it had.
+            # The queue has waited for this node: it leads again, with its copy.
             self.leading = promotion.returned(self._leader_parts(), copy, record)
         elif record.leader != member and not place.has_joined and has_room:
             self.copy.discard()
@@ -169,7 +169,7 @@ class Replica(Flushable):
                 site.send(node, (frames.IDENTITY.pack(frames.BEGINS_WANTED, self.identity),))
 
     def expelled(self) -> None:
-        """The record does not have the member of this node any more."""
+        """The record no longer has the member of this node."""
         self.ring = None
         mirror, self.mirror = self.mirror, None
         self._promotion.end()
@@ -183,7 +183,7 @@ class Replica(Flushable):
             self.copy.messages = leading.backing.inner
 
     def _hand_over(self, leading: Leading, member: Member, record: MirrorRecord) -> None:
-        """Another member leads: the one of this node mirrors what it has led so far."""
+        """Another member leads: the one of this node mirrors the queue that it has led so far."""
         site, place = self._site, record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
         self.broadcast()
@@ -200,7 +200,7 @@ class Replica(Flushable):
         demotion.end_leading(leading, self.queue, self.publishing)
 
     def _queue_ended(self, is_deleted: bool) -> None:
-        """The queue is deleted, with all copies; or the node stops. The leader has done its own."""
+        """The queue is deleted, with all copies; or the node stops. The leader has ended itself."""
         self.ring = self.leading = None
         self.is_over = True
         mirror, self.mirror = self.mirror, None
@@ -211,9 +211,9 @@ class Replica(Flushable):
         self._site.ended(self)
 
     def end_mirroring(self) -> QueueClient:
-        """The queue is not mirrored any more: what stands for it from now on.
+        """The queue is no longer mirrored: returns its client from now on.
 
-        What other nodes have sent before they knew it is still published and confirmed.
+        Contents that other nodes sent before they knew it are still published and confirmed.
         """
         self.is_over = True
         leading = self.leading
@@ -276,7 +276,7 @@ class Replica(Flushable):
         )  # fmt: skip
 
     def _promote(self) -> None:
-        """Lead, if everything is applied that has come (MQ8); otherwise when it is."""
+        """Lead when all decisions that have come are applied (MQ8), at once if they are."""
         mirror, record = self.mirror, self.record
         if mirror is None or record is None or not self._promotion.may_lead(record, self.member):
             return
@@ -298,7 +298,7 @@ class Replica(Flushable):
     # The ring (RingUser)
 
     def confirmed(self, through: int) -> None:
-        """See `RingUser.confirmed`."""
+        """All members have delivered this member's broadcasts through a number."""
         if self.mirror is not None:
             self._promotion.confirmed(through)
             self._promote()
@@ -323,7 +323,7 @@ class Replica(Flushable):
             self._site.when_stable(partial(leading.mirror_gone, member))
 
     def submit(self, change: Change) -> None:
-        """See `RingUser.submit`."""
+        """Have a change made in the record; repeat it until it is made or refused."""
         self._site.submit(self, change)
 
     # Contents (OwnMember, SentTo)
@@ -334,12 +334,12 @@ class Replica(Flushable):
         return self.leading is not None
 
     def publish(self, number: int, publication: Publication) -> None:
-        """See `OwnMember.publish`."""
+        """Publish messages of this node. number: this node's number of the first one."""
         assert self.leading is not None, "RP1"
         self.leading.publish(self.own_sender, number, publication)
 
     def keep(self, number: int, publication: Publication) -> None:
-        """See `OwnMember.keep`."""
+        """Keep contents of this node for the leader's decision, or for this node's own lead."""
         self.keep_contents(self.own_sender, number, publication, self.publishing.settled)
 
     def keep_contents(
@@ -351,12 +351,12 @@ class Replica(Flushable):
 
     @property
     def is_behind(self) -> bool:
-        """See `OwnMember.is_behind`."""
+        """Publishers of many messages at a time have to wait."""
         leading = self.leading
         return leading is not None and leading.queue.publisher_hold.is_wanted
 
     def begin_hold(self, resume: Callable[[], object]) -> None:
-        """See `OwnMember.begin_hold`."""
+        """A publisher begins to wait; `resume` is called when it may go on."""
         assert self.leading is not None, "only a leader has consumers"
         self.leading.queue.publisher_hold.begin(resume)
 
@@ -399,7 +399,7 @@ class Replica(Flushable):
     # Once a round
 
     def flush(self) -> None:
-        """Broadcast what was decided, or tell the leader what is kept."""
+        """Broadcast the decisions, or report kept turns to the leader."""
         leading, mirror = self.leading, self.mirror
         if leading is not None:
             self.broadcast()
@@ -412,7 +412,7 @@ class Replica(Flushable):
             self._promote()
 
     def broadcast(self) -> None:
-        """The decisions of the turn go round."""
+        """Broadcast the decisions of the turn."""
         if self.leading is not None:
             decisions = self.leading.backing.take_decisions()
             if decisions and self.ring is not None:
@@ -420,7 +420,7 @@ class Replica(Flushable):
                 self.ring.flush()
 
     def look(self) -> None:
-        """A quarter of a net_ticktime has passed: see which confirms are late."""
+        """A quarter of a net_ticktime has passed: look for late confirms."""
         record = self.record
         if record is None:
             return

@@ -1,7 +1,7 @@
-"""What other nodes send about a mirrored queue, beside the messages of its ring (mirror_frames.py).
+"""Frames of other nodes about a mirrored queue, beside its ring's messages (mirror_frames.py).
 
-Contents, reports and questions are handed to the replica of this node. What a leader is asked
-before it is one here waits until the queue is opened.
+Contents, reports and questions are passed to the replica of this node. Questions to a leader that
+come before the queue is led here wait until it is opened.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,11 @@ class FramedReplica(SentTo, Protocol):
     mirror: MirrorMember | None
 
     def broadcast(self) -> None:
-        """Have the decisions of the turn go round."""
+        """Broadcast the decisions of the turn."""
 
 
 class ReplicaFrames:
-    """See the module."""
+    """The frames of one queue."""
 
     __slots__ = ("_replica", "_sending", "_site", "_waiting")
 
@@ -44,18 +44,18 @@ class ReplicaFrames:
         self._replica = replica
         self._site = site
         self._sending: dict[str, SendingNode] = {}
-        # The last of each kind that each node has asked.
+        # The last question of each kind from each node.
         self._waiting: dict[tuple[str, int], Callable[[], object]] = {}
 
     def tell_owed(self, node: str) -> None:
-        """Tell the node that leads which runs wait for it."""
+        """Tell the leader's node the runs that wait for its confirm."""
         owed = [number for run in self._replica.publishing.owed_runs for number in run]
         if owed:
             start = frames.IDENTITY.pack(frames.OWED, self._replica.identity)
             self._site.send(node, (start, packed(owed)))
 
     def opened(self) -> None:
-        """The queue is led here now: ask what has waited for that, and who waits for confirms."""
+        """The queue is led here now: answer waiting questions, and ask which runs are owed."""
         for node in self._site.peers:
             self._site.send(node, (frames.IDENTITY.pack(frames.LEADS, self._replica.identity),))
         waiting, self._waiting = self._waiting, {}
@@ -63,7 +63,7 @@ class ReplicaFrames:
             ask()
 
     def leader_ended(self, mirror: MirrorMember | None) -> None:
-        """The queue is not led here any more. mirror: the one that begins with this, if it is
+        """The queue is no longer led here. mirror: the one that begins with this, if it is
         mirrored.
         """
         for sending in self._sending.values():
@@ -132,7 +132,7 @@ class ReplicaFrames:
             mirror.sender_begins(sender_number(peer.name, peer.incarnation), number)
 
     def _confirmed(self, peer: Peer, payload: bytes) -> None:
-        """The leader confirms runs. One that leads no more does not: the next one is asked."""
+        """The leader confirms runs. A former leader's confirm is ignored: the next one is asked."""
         record = self._replica.record
         if record is None or record.leader is None or record.leader.node != peer.name:
             return
@@ -144,7 +144,7 @@ class ReplicaFrames:
         self._replica.publishing.confirmed(pairs[:ranges], pairs[ranges:])
 
     def _member(self, peer: Peer, born: int) -> RecordedMember | None:
-        """The living member of a node; None if a frame is of an earlier one."""
+        """The living member of a node; None if a frame is from an earlier one."""
         record = self._replica.record
         member = None if record is None else record.on(peer.name)
         if record is None or member is None:
@@ -168,7 +168,7 @@ class ReplicaFrames:
             leading.mirror_lacks(member.id, term, list(zip(found[::2], found[1::2], strict=True)))
 
     def _when_open(self, peer: Peer, kind: int, ask: Callable[[], object]) -> None:
-        """A node asks the leader something: now, or when this node has opened the queue."""
+        """Answer a node's question to the leader now, or when this node has opened the queue."""
         if self._replica.leading is None:
             self._waiting[peer.name, kind] = ask
         else:

@@ -1,4 +1,4 @@
-"""What the replica of a mirrored queue needs of its node (replicas.py)."""
+"""The interface of a node for the replicas of its mirrored queues (replicas.py)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
@@ -41,9 +41,8 @@ class QueueReplica(Protocol):
 class Site(RingNode, Protocol):
     """A node, as its replicas see it (replicas.py).
 
-    node, incarnation: its own. senders: the names of the linked nodes and its own, by the numbers
-    under which they publish (`sender_number`). wall_offset_ms: from the broker's clock to the wall
-    clock.
+    node, incarnation: its own. senders: the names of the linked nodes and its own, by their numbers
+    as senders (`sender_number`). wall_offset_ms: the wall clock minus the broker's clock.
     """
 
     node: str
@@ -64,13 +63,13 @@ class Site(RingNode, Protocol):
         """Have the ring of the record changed; repeat it until it is made or refused."""
 
     def mirroring_of(self, replica: QueueReplica) -> Mirroring:
-        """What the policies ask for that match the queue now."""
+        """The mirroring that the matching policies of the queue ask for now."""
 
     def synchronised(self, replica: QueueReplica, mirror: Member) -> None:
         """Have a mirror marked as synchronised in the record."""
 
     def when_stable(self, listener: Callable[[], object]) -> None:
-        """Call when what is applied now is applied on all nodes of the view, on disk."""
+        """Call back when all that is applied now is applied on all nodes of the view, on disk."""
 
     def replica_flush_later(self, replica: Flushable) -> None:
         """Call `flush` of the replica at the end of the round."""
@@ -95,7 +94,7 @@ class Site(RingNode, Protocol):
         """The queue is led here from now on: nodes that wait for it may use it."""
 
     def left(self, replica: QueueReplica) -> None:
-        """The queue is not led here any more: what nodes have asked for here, they ask again."""
+        """The queue is no longer led here: nodes repeat their questions to the next leader."""
 
     def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
         """The queue that leads, on a backing queue."""
@@ -110,4 +109,4 @@ class Site(RingNode, Protocol):
         """A new backing queue for a mirror that lacks these positions."""
 
     def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
-        """The client of the leader on another node, whose deliveries have tags from this one on."""
+        """The client of the leader on another node. first_tag: that of its first delivery."""

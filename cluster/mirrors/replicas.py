@@ -1,9 +1,9 @@
 """The mirrored queues of this node: the service of the links for rings and contents.
 
-For each mirrored queue there is a `Replica`, known by the identity of its ring. It is made when the
-first record of the queue is applied here, and ends when the queue is deleted. Frames for a queue
-whose record is not applied here yet, or not the one with which this node has a member, are kept
-until it is, up to a limit; above that the link is closed, and what was sent over it is sent again.
+Each mirrored queue has a `Replica`, found by the identity of its ring. It is made when the first
+record of the queue is applied here, and ends when the queue is deleted. Frames that come before the
+queue's record, or the record by which this node has a member, is applied here are kept until it is,
+up to a limit; above that the link is closed, and the frames are sent again.
 """
 
 import logging
@@ -59,7 +59,7 @@ Synchronised = Callable[[QueueReplica, Member], object]
 
 
 EARLY_BYTES_MAX = 64 * 1024 * 1024
-"""Of frames of one link for members that this node does not have yet."""
+"""The most bytes of frames of one link for members that this node does not have yet."""
 
 
 class MemberNode:
@@ -94,7 +94,7 @@ class MemberNode:
 LOOK_WORK = 4
 """The work of looking for late confirms of a queue, in the units of broker/turns.py."""
 LATE_MS = 60_000
-"""So long a queue that is not mirrored any more takes what was sent before its nodes knew that."""
+"""How long a queue that is no longer mirrored takes contents of nodes that do not know it yet."""
 
 
 class EarlyFrames:
@@ -105,7 +105,7 @@ class EarlyFrames:
         self._kept_bytes: dict[Peer, int] = {}
 
     def waits(self, identity: int, peer: Peer) -> bool:
-        """Whether frames of a link wait for a ring's record; what follows them waits, too."""
+        """Whether frames of a link wait for a ring's record; later frames wait, too."""
         return any(one is peer for one, _ in self._kept.get(identity, ()))
 
     def add(self, identity: int, peer: Peer, payload: bytes) -> None:
@@ -118,18 +118,18 @@ class EarlyFrames:
 
     @property
     def identities(self) -> list[int]:
-        """Of the rings for which frames are kept."""
+        """The identities of the rings for which frames are kept."""
         return [*self._kept]
 
     def take(self, identity: int) -> list[tuple[Peer, bytes]]:
-        """The frames for a queue, in the order in which they came."""
+        """Take out the frames for a queue, in the order of their arrival."""
         taken = self._kept.pop(identity, [])
         for peer, payload in taken:
             self._kept_bytes[peer] -= len(payload)
         return taken
 
     def peer_down(self, peer: Peer) -> None:
-        """Drop what a link has brought: it is sent again when there is another."""
+        """Drop the frames of a link: they are sent again over the next one."""
         self._kept_bytes.pop(peer, None)
         for identity in [*self._kept]:
             left = [one for one in self._kept[identity] if one[0] is not peer]
@@ -140,7 +140,7 @@ class EarlyFrames:
 
 
 class LeaderOwner:
-    """The virtual host, as the queue sees it that leads: with the backing queue of the mirror."""
+    """The virtual host as the leading queue sees it: with the backing queue of the mirror."""
 
     def __init__(self, vhost: VirtualHost, backing: BackingQueue) -> None:
         self._vhost = vhost
@@ -199,7 +199,7 @@ class Replicas:
     # Records
 
     def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
-        """What stands for a queue that is declared with a record. See `QueueMirrors.make_queue`."""
+        """The client of a queue that is declared with a record."""
         vhost, identity = self._services.vhosts[declared.vhost], record.group.identity
         publishing = MirroredPublishing(declared.name, identity, self._remote_queues.untaken)
         queue = MirroredQueue(declared, publishing)
@@ -210,7 +210,7 @@ class Replicas:
     def record_changed(
         self, vhost_name: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
     ) -> None:
-        """See `Listener.record_changed`."""
+        """A queue was declared with a record, has another one, or no longer has one."""
         vhost = self._services.vhosts[vhost_name]
         if record is None:
             self._end_mirroring(vhost, queue)
@@ -223,9 +223,9 @@ class Replicas:
         self._take_early(identity)
 
     def _take_early(self, identity: int) -> None:
-        """Take the frames that have waited, as far as they are not early any more.
+        """Take the waiting frames that are no longer early.
 
-        A damaged one ends its link, as if it came now; later, since a record is being applied.
+        A damaged one ends its link, as if it came now, but later, since a record is being applied.
         """
         damaged: set[Peer] = set()
         for peer, payload in self._early.take(identity):
@@ -252,7 +252,7 @@ class Replicas:
             replica.leading.synchronising.policies_changed()
 
     def _begin(self, vhost: VirtualHost, queue: QueueClient, record: MirrorRecord) -> Replica:
-        """A queue that clients use begins to be mirrored."""
+        """Mirroring of a queue that clients use begins."""
         client = self.make_queue(
             DeclaredQueue(
                 vhost.name, queue.name, queue.kind, queue.durable, queue.auto_delete,
@@ -310,7 +310,7 @@ class Replicas:
     # Late confirms
 
     def look(self) -> None:
-        """A quarter of a net_ticktime has passed: see where confirms are late."""
+        """A quarter of a net_ticktime has passed: look for late confirms in all queues."""
         if self.by_identity:
             self.work("late confirms of mirrored queues", self._looking())
 
@@ -322,7 +322,7 @@ class Replicas:
 
     @property
     def late_count(self) -> int:
-        """The queues that are led here whose confirms have waited for longer than net_ticktime."""
+        """The number of queues led here whose confirms have waited longer than net_ticktime."""
         return sum([replica.late.is_late for replica in self.by_identity.values()])
 
     # Site
@@ -339,19 +339,19 @@ class Replicas:
             peer.send(MULTICAST_SERVICE, *pieces)
 
     def submit(self, replica: QueueReplica, change: Change) -> None:
-        """See `Site.submit`."""
+        """Have the ring of the record changed; repeat it until it is made or refused."""
         self._submit(replica, change)
 
     def mirroring_of(self, replica: QueueReplica) -> Mirroring:
-        """See `Site.mirroring_of`."""
+        """The mirroring that the matching policies of the queue ask for now."""
         return self._mirroring_of(replica.vhost.name, replica.queue)
 
     def synchronised(self, replica: QueueReplica, mirror: Member) -> None:
-        """See `Site.synchronised`."""
+        """Have a mirror marked as synchronised in the record."""
         self._synchronised(replica, mirror)
 
     def when_stable(self, listener: Callable[[], object]) -> None:
-        """Call when what is applied now is applied on all nodes of the view, on disk."""
+        """Call back when all that is applied now is applied on all nodes of the view, on disk."""
         self._when_stable(listener)
 
     def flush_later(self, ring: Ring) -> None:
@@ -380,7 +380,7 @@ class Replicas:
         self._remote_queues.added(replica.vhost.name, replica.queue)
 
     def left(self, replica: QueueReplica) -> None:
-        """See `Site.left`."""
+        """The queue is no longer led here: nodes repeat their questions to the next leader."""
         self._remote_queues.left(replica.queue)
 
     def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
@@ -401,16 +401,16 @@ class Replicas:
         )
 
     def open_copy(self, replica: QueueReplica) -> BackingQueue:
-        """See `Site.open_copy`."""
+        """The messages that a restart found under the queue's storage id."""
         return replica.vhost.make_backing(replica.queue, _levels_of(replica.queue))
 
     def ended(self, replica: QueueReplica) -> None:
-        """See `Site.ended`."""
+        """The queue is deleted, or the node stops."""
         self.by_identity.pop(replica.identity, None)
         self._by_client.pop(replica.queue, None)
 
     def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
-        """See `Site.make_remote`."""
+        """The client of the leader on another node. first_tag: that of its first delivery."""
         return RemoteQueue(
             self._remote_queues.home_node(home.node), queue.vhost_name, queue.kind, queue.name,
             queue.durable, queue.auto_delete, queue.arguments, None,
@@ -457,28 +457,28 @@ class Replicas:
             replica.received(peer, kind, payload)
 
     def _is_early(self, replica: Replica, peer: Peer, kind: int, version: int) -> bool:
-        """Whether a frame is for a member that this node is about to have, or may be.
+        """Whether a frame is, or may be, for a member that this node is about to have.
 
-        version: of the record that its sender has applied, if the frame says so. A ring that this
-        node has a member of keeps its own early messages.
+        version: that of the record that its sender has applied, if the frame has one. A ring in
+        which this node has a member keeps its own early messages.
         """
         if replica.record is None:
             return False
         if not self.is_in_view:
-            # The record is what this node had: on another side of a partition, it may be newer.
+            # The record is this node's own: the other side of a partition may have a newer one.
             return True
         is_newer = version > replica.record.group.version
         is_for_next = is_newer and (replica.member is None or kind == frames.BEGINS)
         return is_for_next or self._early.waits(replica.identity, peer)
 
     def keep_early(self, node: str, identity: int, message: bytes) -> None:
-        """See `Site.keep_early`."""
+        """Keep a ring's message of a node for the next member of this one, if it is linked."""
         peer = self.peers.get(node)
         if peer is not None:
             self._early.add(identity, peer, message)
 
     def drained(self, peer: Peer) -> None:
-        """A peer that was congested is so no longer."""
+        """A peer is no longer congested."""
         self.member_nodes[peer.name].drained()
 
 
