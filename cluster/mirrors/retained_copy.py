@@ -1,11 +1,11 @@
 """The messages of a mirrored queue that this node retains without a living member: its copy.
 
-They are those of a member that has ended, or of an earlier life of this node, and of use while the
-queue waits for this node. When an entry of the metadata says that they are not, they are deleted as
-soon as that entry is stable: if it is undone, the record before may have the queue wait for them.
+They are those of a member that has ended, or of an earlier life of this node, and are of use while
+the queue waits for this node. When an entry of the metadata makes them useless, they are deleted as
+soon as that entry is stable: if it is undone, the queue may wait for them by the former record.
 
 Invariants:
-OC1. A copy is deleted after the entry is stable by which it is of no use, or with the queue.
+OC1. A copy is deleted after the entry that makes it useless is stable, or with the queue.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from leveret.storage.backing_queue import BackingQueue
 
 
 class RetainedCopy:
-    """See the module. messages: None if there are none."""
+    """The copy of one queue. messages: None if there are none."""
 
     __slots__ = ("_delete_in_steps", "_is_named", "_when_stable", "messages")
 
@@ -25,8 +25,8 @@ class RetainedCopy:
         when_stable: Callable[[Callable[[], object]], object],
         delete_in_steps: Callable[[Iterator[int]], object],
     ) -> None:
-        """when_stable: calls back when what is applied on this node now is stable. delete_in_steps:
-        takes the steps of a deletion in turns of the event loop.
+        """when_stable: calls back when all that is applied on this node now is stable.
+        delete_in_steps: takes the steps of a deletion in turns of the event loop.
         """
         self._when_stable = when_stable
         self._delete_in_steps = delete_in_steps
@@ -34,12 +34,12 @@ class RetainedCopy:
         self.messages: BackingQueue | None = None
 
     def take(self) -> BackingQueue | None:
-        """The messages, for a member of this node, which has them from now on."""
+        """Hand the messages over to a member of this node."""
         messages, self.messages = self.messages, None
         return messages
 
     def discard(self) -> None:
-        """What comes instead of the messages is applied: they are deleted when that is stable."""
+        """The entry that replaces the messages is applied: delete them when it is stable."""
         messages = self.take()
         if messages is not None:
             self._when_stable(partial(self._delete, messages))
@@ -47,7 +47,7 @@ class RetainedCopy:
     def discard_unless_named(self, record: MirrorRecord, node: str) -> None:
         """Another record is applied: if it does not name this node, the messages are of no use.
 
-        They are a copy until they are deleted: nothing has come instead of them, and who restarts
+        They are a copy until they are deleted: nothing has replaced them, and a restarted node
         finds them.
         """
         self._is_named = record.on(node) is not None or any(

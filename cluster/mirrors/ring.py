@@ -1,7 +1,7 @@
-"""A member of this node in the ring of one queue: does what its machine asks for (cluster/gm).
+"""A member of this node in the ring of one queue: carries out its state machine (cluster/gm).
 
-It sends over the links, waits out pauses, and passes on what is delivered. At the end of a round in
-which something came or was broadcast, the neighbour is told.
+It sends over the links, waits out pauses, and passes on delivered broadcasts. At the end of a round
+in which messages came or were broadcast, it sends the news to the neighbour.
 """
 
 from collections.abc import Sequence
@@ -41,19 +41,19 @@ class RingUser(Protocol):
     """The replica of the queue on this node."""
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
-        """Broadcasts of another member, in its order."""
+        """Broadcasts of another member, in their order."""
 
     def confirmed(self, through: int) -> None:
         """All members have delivered this member's broadcasts through a number."""
 
     def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
-        """The ring has other members: what is broadcast from here on, `born` deliver."""
+        """The ring has other members: those in `born` deliver all broadcasts from here on."""
 
     def submit(self, change: Change) -> None:
         """Have a change made in the record; repeat it until it is made or refused."""
 
     def expelled(self) -> None:
-        """The record does not have this member as living any more."""
+        """The record no longer has this member as living."""
 
 
 class Ring(Flushable):
@@ -75,21 +75,21 @@ class Ring(Flushable):
 
     @property
     def neighbours(self) -> tuple[Member | None, Member | None]:
-        """The left and the right one; None in a ring of one member."""
+        """The left and the right neighbour; None in a ring of one member."""
         return self._machine.left, self._machine.right
 
     @property
     def pending_count(self) -> int:
-        """Broadcasts that are on their way, as this member knows."""
+        """The number of broadcasts that this member knows to be on their way."""
         return self._machine.pending_count
 
     @property
     def early(self) -> list[tuple[str, bytes]]:
-        """Messages of nodes that wait for a newer record."""
+        """The messages that wait for a newer record, with their nodes."""
         return self._machine.early
 
     def broadcast(self, payload: bytes) -> int:
-        """Broadcast at the end of the round; the number that `RingUser.confirmed` will speak of."""
+        """Broadcast at the end of the round; returns the number for `RingUser.confirmed`."""
         number = self._machine.broadcast(payload)
         self._node.flush_later(self)
         return number
@@ -115,7 +115,7 @@ class Ring(Flushable):
         self._happened(self._machine.link_down(node))
 
     def pause_over(self, member: Member) -> None:
-        """A pause that was asked for is over."""
+        """A requested pause is over."""
         self._happened(self._machine.pause_over(member))
 
     def _happened(self, outputs: list[Output]) -> None:

@@ -1,13 +1,13 @@
 """Contents that nodes have sent to a mirror, until the leader's decision about them comes.
 
-A sender is a node in one life of its link. It numbers what it publishes to a queue, counting up,
-and sends the same runs to the leader and to every mirror. The leader decides on them in the order
-in which they were sent. A decision and its contents come by different ways, so either may be first.
+A sender is a node in one life of its link. It numbers its messages to a queue, counting up, and
+sends the same runs to the leader and to every mirror. The leader decides on them in the order in
+which they were sent. A decision and its contents take different ways, so either may come first.
 
 Invariants:
 
 MQ5  Contents are published once: by the decision that names them, or by the next leader. Those of a
-     sender are undecided from `decided` on; what a decision has named is in no run.
+     sender are undecided from `decided` on; contents that a decision has named are in no run.
 SE1  The runs of a sender are in the order of their numbers.
 SE2  `bytes_held` is the sum of the bodies' sizes in all runs.
 """
@@ -23,7 +23,7 @@ from leveret.storage.message import Message
 class Run(NamedTuple):
     """Consecutive messages of one sender, alike in address and properties.
 
-    first: the number of the first. ttl_ms: their own time to live, if they have one.
+    first: the number of the first one. ttl_ms: their own time to live, if they have one.
     """
 
     first: int
@@ -53,13 +53,13 @@ class Undecided(NamedTuple):
 
 
 class Sender:
-    """What one sender has sent.
+    """The contents of one sender.
 
-    runs: undecided. decided: decisions have named all numbers below. begin, arrived: the contents
-    from one to the other have come. end: contents from this number on are void. is_gone: its link
-    has ended, here, and it has not begun over another one. refused: numbers that decisions have
-    refused. passed_over: what became of those below was decided before this member began. told:
-    the sender knows it of those below.
+    runs: the undecided ones. decided: decisions have named all numbers below. begin, arrived: the
+    contents from `begin` up to `arrived` have come. end: contents from this number on are void.
+    is_gone: its link to this node has ended, and it has not begun over another one. refused:
+    numbers that decisions have refused. passed_over: numbers below were decided before this member
+    began. told: the sender knows the outcome of numbers below.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ NO_RUNS: Final[list[Run]] = []
 
 
 class Senders:
-    """All senders to one queue. bytes_held: of the bodies of undecided contents."""
+    """All senders to one queue. bytes_held: the bytes of the bodies of undecided contents."""
 
     __slots__ = ("_senders", "bytes_held")
 
@@ -99,13 +99,13 @@ class Senders:
     # From the senders
 
     def led(self, number: int, decided: int, refused: Intervals) -> None:
-        """Begin as a leader, which has decided on what came from a sender, up to a number."""
+        """Begin as a leader, which has decided on a sender's contents below a number."""
         sender = self._sender(number)
         sender.begin = sender.arrived = sender.decided = decided
         sender.refused.update(refused)
 
     def begins(self, number: int, first: int) -> None:
-        """A sender sends its contents from a number on, and has sent those before to others.
+        """A sender sends its contents from a number on; earlier ones went only to other members.
 
         Raises ValueError.
         """
@@ -117,7 +117,7 @@ class Senders:
             sender.begin = sender.arrived = first
 
     def next_of(self, number: int) -> int:
-        """The number that the next contents of a sender have, if none are missing before."""
+        """The number of a sender's next contents, if none before them are missing."""
         return self._sender(number).arrived
 
     def add(self, number: int, run: Run) -> None:
@@ -131,18 +131,18 @@ class Senders:
             self.bytes_held += part.body_bytes
 
     def _wanted(self, sender: Sender, run: Run) -> list[Run]:
-        """The parts of a run that decisions have not refused, or voided, or named before."""
+        """The parts of a run that decisions have not refused, voided, or named before."""
         if sender.decided <= run.first and run.end <= sender.end:
             return [run]
         start, end = max(sender.decided, run.first), min(sender.end, run.end)
         return [run.part(start, end)] if start < end else NO_RUNS
 
     def gone(self, number: int) -> None:
-        """The link of a sender has ended: none of its contents will come any more."""
+        """The link of a sender has ended: no more of its contents will come."""
         self._sender(number).is_gone = True
 
     def told(self, number: int, end: int) -> None:
-        """A sender knows what became of its contents below a number: refusals are forgotten."""
+        """A sender knows the outcome of its contents below a number: forget their refusals."""
         sender = self._sender(number)
         sender.told = max(sender.told, end)
         sender.refused.remove_range(0, end)
@@ -150,18 +150,18 @@ class Senders:
     # From decisions
 
     def has(self, number: int, first: int, count: int) -> bool:
-        """The contents from a number on have come, all of them."""
+        """Whether all of these contents have come."""
         sender = self._sender(number)
         return sender.begin <= first and first + count <= sender.arrived
 
     def lacks(self, number: int, first: int, count: int) -> bool:
-        """Some of the contents from a number on never come."""
+        """Whether some of these contents never come."""
         sender = self._sender(number)
         is_cut = sender.is_gone and sender.arrived < first + count
         return is_cut or first < sender.begin
 
     def take(self, number: int, first: int, count: int) -> list[Run]:
-        """The contents that a decision names, as far as they have come, for good."""
+        """Take out the contents that a decision names, those of them that have come."""
         sender = self._sender(number)
         assert sender.decided <= first, "MQ5: a decision names contents twice"
         runs, end = sender.runs, first + count
@@ -174,7 +174,7 @@ class Senders:
         return found
 
     def _pop(self, runs: deque[Run], end: int) -> Run:
-        """Take out the first run, as far as it is below a number."""
+        """Take out the part of the first run that is below a number."""
         run = runs.popleft()
         self.bytes_held -= run.body_bytes
         if run.end > end:
@@ -191,8 +191,8 @@ class Senders:
         self.skip(number, first + count)
 
     def lost(self, number: int, start: int, end: int) -> None:
-        """Contents that a decision has named are not here, and this member leads next: whoever
-        waits for them is refused.
+        """Contents that a decision has named are not here, and this member leads next: their
+        publishers are refused.
         """
         self._sender(number).refused.add_range(start, end)
 
@@ -209,8 +209,8 @@ class Senders:
         self.skip(number, end)
 
     def lose_passed_over(self) -> None:
-        """What was decided before this member began may not be here, and it leads next: senders
-        that have not been told are refused.
+        """Contents decided before this member began may not be here, and it leads next: senders
+        that do not know the outcome are refused.
         """
         for sender in self._senders.values():
             if sender.told < sender.passed_over:
@@ -229,7 +229,7 @@ class Senders:
                 self.bytes_held += left.body_bytes
 
     def forget(self, number: int) -> None:
-        """A sender has ended, and nothing is left to be told to it."""
+        """A sender has ended, and needs no more answers."""
         sender = self._senders.pop(number, None)
         if sender is not None:
             self.bytes_held -= sum([run.body_bytes for run in sender.runs])
@@ -247,7 +247,7 @@ class Senders:
         return {number: sender.decided for number, sender in self._senders.items()}
 
     def refusals(self) -> dict[int, Intervals]:
-        """The numbers that were refused, of each sender that may not know it."""
+        """The refused numbers of each sender that may not know of them."""
         return {
             number: sender.refused for number, sender in self._senders.items() if sender.refused
         }

@@ -1,8 +1,8 @@
-"""A node that publishes to a mirrored queue, as the member on this node has it, while it is linked.
+"""A linked node that publishes to a mirrored queue, as the member on this node sees it.
 
-If this node leads, its contents are published, and it is told what became of them; otherwise they
-are kept for the leader's decisions. In both cases it is told what was taken, so that its publishers
-wait for the slowest member.
+If this node leads, it publishes the contents of the other one, and reports their outcome; otherwise
+it keeps them for the leader's decisions. In both cases it reports the bytes that it has taken, so
+that publishers wait for the slowest member.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ ReportLater = Callable[[HostedPublishes, int], object]
 
 
 class SendingNode:
-    """See the module. sender: its number in decisions. next_number: what it sends next has it."""
+    """One such node. sender: its number in decisions. next_number: that of its next message."""
 
     __slots__ = (
         "_addresses", "_member", "_peer", "_publishes", "_report_later", "_site", "next_number",
@@ -44,7 +44,7 @@ class SendingNode:
     )  # fmt: skip
 
     def __init__(self, peer: Peer, member: SentTo, site: Site, report_later: ReportLater) -> None:
-        """report_later: has a report made at the end of the round, given how much came."""
+        """report_later: has a report made at the end of the round, given the bytes that came."""
         self._peer = peer
         self._member = member
         self._site = site
@@ -61,7 +61,7 @@ class SendingNode:
 
     @property
     def publisher_hold(self) -> Hold | None:
-        """What publishers to the queue have to wait for; only the leader has consumers."""
+        """The hold for publishers to the queue; only the leader has consumers."""
         leading = self._member.leading
         return None if leading is None else leading.queue.publisher_hold
 
@@ -92,9 +92,9 @@ class SendingNode:
         publisher.end(number)
 
     def owed(self, payload: bytes) -> None:
-        """The node wants to know what becomes of runs: this one leads. Raises ValueError.
+        """The node asks for the outcome of runs: this one leads. Raises ValueError.
 
-        It asks again when it has waited for long. What is held here is told in time.
+        It asks again when it has waited for long. Runs that are held here are reported in time.
         """
         leading = self._member.leading
         assert leading is not None, "a leader is asked"
@@ -110,28 +110,28 @@ class SendingNode:
             publisher.end(number)
 
     def leader_ended(self) -> None:
-        """Another node leads: it answers for what was not confirmed."""
+        """Another node leads: it answers for unconfirmed runs."""
         self._publishes.publisher = HostedPublisher(lambda: self._report_later(self._publishes, 0))
 
     # Publisher
 
     def hold(self, first: int, count: int, holder: object) -> None:
-        """See `Publisher.hold`."""
+        """The holder will confirm this run later."""
         self._publishes.publisher.hold(first, count, holder)
 
     def confirm(self, first: int, holder: object) -> None:
-        """See `Publisher.confirm`."""
+        """The holder has stored the run safely."""
         self._publishes.publisher.confirm(first, holder)
 
     def refuse(self, number: int) -> None:
-        """See `Publisher.refuse`. It is kept until the node knows: the report may be lost."""
+        """A message is refused. This is kept until the node knows: the report may be lost."""
         leading = self._member.leading
         assert leading is not None, "a leader refuses"
         leading.refuse(self.sender, number)
         self._publishes.publisher.refuse(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """See `Publisher.holder_died`."""
+        """The holder will confirm nothing more. is_settled: its runs count as confirmed."""
         self._publishes.publisher.holder_died(holder, is_settled)
 
     def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:

@@ -1,22 +1,22 @@
-"""Brings the mirrors of a leader what they lack, batch by batch, while the queue goes on.
+"""Sends the mirrors of a leader the messages that they lack, by batches, while the queue goes on.
 
-A mirror lacks what the queue had when it joined. It is synchronised when it has kept batches about
-all of that, or when the leader has none of it any more. Batches are sent if the policy says so
-(`ha-sync-mode: automatic`) or an operator does (`sync_queue`); one for each mirror in a round, so
-that the queue goes on between them (`Synchronising`).
+A mirror lacks the messages that the queue had when it joined. It is synchronised when it has kept
+batches about all of them, or when the leader no longer has any. Batches are sent if the policy
+(`ha-sync-mode: automatic`) or an operator (`sync_queue`) says so; one for each mirror in a round,
+so that the queue goes on between them (`Synchronising`).
 
 The leader reads the positions that a mirror lacks with a cursor, and adds the entries that await
 settlement. A batch is bounded in messages and in bytes, and at most two are on their way: the next
 one is read when the mirror has reported the last but one as kept. A batch is read between two
-turns, so it is what the decisions before it have left (`Batch.turn`).
+turns, so it has the messages that earlier decisions have left (`Batch.turn`).
 
-A mirror that joined under an earlier leader says what it lacks when it follows this one, and one
-that was not linked for a while says it again: batches may have been lost.
+A mirror that joined under an earlier leader reports the positions that it lacks when it follows
+this one, and a mirror that was not linked for a while reports again: batches may have been lost.
 
 Invariants:
 
-SY1  Batches are about all lacked positions, in order, each once.
-SY2  No more than `IN_FLIGHT_MAX` batches are not kept.
+SY1  Batches cover all lacked positions, in order, each once.
+SY2  At most `IN_FLIGHT_MAX` batches are sent and not yet kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,20 +37,20 @@ BATCH_BYTES_MAX: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 IN_FLIGHT_MAX: Final = 2
 WINDOW_POSITIONS: Final = 65_536
-"""Positions that a batch is about, at most, in a queue in which more messages await settlement."""
+"""The most positions that a batch covers, in a queue in which more messages await settlement."""
 
 
 ReadAgain = Callable[[Unreadable, Callable[[], object]], object]
-"""Calls back when what could not be read may be, and has `batches` called right after that."""
+"""Calls back when a failed read may succeed, and has `batches` called right after that."""
 
 
 class Synchronisation:
     """The synchronising of one mirror.
 
-    lacked: what the mirror lacks, as it says when it has applied the decision with which this
-    leader began. number: of the last batch that this leader sent it before. messages: how many were
-    sent. expected: about how many there were to be sent at the start. messages_max: of a batch.
-    is_cancelled: no more batches are sent.
+    lacked: the positions that the mirror reports as lacked after the decision with which this
+    leader began. number: that of the last batch that this leader sent it before. messages: the
+    number that was sent. expected: about the number to be sent at the start. messages_max: the
+    limit of a batch. is_cancelled: no more batches are sent.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Synchronisation:
 
     @property
     def may_send(self) -> bool:
-        """There is another batch to be read, and room for it on the way."""
+        """Whether another batch can be read, and there is room for it on the way."""
         is_over = self.is_cancelled or not self._left
         return not is_over and self._sent - self._kept < IN_FLIGHT_MAX
 
@@ -103,28 +103,28 @@ class Synchronisation:
         return batch
 
     def kept(self, number: int) -> None:
-        """The mirror has kept all batches through this one. It may repeat what it has said."""
+        """The mirror has kept all batches through this one. It may repeat a report."""
         assert number <= self._sent, "SY2"
         self._kept = max(self._kept, number)
         if self.is_complete:
             self._close()
 
     def cancel(self) -> None:
-        """Send no more batches. What the mirror has it keeps."""
+        """Send no more batches. The mirror keeps its messages."""
         self.is_cancelled = True
         self._close()
 
     def is_used_up(self) -> bool:
-        """The leader has no message any more of those that the mirror lacks.
+        """Whether the leader no longer has any of the messages that the mirror lacks.
 
-        What is on its way the mirror lacks until it has kept it.
+        The mirror lacks messages on their way until it has kept them.
         """
         if self._kept != self._sent:
             return False
         return all(not holds(self._leading, start, end) for start, end in self._left)
 
     def _cursor_at(self, start: int) -> Cursor:
-        """A cursor at a position: the one of the batch before, if it is there."""
+        """A cursor at a position: that of the batch before, if it is at that position."""
         if self._cursor is None or self._cursor.position != start:
             self._close()
             self._cursor = self._leading.cursor(start)
@@ -141,7 +141,7 @@ def read_batch(
 ) -> Batch:
     """The leader's messages from one position up to another, or as far as a batch may go.
 
-    cursor: on the leader's queue, at the start; it is moved on. Raises Unreadable.
+    cursor: one on the leader's queue, at `start`; it is moved on. Raises Unreadable.
     """
     assert not leading.has_decisions, "a batch is read between two turns"
     if leading.unacked_count > WINDOW_POSITIONS:
@@ -166,7 +166,7 @@ def read_batch(
 def _ready(
     leading: LeadingQueue, limit: int, messages_max: int, cursor: Cursor
 ) -> tuple[list[tuple[int, Entry]], int]:
-    """Ready entries with their positions, and the position up to which these are all.
+    """Ready entries with their positions, and the position below which they are complete.
 
     At least one, or all below the limit. Raises Unreadable if not even the first can be read.
     """
@@ -205,8 +205,8 @@ def holds(leading: LeadingQueue, start: int, end: int) -> bool:
 
 
 class Progress(NamedTuple):
-    """How far the synchronising of a mirror is: messages that were sent, and about how many there
-    were to be sent. is_running: batches are sent.
+    """The progress of synchronising a mirror: the messages sent, and about the number that was to
+    be sent. is_running: batches are sent.
     """
 
     messages: int
@@ -215,7 +215,7 @@ class Progress(NamedTuple):
 
 
 class Synchronising:
-    """The mirrors of a leader that lack messages, and what each lacks."""
+    """The mirrors of a leader that lack messages, and the synchronisation of each."""
 
     __slots__ = (
         "_done", "_failing", "_lacking", "_last", "_leading", "_mirroring", "_read_again",
@@ -230,8 +230,9 @@ class Synchronising:
         wake: Callable[[], object],
         read_again: ReadAgain,
     ) -> None:
-        """mirroring: what the policies ask for now. done: called with a mirror that has become
-        synchronised. wake: has `batches` called at the end of the round. read_again: see there.
+        """mirroring: returns the present policy. done: called with a mirror that has become
+        synchronised. wake: has `batches` called at the end of the round. read_again: see
+        `ReadAgain`.
         """
         self._leading = leading
         self._mirroring = mirroring
@@ -242,10 +243,10 @@ class Synchronising:
         self._lacking: dict[Member, Synchronisation] = {}
         self._running: dict[Member, None] = {}
         self._reported: dict[Member, Progress] = {}
-        # The number of the last batch, which a mirror that is done says again after its link broke.
+        # The number of the last batch, which a synchronised mirror repeats after its link broke.
         self._last: dict[Member, int] = {}
 
-    # Who lacks what
+    # Mirrors
 
     def joined(self, mirror: Member, lacked: list[Range]) -> None:
         """A mirror has joined, and lacks these positions."""
@@ -276,10 +277,10 @@ class Synchronising:
         if lacking is not None:
             lacking.cancel()
 
-    # What is asked for
+    # Requests
 
     def start(self) -> None:
-        """Bring all mirrors what they lack."""
+        """Send all mirrors the messages that they lack."""
         self._running.update(dict.fromkeys(self._lacking))
         self._wake()
 
@@ -297,9 +298,9 @@ class Synchronising:
 
     @property
     def progress(self) -> dict[Member, Progress]:
-        """Of the mirrors that were not synchronised when this leader began with them.
+        """The progress of mirrors that were not synchronised when this leader began with them.
 
-        One that has become synchronised is so for others when the record says it.
+        Other nodes see one as synchronised when the record says it.
         """
         return self._reported | {
             mirror: Progress(one.messages, one.expected, mirror in self._running)
@@ -310,7 +311,7 @@ class Synchronising:
 
     @property
     def has_batches(self) -> bool:
-        """Some mirror may be sent a batch now."""
+        """Whether a batch may be sent to some mirror now."""
         lacking, failing = self._lacking, self._failing
         return any(lacking[one].may_send for one in self._running if one not in failing)
 
