@@ -29,7 +29,7 @@ logger = logging.getLogger("leveret.audit")
 
 
 class AuditLog:
-    """The log of one node. path: of its file; None keeps it in memory only."""
+    """The log of one node. path: its file; None keeps it in memory only."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

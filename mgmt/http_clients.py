@@ -1,12 +1,12 @@
 """A client of an HTTP server of this node, before and between its requests.
 
-aiohttp reads requests and bounds what it accepts. It does not decompress bodies: that would let
-clients without a login cause work. Three things are added here. A client that has sent no whole
-head of a request `FIRST_REQUEST_SECONDS` after it connected is disconnected, as in RabbitMQ:
-otherwise unused sockets take the file descriptors that other clients need. Clients' input is parsed
-in turns (read_turns.py). And after a request that cannot be read, no byte of its client is kept:
-aiohttp would make an error of each further piece, with a traceback that keeps the piece in memory
-until the garbage collector runs.
+aiohttp reads requests and limits their size. It does not decompress bodies: that would let clients
+without a login cause work. Three things are added here. A client that has sent no whole head of a
+request `FIRST_REQUEST_SECONDS` after it connected is disconnected, as in RabbitMQ: otherwise unused
+sockets take the file descriptors that other clients need. Clients' input is parsed in turns
+(read_turns.py). And after a request that cannot be read, no byte of its client is kept: aiohttp
+would make an error of each further piece, with a traceback that keeps the piece in memory until the
+garbage collector runs.
 """
 
 import asyncio

@@ -65,7 +65,7 @@ class AcceptingSite(web.BaseSite):
         self._acceptor.start(BACKLOG)
 
     async def stop(self) -> None:
-        """Accept no more clients."""
+        """Stop accepting clients."""
         await super().stop()
         self._acceptor.close()
 

@@ -1,4 +1,4 @@
-"""What the HTTP clients of a port send, read in turns of the event loop.
+"""The input of a port's HTTP clients, read in turns of the event loop.
 
 aiohttp parses all input at once. In one turn the event loop reads each socket that has input, up to
 32 times in a row and 256 KB at a time. A client that has not logged in may send blank lines, or a

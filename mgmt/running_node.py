@@ -205,7 +205,7 @@ class Node:
             await self._stop_running()
 
     def end_start(self) -> None:
-        """Have the broker's start end, and a restart start it no more."""
+        """End the broker's start; a restart under way does not start it either."""
         self._stops += 1
         self._start_as = NORMALLY
         attempt = self._attempt

@@ -25,7 +25,7 @@ Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
 """Publishes a message that is acted on; why that failed, or None."""
 NOT_ROUTED = "the message is unroutable: no queue would receive it"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
-"""What the audit log tells of a request."""
+"""The audit log's record of a request."""
 ACTIONS = {"Retrying": "messages.retry", "Moving": "messages.move", "Deleting": "messages.delete"}
 """The names of the acts in the audit log."""
 NOTED_MAX = 500

@@ -81,7 +81,7 @@ class Passed(NamedTuple):
 
 
 class Call:
-    """A request that is being answered. identity: its user. limits: those of its body.
+    """A request that is being answered. identity: its user. limits: the limits of its body.
 
     route: its path in the table of routes. passed: set if another node has passed it on. left_out:
     the nodes that did not answer in time when they were asked for their part. wanted_node: the node

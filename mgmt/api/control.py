@@ -55,7 +55,7 @@ LIMITS = (
     ("absolute", size(), "a size: a number of bytes, or one with a unit such as 512MB or 2GiB"),
     ("relative", fraction(), "a fraction of the memory, such as 0.4"),
 )
-"""The kinds of limits, what reads one, and what it is."""
+"""The kinds of limits, with the parser and the description of each."""
 
 
 @route("GET", "/node/environment", control_only=True, works_stopped=True)

@@ -89,7 +89,7 @@ async def rebalance_chosen(call: Call) -> Any:
 
 
 def _told(call: Call, kind: str) -> tuple[str, str, str, str]:
-    """What the audit is told."""
+    """The audit's record of a body."""
     said = f"Rebalancing the leaders of {kind} queues"
     return "queues.rebalanced", "node", call.node.name, said
 

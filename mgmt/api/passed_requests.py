@@ -28,12 +28,12 @@ SortKey = tuple[int, str | int | float | bool]
 """A sort key, as `listing.sort_key` makes it."""
 
 EVERYTHING, OWN_PERMISSIONS, ASKED_PERMISSIONS = "everything", "own", "asked"
-"""What a user may do beyond reading: everything (the control socket), what the permissions of the
-cluster's users allow, or what the asking node says when it is asked (asked_permissions.py)."""
+"""The user's rights beyond reading: everything (the control socket), the permissions of the
+cluster's users, or the answers of the asking node when it is asked (asked_permissions.py)."""
 
 
 class Keys(msgspec.Struct, tag="keys", frozen=True):
-    """Wanted of a list: the keys of the first objects in the order asked for. None: of all."""
+    """Wanted of a list: the keys of the first objects in the requested order; None for all."""
 
     count_max: int | None
 
@@ -54,7 +54,7 @@ Part = Keys | Rows | Piece
 
 
 class FilePiece(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of a file. size: of the whole file, in octets."""
+    """A piece of a file. size: octets of the whole file."""
 
     size: int
     content: bytes

@@ -24,7 +24,7 @@ their parameters, bodies and answers.</p>
 
 
 def reference_page(routes: list[Route], prefix: str) -> str:
-    """The page as HTML. prefix: of all paths of the node's pages."""
+    """The page as HTML. prefix: the beginning of all paths of the node's pages."""
     open_routes = sorted((one for one in routes if not one.control_only), key=lambda one: one.path)
     rows = [_row(path, list(group)) for path, group in groupby(open_routes, lambda one: one.path)]
     return _PAGE.format(prefix=escape(prefix), rows="\n".join(rows))

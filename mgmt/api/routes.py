@@ -18,7 +18,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """201, or 204 if the object existed. location: of the object, relative to the request."""
+    """201, or 204 if the object existed. location: the object's path, relative to the request."""
 
     is_new: bool = True
     location: str = ""

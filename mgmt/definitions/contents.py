@@ -43,7 +43,7 @@ NOT_JSON = "failed_to_parse_json"
 
 
 class DefinitionsError(ValueError):
-    """Definitions that cannot be imported. problems: all of them. reason: that of the first one."""
+    """Definitions that cannot be imported. problems: all of them. reason: the first one's."""
 
     def __init__(self, reason: Any, problems: list[Problem] | None = None) -> None:
         super().__init__(str(reason))
@@ -112,7 +112,7 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 
 
 class Definitions:
-    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's.
+    """The lists of a file. vhost: the one of a single vhost's file; None for the whole node's.
 
     version: that of the exporting RabbitMQ, or the one that Leveret names; may be empty.
     """

@@ -56,7 +56,7 @@ class LogExchange(logging.Handler):
         logger.info("Logging to exchange '%s' in vhost '%s' ready", LOG_EXCHANGE, name)
 
     def detach(self) -> None:
-        """Publish no more: the broker stops."""
+        """Stop publishing: the broker stops."""
         self._broker = None
         self._waiting.clear()
 

@@ -87,7 +87,7 @@ class TextFormatter(LogFormatter):
         self._form = default_format if form is None else form
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines of a record; each has what the format puts around `$msg`."""
+        """The lines of a record; each has the format's text around `$msg`."""
         lines, facts = self.lines(record), self.facts(record)
         if self._settings.single_line:
             lines = [", ".join(map(str.strip, lines))]
@@ -128,7 +128,7 @@ class JsonFormatter(LogFormatter):
 
 
 def formatter_of(settings: OutputSettings, default_format: str = DEFAULT_FORMAT) -> LogFormatter:
-    """The formatter of an output. default_format: of text."""
+    """The formatter of an output. default_format: the default for text."""
     if settings.formatter == JSON:
         return JsonFormatter(settings)
     return TextFormatter(settings, default_format)

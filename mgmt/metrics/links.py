@@ -26,7 +26,7 @@ def add_links(page: Exposition, broker: Broker) -> None:
 
 
 def _status(state: str) -> str:
-    """As in RabbitMQ, a shovel whose destination takes no more is running, too."""
+    """As in RabbitMQ, a shovel whose destination accepts no messages is running, too."""
     return RUNNING if state in (FLOW, BLOCKED) else state
 
 

@@ -78,7 +78,7 @@ async def labels_of(sampler: Sampler, found: Rows, vhost_label: str = "vhost") -
 async def add_queues(
     page: Exposition, sampler: Sampler, vhosts: set[str] | None, groups: set[str]
 ) -> None:
-    """Add each queue to a page. groups: of families, by RabbitMQ's names."""
+    """Add each queue to a page. groups: the groups of families, by RabbitMQ's names."""
     found = await gather(sampler, vhosts)
     wanted = tuple(dict.fromkeys(family for name in GROUPS if name in groups
                                  for family in GROUPS[name]))  # fmt: skip

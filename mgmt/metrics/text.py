@@ -133,7 +133,7 @@ class Exposition:
     def add_table(
         self, families: Families, columns: Sequence[int], labels: Sequence[str], rows: Sequence[Row]
     ) -> None:
-        """Add objects. columns: of each family in the rows. labels: of each row, rendered."""
+        """Add objects. columns: each family's column in the rows. labels: each row's, rendered."""
         for family, column in zip(families, columns, strict=True):
             self._of(family).tables.append(_Table(labels, rows, column))
 

@@ -12,7 +12,7 @@ Two clusters that follow each other would each delete the other's new objects. S
 publishes which clusters it follows, and asks the upstream which clusters the upstream follows. If
 this cluster is one of them, nothing is changed.
 
-1. What this cluster follows is told before the upstream is asked: of two that begin to follow each
+1. A cluster publishes what it follows before it asks the upstream: of two that begin to follow each
    other at the same time, at least one finds out before it has changed anything.
 """
 
@@ -79,10 +79,10 @@ class SyncCounts:
 class Followed:
     """The known facts of an upstream under one state of the replication.
 
-    etag, durable_count: of the last sync that found nothing different, and how much had been
-    declared here before it; the etag is empty if the next sync has to compare. held_digest: of the
-    objects of an upstream that an operator may accept. cluster_id: the upstream's, empty if it is
-    not known. beyond: ids of clusters that the upstream follows.
+    etag, durable_count: the ETag of the last sync without differences, and the number of
+    declarations here before it; the etag is empty if the next sync has to compare. held_digest: the
+    digest of the upstream's objects that an operator may accept. cluster_id: the upstream's, empty
+    if it is not known. beyond: ids of clusters that the upstream follows.
     """
 
     state: ReplicationState
@@ -138,7 +138,7 @@ class Follower:
 
     @property
     def status(self) -> str:
-        """One word: what the follower does."""
+        """One word for the follower's state."""
         state = state_of(self._parameters)
         if state.state in (DISABLED, PROMOTED, ""):
             return state.state or OFF

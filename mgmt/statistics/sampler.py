@@ -135,7 +135,7 @@ class Sampler:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Take no more samples."""
+        """Stop taking samples."""
         if self._task is not None:
             self._task.cancel()
 

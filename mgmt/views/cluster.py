@@ -40,7 +40,7 @@ async def cluster_status(node: Node) -> View:
     """What `rabbitmqctl cluster_status` shows: the nodes by type, those that run, what is wrong.
 
     nodes: the status of each running node; null if it did not answer. A node whose broker is
-    stopped shows only what it knows by itself.
+    stopped reports only its own state.
     """
     cluster = node.cluster if node.broker is not None else None
     own = {node.name: status(node)}

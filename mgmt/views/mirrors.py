@@ -93,7 +93,7 @@ def _member(member: MirrorMember, record: MirrorRecord) -> dict[str, Any]:
 
 
 def _in_ring(replica: Replica | None) -> dict[str, Any]:
-    """What the member of this node knows: its neighbours, and broadcasts that are on their way."""
+    """The knowledge of this node's member: its neighbours, and broadcasts in flight."""
     ring = None if replica is None else replica.ring
     if ring is None:
         return {"left": None, "right": None, "pending": None}
