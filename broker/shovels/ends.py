@@ -120,7 +120,7 @@ async def consume(
 
 
 def returned_reason(returned: Returned) -> str:
-    """Why no more messages move to a destination that has returned one."""
+    """Why messages stop moving to a destination that has returned one."""
     return (
         f"the destination has returned a message for queue '{returned.routing_key}', which was "
         f"deleted, or whose node is down: {returned.reply_code}, {text(returned.reply_text)}"
@@ -128,5 +128,5 @@ def returned_reason(returned: Returned) -> str:
 
 
 def unpublishable_reason(reason: str) -> str:
-    """Why no more messages move after one that cannot be published."""
+    """Why messages stop moving after one that cannot be published."""
     return f"a message cannot be published at the destination: {reason}"

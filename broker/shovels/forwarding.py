@@ -124,7 +124,7 @@ def facts_of(
 ) -> dict[str, str]:
     """The facts of the header `x-shovelled`.
 
-    vhost: None of a static shovel. uris: of source and destination, without credentials.
+    vhost: None for a static shovel. uris: the URIs of source and destination, without credentials.
     """
     source, destination = uris
     if vhost is None:

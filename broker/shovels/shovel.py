@@ -118,7 +118,7 @@ class Shovel:
 
     @property
     def status(self) -> ShovelStatus:
-        """What operators see."""
+        """The status for operators."""
         source, destination = self._uris
         status = ShovelStatus(
             self.name, self.vhost, self._state, self._since_s, self._reason, source, destination,
