@@ -29,9 +29,9 @@ _LENGTH_BYTES: Final = 4
 class ExchangeHeaders:
     """Makes the properties of messages that come over one link.
 
-    uri: of the upstream, without user and password. exchange: the name of the federated exchange.
-    upstream_cluster, upstream_vhost: of the upstream; the cluster may be unknown. cluster, vhost:
-    of this node.
+    uri: the upstream's, without user and password. exchange: the name of the federated exchange.
+    upstream_cluster, upstream_vhost: the upstream's; the cluster may be unknown. cluster, vhost:
+    this node's.
     """
 
     __slots__ = ("_first", "_here", "_max_hops", "_place", "_places_after", "_trusts_user_id")

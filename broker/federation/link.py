@@ -48,7 +48,7 @@ has none. Raises ConnectionFailed."""
 
 @dataclass(frozen=True)
 class LinkEnds:
-    """Both connections of a link. uri: of the upstream, with its password.
+    """Both connections of a link. uri: the upstream's, with its password.
 
     reconnect: opens another connection to the same upstream, which the caller closes.
     """
@@ -114,7 +114,7 @@ class Link:
 
     @property
     def connection_name(self) -> str:
-        """Of both connections, as operators see them."""
+        """The status of both connections, for operators."""
         upstream, policy = self.definition.upstream.name, self.definition.policy
         return f"Federation link (upstream: {upstream}, policy: {policy})"
 
@@ -122,7 +122,7 @@ class Link:
 
     @property
     def status(self) -> LinkStatus:
-        """What operators see."""
+        """The status for operators."""
         place = self.definition.place
         kind, vhost, name, upstream, upstream_name = place
         status = LinkStatus(

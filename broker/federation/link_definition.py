@@ -25,7 +25,7 @@ class Subject(NamedTuple):
 
 
 class LinkPlace(NamedTuple):
-    """Where a link is. upstream: its name. upstream_name: of the exchange or queue there."""
+    """The place of a link. upstream: its name. upstream_name: the exchange or queue there."""
 
     kind: str
     vhost: str

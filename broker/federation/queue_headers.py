@@ -33,7 +33,7 @@ _NEW = NewFields((RECEIVED_FROM, ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY, CC))
 class QueueHeaders:
     """Makes the properties of messages that come over one link.
 
-    uri: of the upstream, without user and password. queue: the name of the federated queue.
+    uri: the upstream's, without user and password. queue: the name of the federated queue.
     """
 
     __slots__ = ("_first", "_place", "_trusts_user_id")

@@ -2,7 +2,7 @@
 
 The states are RabbitMQ's (`rabbit_federation_status`): a link is `starting` until messages can
 come, then `running`, and `error`, with a reason, while it waits to be started again. A link is
-known by an id of eight hexadecimal digits, which stays while what it connects has the same names.
+known by an id of eight hexadecimal digits, which stays while the names of its ends stay.
 """
 
 import msgspec
@@ -14,12 +14,12 @@ EXCHANGE, QUEUE = "exchange", "queue"
 class LinkStatus(msgspec.Struct, frozen=True):
     """The status of one link.
 
-    kind: `exchange` or `queue`. name: of the federated exchange or queue. upstream: the name of the
-    upstream. upstream_name: of the exchange or queue there. since_s: seconds since the epoch, of
-    the last change. uri: the one in use, or last or next tried, without user and password. error:
-    why it does not run. local_connection: the name of its connection to this node; empty unless it
-    runs. consumer_tag: of a federated queue's consumer upstream. forwarded: messages since it
-    started.
+    kind: `exchange` or `queue`. name: the federated exchange or queue. upstream: the name of the
+    upstream. upstream_name: the exchange or queue there. since_s: the time of the last change, in
+    seconds since the epoch. uri: the one in use, or last or next tried, without user and password.
+    error: why it does not run. local_connection: the name of its connection to this node; empty
+    unless it runs. consumer_tag: the tag of a federated queue's consumer upstream. forwarded:
+    messages since it started.
     """
 
     link_id: str

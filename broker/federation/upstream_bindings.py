@@ -1,4 +1,4 @@
-"""Which bindings a link has at its upstream: those of the federated exchange, each once.
+"""The bindings of a link at its upstream: those of the federated exchange, each once.
 
 A binding here with a key and arguments becomes one there, from the exchange to the link's internal
 exchange, however many queues have it here. Its argument `x-bound-from` lists the brokers that it
@@ -41,7 +41,7 @@ class UpstreamBindings:
     """The bindings of one link.
 
     max_hops: the link's. cluster, vhost: this node's. exchange: the name of the exchange here for
-    the argument. upstream_cluster, upstream_vhost: of the upstream; the cluster may be unknown.
+    the argument. upstream_cluster, upstream_vhost: the upstream's; the cluster may be unknown.
     """
 
     def __init__(
