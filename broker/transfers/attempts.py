@@ -106,10 +106,10 @@ async def connect_to_all(
 ) -> dict[str, tuple[str, ClientConnection]]:
     """Connect to both ends of a transfer; to each a URI of it, and the connection.
 
-    ends: URIs by what they are. name: of the connections, for the servers' operators. opened: the
-    connections are added to them. An end that is this node itself comes last: otherwise, while the
-    other end cannot be reached, each attempt would log a connection here that is closed at once.
-    Raises TransferFailed.
+    ends: URIs by the names of the ends. name: the connections' name, for the servers' operators.
+    opened: the connections are added to them. An end that is this node itself comes last:
+    otherwise, while the other end cannot be reached, each attempt would log a connection here that
+    is closed at once. Raises TransferFailed.
     """
     order = sorted(ends, key=lambda what: all(map(_is_this_node, ends[what])))
     return {what: await connect_to_any(connect, what, ends[what], name, opened) for what in order}

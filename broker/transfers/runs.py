@@ -46,7 +46,7 @@ class Runs(Generic[Place, Thing]):
         self._has_started = True
 
     async def stop(self) -> None:
-        """End everything, and follow no more changes. Waits for things that are already ending."""
+        """End everything, and stop following changes. Waits for things that are already ending."""
         self._has_started = False
         self._changed.clear()
         await asyncio.gather(*self._following.values(), return_exceptions=True)

@@ -22,8 +22,8 @@ async def first_end(
 ) -> str:
     """Wait for the end or a loss. Returns the reason of the loss; empty for the end.
 
-    over: one of these is done then. broken: why no more messages can move, though the ends are
-    there. ends: by their names.
+    over: one of these is done then. broken: the reason why messages cannot move, though both ends
+    are open. ends: by their names.
     """
     closed = [(one.closed, name) for name, end in ends.items() for one in end]
     waits: list[asyncio.Future[Any]] = [*over, broken, *(future for future, _ in closed)]

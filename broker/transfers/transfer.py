@@ -69,7 +69,7 @@ class Delivery(Protocol):
 
     @property
     def routing_key(self) -> str:
-        """Of the message."""
+        """The routing key with which it was published."""
 
     @property
     def properties(self) -> bytes:
@@ -77,7 +77,7 @@ class Delivery(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Of the message."""
+        """The body of the message."""
 
 
 class Source(Protocol):
