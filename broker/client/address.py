@@ -51,7 +51,7 @@ class ServerAddress:
     channel_max, frame_max: the smaller of this and of what the server offers is used; 0 for what
     the server offers. frame_max: in bytes; 0 for at most `FRAME_BYTES_MAX`. message_bytes_max: the
     largest body that is taken. connection_timeout_s: from the first packet until the connection is
-    open. tls: None for no TLS; a context for what the options cannot say, which is used as it is,
+    open. tls: None for no TLS; a context where the options do not suffice, which is used unchanged,
     with the host as the server's name.
     """
 

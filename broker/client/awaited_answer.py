@@ -10,7 +10,7 @@ from leveret.broker.clock import Clock, Timer
 
 
 class Answering(Protocol):
-    """A connection. is_reading: whether what the server sends is read."""
+    """A connection. is_reading: whether its socket is read."""
 
     is_reading: bool
 

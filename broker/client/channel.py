@@ -265,7 +265,7 @@ class ClientChannel:
     ) -> int:
         """Publish a message; returns its delivery tag, or 0 without confirms.
 
-        properties: as on the wire. exchange, routing_key: of at most 255 bytes in UTF-8. Raises
+        properties: as on the wire. exchange, routing_key: at most 255 bytes in UTF-8. Raises
         ValueError if they are longer, or the properties do not fit into a frame of the server.
         """
         frames = self._frames
@@ -303,7 +303,7 @@ class ClientChannel:
             payload = _pack_nack(CLASS_BASIC, _NACK, tag, bits)
             self._output.write(encode_frame(METHOD, self.number, payload))
 
-    # What the server sends. Faults close the connection (incoming.py).
+    # Input from the server. Faults close the connection (incoming.py).
 
     def deliver(self, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
         """Pass deliveries on to their consumer. Raises ConnectionFault 503 if there is none."""

@@ -68,7 +68,7 @@ class ClientConnection(asyncio.Protocol):
     """An open connection, from `open`.
 
     closed: done when it has ended. server_properties: of connection.start. limits: negotiated.
-    bytes_in: the total. name: what the server's operators see, unless something between both ends
+    bytes_in: the total. name: the name that the server's operators see, unless a proxy or NAT
     changes addresses.
     """
 
@@ -232,7 +232,7 @@ class ClientConnection(asyncio.Protocol):
                 self.wait_for_turn()
 
     def wait_for_turn(self) -> None:
-        """Read and handle no more in this turn of the event loop."""
+        """Stop reading and handling in this turn of the event loop."""
         if not self._waits_for_turn:
             self._waits_for_turn = True
             if self._transport is not None and self.is_reading and not self.closed.done():

@@ -10,7 +10,7 @@ NO_REPLY_CODE: Final = 0
 class Closed(NamedTuple):
     """Why a connection or a channel has ended.
 
-    reply_code, text: those of the close method of either side; 200 if this node closed it as
+    reply_code, text: taken from the close method of either side; 200 if this node closed it as
     intended. The code is 0 if the connection ended without that method; the text then says how.
     """
 
