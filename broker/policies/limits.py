@@ -126,7 +126,7 @@ class Limits:
         return _in_force(self._users.get(user, NO_LIMITS), name)
 
     def check_queues(self, vhost: str, queue: str, count: int) -> None:
-        """Raise 406 if a vhost may not have another queue. count: of the queues it has."""
+        """Raise 406 if a vhost may not have another queue. count: the number of its queues."""
         limit = self.vhost_limit(vhost, MAX_QUEUES)
         if limit is not None and count >= limit:
             raise precondition_failed(

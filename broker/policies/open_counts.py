@@ -37,10 +37,10 @@ class OpenedElsewhere(Protocol):
         """Connections to a vhost that has a limit."""
 
     def connections_of_user(self, user: str) -> int:
-        """Connections of a user who has a limit."""
+        """Connections of a user that has a limit."""
 
     def channels_of_user(self, user: str) -> int:
-        """Channels of a user who has a limit."""
+        """Channels of a user that has a limit."""
 
 
 class OpenCounts:
@@ -56,12 +56,12 @@ class OpenCounts:
         return sum(one.vhost.name == vhost for one in self._open()) + others
 
     def connections_of_user(self, user: str) -> int:
-        """Connections of a user who has a limit."""
+        """Connections of a user that has a limit."""
         others = 0 if self.elsewhere is None else self.elsewhere.connections_of_user(user)
         return sum(one.user.name == user for one in self._open()) + others
 
     def channels_of_user(self, user: str) -> int:
-        """Channels of a user who has a limit."""
+        """Channels of a user that has a limit."""
         others = 0 if self.elsewhere is None else self.elsewhere.channels_of_user(user)
         return sum(len(one.channels) for one in self._open() if one.user.name == user) + others
 

@@ -61,7 +61,7 @@ class StaticShovels(NamedTuple):
 
 
 class _Pairs:
-    """The pairs of a list, by their keys. place: what it is, for errors. Raises ParameterError."""
+    """The pairs of a list, by their keys. place: its name in errors. Raises ParameterError."""
 
     def __init__(self, place: str, term: Any) -> None:
         if not isinstance(term, list):
