@@ -23,12 +23,12 @@ class ChallengeResponse:
         self._name = ""
 
     def challenge(self, start_response: bytes) -> bytes:
-        """The challenge of connection.secure. start_response: of connection.start-ok."""
+        """The challenge of connection.secure. start_response: connection.start-ok's response."""
         self._name = text_of(start_response)
         return CHALLENGE
 
     def credentials(self, secure_response: bytes) -> Credentials:
-        """Name and password. secure_response: of connection.secure-ok. Raises SaslError."""
+        """Name and password. secure_response: connection.secure-ok's. Raises SaslError."""
         if not secure_response.startswith(_ANSWER):
             # The error does not quote the response, which may contain a password.
             raise SaslError(

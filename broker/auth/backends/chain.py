@@ -36,7 +36,7 @@ class BackendError(ValueError):
 
 
 class Step(NamedTuple):
-    """One step of the chain. key: of the setting that configures it."""
+    """One step of the chain. key: the key of the setting that configures it."""
 
     key: str
     pair: Pair
@@ -150,7 +150,7 @@ class _Backends:
         self._made: dict[str, Backend] = {INTERNAL: internal}
 
     def pair(self, key: str, who: str, what: str) -> Pair:
-        """Combine two backends. key: of the setting that names them."""
+        """Combine two backends. key: the key of the setting that names them."""
         second = self._behind_cache(MODULES.get(what, what))
         return Pair(self._backend(key, who), self._backend(key, what), second)
 
