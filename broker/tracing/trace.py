@@ -22,7 +22,7 @@ class Trace:
     """A trace, created from JSON by `of_json`, which validates it.
 
     payload_bytes_max: the part of a payload that is written; None for all. username: the login of
-    RabbitMQ's plugin, checked but not used. has_bodies, sample: of a log.
+    RabbitMQ's plugin, checked but not used. has_bodies, sample: options of a log.
     """
 
     vhost: str

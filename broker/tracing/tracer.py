@@ -1,8 +1,8 @@
 """The tracer of a traced vhost, which passes reports from the taps on to sinks (sinks.py).
 
 It passes each report of the taps (broker/events/taps.py) on to the sinks that override its method.
-A sink that raises is logged and removed: tracing must not disturb what it observes. Messages of the
-firehose's own exchange are not reported.
+A sink that raises is logged and removed: tracing must not disturb the observed traffic. Messages of
+the firehose's own exchange are not reported.
 
 The tracer also numbers the messages of its vhost as they are published (message_numbers.py).
 """
