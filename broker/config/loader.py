@@ -375,7 +375,7 @@ def _tcp_listeners(
 def _leave_one(
     settled: dict[str, Settled], values: dict[str, Any], amount: str, share: str
 ) -> None:
-    """Keep one form of a limit: that of the higher layer; in the same layer, the amount."""
+    """Keep one form of a limit: the higher layer's; in the same layer, the amount."""
     if _layer_of(settled, share) > _layer_of(settled, amount):
         values[amount] = None
     elif _layer_of(settled, amount) > Layer.DEFAULT:

@@ -73,7 +73,7 @@ class Kind(Generic[Value_co]):
 
 
 def whole_number(unit: str = "", minimum: int = 0, maximum: int | None = None) -> Kind[int]:
-    """An integer within bounds. unit: of what."""
+    """An integer within bounds. unit: the unit of the number."""
 
     def read(text: str) -> int:
         if not WHOLE_NUMBER.fullmatch(text):
