@@ -22,7 +22,7 @@ from leveret.mgmt.views import nodes
 
 @route("GET", "/overview")
 async def overview(call: Call) -> Any:
-    """The totals of all nodes, limited to what the user may see."""
+    """The totals of all nodes, as far as the user may see them."""
     shown = nodes.overview(call.node, await call.node.sampler.queue_sums(), both(call))
     if not call.identity.is_monitor:
         for key in ("churn_rates", "listeners", "contexts"):
