@@ -16,7 +16,7 @@ synchronised. Then `leader` of the placement is one of them, and A goes with the
 RabbitMQ hands over to any synchronised mirror, B in this example, and for `exactly` chooses among
 the oldest whether or not they are synchronised.
 
-A node under maintenance gets no new mirrors, keeps those that it has, and hands over what it leads.
+A node under maintenance gets no new mirrors, keeps its old ones, and hands over queues it leads.
 
 `next_step` returns the next step of the leader's node: one at a time, and the caller asks again
 when the record has changed. New mirrors come before old ones go, and the leader's node goes last,

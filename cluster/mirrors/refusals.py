@@ -16,14 +16,14 @@ class Refusals:
         self.numbers = numbers
 
     def hold(self, first: int, count: int, holder: object) -> None:
-        """Do nothing: nobody is confirmed."""
+        """Do nothing: no publisher waits here."""
 
     def confirm(self, first: int, holder: object) -> None:
-        """Do nothing: nobody is confirmed."""
+        """Do nothing: no publisher waits here."""
 
     def refuse(self, number: int) -> None:
         """A queue refuses the message with this number."""
         self.numbers.add(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """Do nothing: nobody is confirmed."""
+        """Do nothing: no publisher waits here."""

@@ -3,7 +3,7 @@
 The record names the members and the leader (mirror_record.py). The actions of this node follow from
 it, each time a newer one is applied:
 
-    this node has a new member      it begins in the ring, as a mirror, or leads with what is here
+    this node has a new member      it begins in the ring, as a mirror, or leads with its messages
     it no longer has one            the messages here are kept as a copy, if the record says so
     it leads, and has not so far    its mirror is promoted (promotion.py)
     it no longer leads, but lives   it mirrors the queue that it has led (demotion.py)
@@ -57,7 +57,7 @@ class Replica(Flushable):
 
     ring: that of the member on this node, if it has one; the member leads (`leading`), or mirrors
     (`mirror`). copy: what the node has without a member. is_dirty: `flush` is due at the end of the
-    round. is_over: the queue is deleted, or not mirrored any more.
+    round. is_over: the queue is deleted, or no longer mirrored.
     """
 
     __slots__ = (
