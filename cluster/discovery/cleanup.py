@@ -1,11 +1,11 @@
-"""Node clean-up: nodes that are down and that the backend does not list any more.
+"""Node clean-up: nodes that are down and no longer listed by the backend.
 
-A node that was removed from the backend for good, such as a virtual machine of an autoscaling
-group, stays a member of the cluster until it is forgotten. `CleanUp.step` finds such nodes; the one
-who calls it removes them as `forget_cluster_node` does. By default they are only logged.
+A node that was removed from the backend permanently, such as a virtual machine of an autoscaling
+group, stays a member of the cluster until it is forgotten. `CleanUp.step` finds such nodes; its
+caller removes them as `forget_cluster_node` does. By default they are only logged.
 
-A backend that cannot be asked, or that lists no node at all, removes nobody: RabbitMQ takes the
-first for an empty list and forgets every node that is down.
+No node is removed if the backend cannot be asked, or lists no node at all. RabbitMQ counts a
+failure to ask as an empty list and forgets every node that is down.
 """
 
 import logging
@@ -39,7 +39,7 @@ class CleanUp:
             self.interval_s = INTERVAL_SECONDS
 
     async def step(self, members: Iterable[str], running: Iterable[str]) -> tuple[str, ...]:
-        """Look once; the result are the nodes to remove from the cluster."""
+        """Look once. Returns the nodes to remove from the cluster."""
         down = set(members) - set(running)
         if not down:
             return ()

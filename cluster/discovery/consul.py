@@ -6,7 +6,7 @@
     PUT /v1/agent/service/deregister/ID                 this node stops
 
 A new node registers when it has joined or formed a cluster, and under the startup lock
-(consul_lock.py): who holds the lock and finds nobody forms the cluster.
+(consul_lock.py): the node that holds the lock and finds no other node forms the cluster.
 
 An agent that was restarted without its data knows neither the service nor the check, and answers a
 sign of life with 404 (before Consul 1.11 with 500): the node registers again.
@@ -28,7 +28,7 @@ from leveret.cluster.discovery.json_api import StatusError
 from leveret.cluster.discovery.node_names import NodeNames
 
 NO_TAG = "default"
-"""The cluster name that RabbitMQ does not make a tag of."""
+"""The cluster name for which RabbitMQ makes no tag."""
 PORT_KEY = "cluster_port"
 """The port of the node's links in the service's metadata, if it is not the default one."""
 CHECK_NOTES = "Leveret peer discovery: the node renews this check while it runs"
@@ -176,7 +176,7 @@ class ConsulRegistration:
 
 
 def _address(settings: ConsulSettings, names: NodeNames) -> str:
-    """The address of the service, by the settings; empty: that of the agent's host."""
+    """The address of the service, by the settings; empty: the address of the agent's host."""
     if settings.svc_addr_nic:
         try:
             return ipv4_of(settings.svc_addr_nic)

@@ -1,4 +1,4 @@
-"""The HTTP API of a Consul agent, with the ACL token: what all parts of the backend use."""
+"""The HTTP API of a Consul agent, with the ACL token, for all parts of the backend."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -61,7 +61,7 @@ class ConsulApi:
     async def tell(
         self, path: str, *, query: Mapping[str, str] | None = None, body: object = None
     ) -> None:
-        """A PUT of whose answer only the success counts. Raises DiscoveryError."""
+        """Make a PUT, and ignore the content of the answer. Raises DiscoveryError."""
         await self._api.tell("PUT", f"/v1{path}", query=query, headers=self._headers, body=body)
 
     async def close(self) -> None:

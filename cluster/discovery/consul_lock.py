@@ -23,7 +23,7 @@ from leveret.cluster.discovery.json_api import StatusError
 from leveret.cluster.discovery.presence import Sleep
 
 TTL_MIN_S, TTL_MAX_S = 10, 86_400
-"""What Consul accepts for a session."""
+"""The limits of Consul for a session."""
 DELAYED_SECONDS = 1.0
 
 logger = logging.getLogger("leveret.peer_discovery")
@@ -36,7 +36,7 @@ class Session(msgspec.Struct):
 
 
 class Key(msgspec.Struct, rename="pascal"):
-    """An entry of /v1/kv. session: of the holder."""
+    """An entry of /v1/kv. session: the holder's session."""
 
     modify_index: int
     session: str = ""
@@ -65,7 +65,7 @@ class ConsulLock:
         try:
             await self._acquire()
         except BaseException:
-            # The session would expire; without it the next node need not wait for that.
+            # The session would expire; without it the next node need not wait for the expiry.
             with suppress(DiscoveryError):
                 await self._destroy()
             raise

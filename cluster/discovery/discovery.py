@@ -1,8 +1,7 @@
-"""What a backend of peer discovery offers: `Discovery`, with a registration and a lock if it can.
+"""The interface of a backend of peer discovery: `Discovery`, with a registration and a lock if any.
 
-Backends find nodes and say nothing about which of them run. A backend that cannot be asked raises
-`DiscoveryError`, whose text says what was asked, what is wrong, and what to do; it never has a
-token or a password in it.
+Backends list nodes, running or not. A backend that cannot be asked raises `DiscoveryError`, whose
+text says what was asked, what is wrong, and what to do; it never contains a token or a password.
 """
 
 from typing import NamedTuple, Protocol
@@ -15,7 +14,7 @@ class DiscoveryError(Exception):
 
 
 class Discovered(NamedTuple):
-    """The nodes that a backend lists, this one among them, and as what a new node joins them."""
+    """The nodes that a backend lists, including this one, and the type of a new node."""
 
     nodes: tuple[NodeAddress, ...]
     node_type: str
@@ -26,13 +25,13 @@ class Registration(Protocol):
 
     @property
     def renewal_interval_s(self) -> float | None:
-        """How often `renew` must be called; None: never."""
+        """The interval at which `renew` must be called; None: never."""
 
     async def register(self) -> None:
         """Enter this node. Raises DiscoveryError."""
 
     async def renew(self) -> None:
-        """Say that the node is alive; enter it again if need be. Raises DiscoveryError."""
+        """Report that the node is alive; enter it again if needed. Raises DiscoveryError."""
 
     async def unregister(self) -> None:
         """Remove the entry. Raises DiscoveryError."""
@@ -43,7 +42,7 @@ class StartupLock(Protocol):
 
     @property
     def renewal_interval_s(self) -> float:
-        """How often the holder must call `renew`."""
+        """The interval at which the holder must call `renew`."""
 
     async def acquire(self) -> None:
         """Get the lock, or wait until it is free. Raises DiscoveryError after the time limit."""

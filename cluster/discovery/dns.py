@@ -1,12 +1,12 @@
 """The addresses of one host name, and the names of these addresses: cluster_formation.dns.hostname.
 
-The name has an A or AAAA record for each node. The nodes' hosts are what reverse look-ups of the
-addresses yield, so that each address needs a PTR record, too. The system's resolver is asked, which
-honours /etc/hosts as well.
+The name has an A or AAAA record for each node. Reverse look-ups of the addresses give the nodes'
+hosts, so each address needs a PTR record, too. The system's resolver does the look-ups and honours
+/etc/hosts as well.
 
-A name without addresses lists no nodes, as in RabbitMQ: its first node forms the cluster. A name
-server that does not answer is an error, and so are addresses of which none has a name: there are
-nodes then, and a node that formed a cluster of its own would stay apart from them.
+A name without addresses lists no nodes, as in RabbitMQ: its first node forms the cluster. It is an
+error if the name server does not answer, or if none of the addresses has a name: nodes exist then,
+and a node that formed a cluster of its own would stay apart from them.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ logger = logging.getLogger("leveret.peer_discovery")
 
 
 class Resolver(Protocol):
-    """Raises OSError for what cannot be looked up; the number of a gaierror says why."""
+    """Raises OSError for a failed look-up; the number of a gaierror says why."""
 
     async def addresses_of(self, host: str) -> list[str]:
         """The addresses of a host."""

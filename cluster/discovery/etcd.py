@@ -2,12 +2,12 @@
 
     /rabbitmq/discovery/KEY_PREFIX/clusters/CLUSTER_NAME/nodes/NODE
 
-Each node has a key, whose value names it in JSON and which hangs on a lease: the key of a node that
-does not keep its lease alive is removed after `node_ttl`. The keys are RabbitMQ's. The node's port
-is in the value if it is not the default one.
+Each node has a key with a lease, whose value names the node in JSON: the key of a node that does
+not keep its lease alive is removed after `node_ttl`. The keys are RabbitMQ's. The node's port is in
+the value if it is not the default one.
 
 A new node registers when it has joined or formed a cluster, and under the startup lock
-(etcd_lock.py): who holds the lock and finds nobody forms the cluster.
+(etcd_lock.py): the node that holds the lock and finds no other node forms the cluster.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Range(msgspec.Struct):
 
 
 class Registered(msgspec.Struct):
-    """What the value of a node's key says."""
+    """The value of a node's key."""
 
     node: str
     port: int | None = None

@@ -1,7 +1,7 @@
 """The JSON gateway of etcd 3.4 and later, with a user if one is configured.
 
 Requests are POSTs of JSON; keys and values are Base64, numbers of 64 bits are texts. A token is
-fetched with the user's name and password, and fetched again when etcd does not know it any more.
+fetched with the user's name and password, and fetched again when etcd no longer knows it.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Lease(msgspec.Struct):
 
 
 class LeaseState(msgspec.Struct):
-    """A lease; the gateway leaves a TTL of 0 out, which is that of a lease that is gone."""
+    """A lease. The gateway leaves out a TTL of 0, which means that the lease is gone."""
 
     TTL: str = "0"
 
@@ -110,7 +110,7 @@ class EtcdApi:
         return (await self.ask("/lease/grant", {"TTL": ttl_s}, Lease)).ID
 
     async def keep_alive(self, lease: str) -> bool:
-        """Whether the lease lives, for its whole TTL again. Raises DiscoveryError."""
+        """Renew a lease for its whole TTL. Returns whether it lives. Raises DiscoveryError."""
         answer = await self.ask("/lease/keepalive", {"ID": lease}, KeptAlive)
         return answer.result is not None and int(answer.result.TTL) > 0
 

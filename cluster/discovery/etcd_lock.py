@@ -1,4 +1,4 @@
-"""The startup lock of new nodes in etcd: its lock service, with a lease for the node that dies.
+"""The startup lock of new nodes in etcd: its lock service, with a lease in case the node dies.
 
 POST /v3/lease/grant, POST /v3/lock/lock       answers when this node has the lock
 POST /v3/lease/keepalive                       while it holds it
@@ -20,7 +20,7 @@ RENEWALS_PER_TTL = 3
 
 
 class Locked(msgspec.Struct):
-    """The answer to lock/lock. key: of the holder, in Base64."""
+    """The answer to lock/lock. key: the holder's key, in Base64."""
 
     key: str
 

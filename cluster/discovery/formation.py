@@ -1,22 +1,22 @@
-"""Who forms a new cluster, and whom a new node joins: the decision, without I/O.
+"""Which node forms a new cluster, and which node a new one joins: the decision, without I/O.
 
 Promise. Nodes that start together for the first time, list each other and reach each other make
 one cluster, whatever the order in which they start and ask. A node joins a cluster that it finds
 before it forms one.
 
-What is not promised. A node whose peers cannot be reached at all forms a cluster alone after the
-last attempt, as in RabbitMQ: it cannot know whether they exist. Nodes that are cut off from each
-other while they start for the first time can make two clusters.
+Not promised. A node whose peers cannot be reached at all forms a cluster alone after the last
+attempt, as in RabbitMQ: it cannot know whether they exist. Nodes that are cut off from each other
+while they start for the first time can make two clusters.
 
-Why not a lock between the nodes. RabbitMQ 3.10 has all listed nodes agree on who holds a lock, and
-its holder waits until every attempt has failed before it forms a cluster: five seconds. Here a
-backend's own lock is used where it has one (Consul, etcd); otherwise the order of the names
-decides, which needs no agreement and no waiting.
+Why not a lock between the nodes. In RabbitMQ 3.10 all listed nodes agree on the holder of a lock,
+which waits until every attempt has failed before it forms a cluster: five seconds. Here a backend's
+own lock is used where it has one (Consul, etcd); otherwise the order of the names decides, which
+needs no agreement and no waiting.
 
-Mechanism. One round is: list the nodes, ask each peer what it is, decide. A peer is `MEMBER` (it
+Mechanism. One round is: list the nodes, ask each peer for its state, decide. A peer is `MEMBER` (it
 belongs to a cluster and runs), `BLANK` (it is new and in this same phase) or `UNREACHABLE`.
 
-    a peer is MEMBER                        join it; of several another one at each attempt
+    a peer is MEMBER                        join it; with several, a different one each attempt
     there are no peers                      form
     this node is not first                  wait; the first one will form
     this node is first, all are BLANK       form
@@ -24,15 +24,15 @@ belongs to a cluster and runs), `BLANK` (it is new and in this same phase) or `U
 
 A node is first if it holds the lock, or if no BLANK peer has a name before its own.
 
-Two nodes that decide at the same time: A comes before B. A forms because B answered BLANK. Then B
-has been asked by A since its own round began, or its own question found A: B does not form in that
-round (FM2).
+Two nodes that decide at the same time: A comes before B. A forms because B answered BLANK. Then A
+has asked B since B's round began, or B's own question has found A: B does not form in that round
+(FM2).
 
 Invariants:
 
 FM1. A node that has found a MEMBER in a round does not form in that round.
 FM2. A node without the lock forms only if, since it asked, no node that comes before it asked it.
-FM3. A node waits for each other one a finite number of rounds, and stops with an error after that.
+FM3. A node waits a finite number of rounds for each other node, then stops with an error.
 """
 
 from collections import Counter
@@ -43,14 +43,14 @@ from enum import Enum, auto
 from leveret.broker.node_address import NodeAddress
 
 WAITING_FACTOR = 2
-"""A node waits for the first one through this many times its own attempts: the first one began
-later than it at worst, with as many attempts of its own."""
+"""A node waits for the first one for this multiple of its own attempts: at worst the first one
+began later, with as many attempts of its own."""
 SHOWN_MAX = 1_000_000_000
 """More attempts than this have no limit, as with `unlimited`."""
 
 
 class PeerState(Enum):
-    """What a peer is."""
+    """The state of a peer."""
 
     MEMBER = auto()
     BLANK = auto()
@@ -67,7 +67,7 @@ class Discover:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the peers what they are."""
+    """Ask the peers for their states."""
 
     peers: tuple[NodeAddress, ...]
 
@@ -99,7 +99,7 @@ Action = Discover | Ask | Join | Form | Stop
 class Formation:
     """The machine: each input returns the next action.
 
-    own: the name of this node. attempts_max: of listing in a row, and of rounds.
+    own: the name of this node. attempts_max: the limit of listings in a row, and of rounds.
     """
 
     def __init__(self, own: str, attempts_max: int, *, has_lock: bool) -> None:
@@ -135,12 +135,12 @@ class Formation:
         return Ask(self._peers)
 
     def asked_by(self, peer: str) -> None:
-        """A new node asked this one what it is, and is told BLANK."""
+        """A new node asked for the state of this one, and is told BLANK."""
         if not self._has_lock and peer < self._own:
             self._was_asked_by = peer
 
     def answered(self, states: Mapping[str, PeerState]) -> Action:
-        """What the peers are, by name; a peer without an entry is unreachable."""
+        """The states of the peers, by name; a peer without an entry is unreachable."""
         self._rounds += 1
         members = [peer for peer in self._peers if states.get(peer.name) is PeerState.MEMBER]
         if members:
@@ -154,7 +154,7 @@ class Formation:
         return self._form_or_wait(len(blank))
 
     def join_failed(self, node: NodeAddress, reason: str) -> Action:
-        """The node that was to be joined refused, or is gone."""
+        """The node to join has refused, or is gone."""
         if self._rounds >= self._attempts_max:
             return Stop(f"{node.name} is in a cluster and cannot be joined: {reason}")
         return self._next_round(f"{node.name} cannot be joined: {reason}")

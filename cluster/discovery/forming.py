@@ -1,10 +1,10 @@
-"""Carries out what formation.py decides: the first start of a node that belongs to no cluster.
+"""Carries out the decisions of formation.py: the first start of a node that is in no cluster.
 
 The lock comes first, or the random delay where the backend has no lock; then rounds of listing and
 asking until the node has joined or formed a cluster; then the registration, still under the lock,
 so that the next node finds this one.
 
-A backend's lock that cannot be had `lock_retry_limit` times stops the start, as in RabbitMQ.
+If the backend's lock cannot be acquired `lock_retry_limit` times, the start ends, as in RabbitMQ.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ class JoinRefusedError(Exception):
 
 
 class Peers(Protocol):
-    """What is asked of the links to other nodes and of the membership of this one."""
+    """The requests to the links to other nodes and to the membership of this one."""
 
     async def ask(self, nodes: tuple[NodeAddress, ...]) -> Mapping[str, PeerState]:
-        """What these nodes are, by name; those that cannot be reached may be left out.
+        """The states of these nodes, by name; unreachable ones may be left out.
 
         The question reaches `Forming.state_for` on the other side.
         """
@@ -87,7 +87,7 @@ class Forming:
         self._has_warned = False
 
     def state_for(self, peer: str) -> PeerState:
-        """The answer to a node that asks what this one is."""
+        """The answer to a node that asks for the state of this one."""
         if self._is_member:
             return PeerState.MEMBER
         self._formation.asked_by(peer)
@@ -126,7 +126,7 @@ class Forming:
                 return await self._join(node)
             case Form(reason):
                 logger.info("node %s forms a new cluster: %s", self._own, reason)
-                # Who asks from here on finds a member: nothing is awaited before.
+                # A node that asks from here on finds a member: nothing is awaited before.
                 self._is_member = True
                 await self._peers.form()
                 return action

@@ -1,10 +1,10 @@
-"""A server with a JSON API, asked over HTTP with limits to all that it may do.
+"""A client for a server with a JSON API over HTTP, with limits for time and size.
 
-Each request has a time limit that includes the answer, and each answer a limit of size. Answers are
-decoded into a type, so that one with another shape is an error that names the place. Redirects are
-not followed: they could lead the node's token to another server. Whatever goes wrong is a
-DiscoveryError whose text says what was asked, what is wrong and what to do. The text of a server's
-error is shown without the secrets that `hide` was told of.
+Each request has a time limit that includes the answer, and each answer a size limit. Answers are
+decoded into a type, so an answer of another shape is an error that names the place. Redirects are
+not followed: they could lead the node's token to another server. Every failure is a DiscoveryError
+whose text says what was asked, what is wrong and what to do. The text of a server's error is shown
+without the secrets given to `hide`.
 
 Several servers of one service are asked in order, until one answers.
 """
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 class StatusError(DiscoveryError):
-    """The server answered with a status that is no success."""
+    """The server answered with a status other than success."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -46,10 +46,10 @@ class UnreachableError(DiscoveryError):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do, by what is wrong: the ends of error texts.
+    """The advice for each failure: the ends of error texts.
 
     address: the server cannot be reached. credentials: it refuses the node. missing: it does not
-    know what was asked for. server: its name, for everything else. refusals: the statuses with
+    know the requested object. server: its name, for all other failures. refusals: the statuses with
     which it refuses a node.
     """
 
@@ -60,7 +60,7 @@ class Advice:
     refusals: tuple[int, ...] = (401, 403)
 
     def for_status(self, status: int) -> str:
-        """What to do about a status."""
+        """The advice for a status."""
         if status in self.refusals:
             return self.credentials
         if status == 404:
@@ -70,9 +70,9 @@ class Advice:
 
 @dataclass(slots=True)
 class JsonApi:
-    """The API. servers: what the URLs of requests begin with, at least one.
+    """The API. servers: the beginnings of the URLs of requests, at least one.
 
-    context, server_name: of TLS. request_s: the time limit of a request.
+    context, server_name: for TLS. request_s: the time limit of a request.
     """
 
     servers: Sequence[URL]
@@ -101,7 +101,7 @@ class JsonApi:
     ) -> Answer:
         """The answer to a request.
 
-        path: begins with a slash. body: what is sent as JSON; None: nothing. wait_s: how long the
+        path: begins with a slash. body: sent as JSON; None: no body. wait_s: the time that the
         server is asked to wait before it answers. Raises DiscoveryError.
         """
         asked, received = await self._ask_in_turn(method, path, query, headers, body, wait_s)
@@ -122,7 +122,7 @@ class JsonApi:
         headers: Mapping[str, str] | None = None,
         body: object = None,
     ) -> None:
-        """A request of whose answer only the success counts. Raises DiscoveryError."""
+        """Make a request, and ignore the content of the answer. Raises DiscoveryError."""
         await self._ask_in_turn(method, path, query, headers, body, 0.0)
 
     async def _ask_in_turn(
@@ -134,7 +134,7 @@ class JsonApi:
         body: object,
         wait_s: float,
     ) -> tuple[str, bytes]:
-        """What was asked, for error texts, and the first answer of a server."""
+        """A description of the request, for error texts, and the first answer of a server."""
         content = None if body is None else msgspec.json.encode(body)
         failures: list[DiscoveryError] = []
         for server in self.servers:
@@ -194,7 +194,7 @@ class JsonApi:
     ) -> StatusError:
         status = response.status
         if 300 <= status < 400:
-            # The place is not shown: whoever redirects can put anything into it.
+            # The place is not shown: the redirecting server can put anything into it.
             text = f"{asked} answered with status {status}, a redirect, which is not followed"
             return StatusError(f"{text}: {self.advice.address}", status)
         said = self._shown(received.decode("utf-8", "replace"))
@@ -235,7 +235,7 @@ async def _read(response: aiohttp.ClientResponse, asked: str, server: str) -> by
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong with a connection; the address is in the text already."""
+    """The failure of a connection, in words; the address is in the text already."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -179,7 +179,7 @@ class KubernetesEvents:
         """Nothing expires."""
 
     async def unregister(self) -> None:
-        """Kubernetes does it when the pod ends."""
+        """Do nothing: Kubernetes removes the pod when it ends."""
 
     def _event(self, kind: str, reason: str, text: str) -> dict[str, object]:
         host, namespace = socket.gethostname(), self._account.namespace()

@@ -1,8 +1,8 @@
 """Node names of the hosts that a backend lists.
 
 Backends list addresses or host names. All nodes of a cluster have the same name before the `@`, so
-that the name of a listed node is that of this node with the other host. As in RabbitMQ, hosts are
-short names unless the nodes use long ones: a host name is cut at its first dot, an address is not.
+a listed node has the name of this node with the other host. As in RabbitMQ, hosts are short names
+unless the nodes use long ones: a host name is cut at its first dot, an address is not.
 A node uses long names if the host in its own name has a dot or is an address.
 """
 
@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 
 class NodeNames:
-    """Makes the names of nodes beside this one. own: the name of this node."""
+    """Makes the names of other nodes. own: the name of this node."""
 
     __slots__ = ("_has_long_names", "_word", "own", "own_host")
 

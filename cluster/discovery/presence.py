@@ -1,8 +1,8 @@
-"""Keeps what a node has in a backend alive: its registration, and the startup lock that it holds.
+"""Renews the entries of a node in a backend: its registration, and the startup lock that it holds.
 
-Consul and etcd forget what is not renewed. `Renewal` calls `renew` at the interval that the backend
-gives, and goes on after a failure: the next renewal may succeed before the entry expires, and
-enters the node again if it was too late.
+Consul and etcd drop entries that are not renewed. `Renewal` calls `renew` at the interval that the
+backend gives, and goes on after a failure: the next renewal may succeed before the entry expires,
+and enters the node again if it was too late.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ logger = logging.getLogger("leveret.peer_discovery")
 
 
 class Renewal:
-    """Calls `renew` every `interval_s` seconds. subject: what is renewed, for the log."""
+    """Calls `renew` every `interval_s` seconds. subject: names the entry in the log."""
 
     def __init__(
         self,
