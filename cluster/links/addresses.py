@@ -1,12 +1,12 @@
 """Where other nodes listen: the ports that this node has learned, kept in a small file.
 
-A node is reached at the host of its name, so all there is to learn is its port. An entry comes from
+A node is reached at the host of its name, so only its port has to be learned. An entry comes from
 an operator or a discovery backend, from the node itself when it is linked, or from another node. It
-has the incarnation of the node whose port it is, so that newer ones replace older ones; what the
-node itself says replaces everything.
+has the incarnation of its node, so that newer entries replace older ones; an entry from the node
+itself replaces all others.
 
-The file is replaced as a whole and not synced: what a power cut takes is learned again. A file that
-cannot be read is the same as none, and is logged.
+The file is replaced as a whole and not synced: entries lost in a power cut are learned again. A
+file that cannot be read counts as missing, and is logged.
 """
 
 import logging
@@ -34,7 +34,7 @@ class KnownPort(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is an address at all."""
+        """Whether it is a possible address."""
         return is_node_name(self.node) and 0 < self.port <= PORT_MAX and self.incarnation >= 0
 
 
@@ -51,7 +51,7 @@ class AddressBook:
         return iter(tuple(self._known.values()))
 
     def port_of(self, node: str) -> int:
-        """Where a node listens, as far as is known; else the default port."""
+        """The port of a node if it is known; else the default port."""
         known = self._known.get(node)
         return known.port if known else DEFAULT_PORT
 
@@ -61,11 +61,11 @@ class AddressBook:
         self._put(KnownPort(node, port, known.incarnation if known else 0))
 
     def learn(self, entry: KnownPort) -> None:
-        """What a linked node says of itself."""
+        """Take the entry that a linked node sends of itself."""
         self._put(entry)
 
     def hear(self, entries: Iterable[KnownPort], own_node: str) -> bool:
-        """What a node says of others: older entries and those of this node do not count.
+        """Take a node's entries of other nodes; older ones and those of this node do not count.
 
         Returns whether there were newer ones.
         """
@@ -78,7 +78,7 @@ class AddressBook:
         return has_news
 
     def forget(self, node: str) -> None:
-        """A node that is no longer to be reached."""
+        """Drop the entry of a node that has to be reached no longer."""
         if self._known.pop(node, None) is not None:
             self._write()
 

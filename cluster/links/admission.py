@@ -1,13 +1,13 @@
 """Handshakes of a node, from the first byte to a link or a refusal.
 
-Connections that this node accepts and those that it dials come here. What is decided about a proven
+Connections that this node accepts and those that it dials come here. The decision about a proven
 connection is in one_link.py; asking a link for a sign of life, and the clock, are here. Every
 connection that does not become a link makes one line in the log, which says what to do; lines of
-one address are limited. What two nodes that dial each other have too many makes none.
+one address are limited. The surplus connection of two nodes that dial each other makes none.
 
 There may be UNFINISHED_MAX accepted connections in their handshake. One more takes the place of the
 oldest that has not proven to know the cookie: a node needs milliseconds for its handshake, so the
-oldest are those of somebody else.
+oldest do not come from nodes.
 """
 
 import logging
@@ -47,7 +47,7 @@ class LinkTable(Protocol):
         """The link to a node."""
 
     def dialler_of(self, node: str) -> Dialler | None:
-        """What dials a node."""
+        """The dialler of a node."""
 
     def link_up(self, connection: HandshakeConnection, result: Established) -> None:
         """A connection becomes the link to a node that has none."""
@@ -63,7 +63,7 @@ class _Probe:
 
 
 class Admission:
-    """See the module. own: this node. has_tls: whether certificates are to be checked."""
+    """See the module. own: this node. has_tls: whether certificates are checked."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Admission:
 
     @property
     def unfinished(self) -> int:
-        """How many accepted connections are in their handshake."""
+        """The number of accepted connections in their handshake."""
         return len(self._accepted)
 
     @property
@@ -128,7 +128,7 @@ class Admission:
                 self._decide(connection, hello)
 
     def close(self) -> None:
-        """Have no more links. Connections in their handshake are closed."""
+        """Make no more links, and close connections in their handshake."""
         self._is_closed = True
         for probe in self._probes.values():
             probe.timer.cancel()
@@ -177,7 +177,7 @@ class Admission:
         return refusal.kind is RefusalKind.LINKED
 
     def report(self, place: str, subject: str, refusal: Refusal) -> None:
-        """Log why there is no link with a place. subject: what the limit of lines is for."""
+        """Log why there is no link with a place. subject: the key for the limit of lines."""
         addition = self._log_limit.permit(f"{subject} {refusal.kind}", self._clock.now_ms())
         if addition is not None:
             logger.warning("no link with %s: %s%s", place, refusal.sentence, addition)
@@ -222,7 +222,7 @@ class Admission:
             connection.refuse(linked(hello) if is_same_start else duplicate(hello))
 
     def _found_silent(self, link: Link) -> None:
-        # `link_went_down` is called by it.
+        # This calls `link_went_down`.
         link.drop("it does not answer on this connection and has opened another one")
 
 

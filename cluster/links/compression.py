@@ -1,13 +1,13 @@
-"""Compression of frames: which methods there are, and payloads to fewer bytes and back.
+"""Compression of frames: the available methods, and compressing and decompressing payloads.
 
-A node says in the handshake which methods it can read, and by which it would like to send. It sends
-by that method if the peer can read it, and otherwise by deflate, which every node can read. So each
+A node names in the handshake the methods that it can read, and the one that it prefers to send. It
+sends by that method if the peer can read it, else by deflate, which every node can read. So each
 direction of a link has a method of its own, and a cluster is reconfigured node by node. A method
 whose package is not installed is not offered.
 
 A compressed payload is its original size (4 octets) and the compressed bytes. Only payloads from
 OCTETS_MIN to OCTETS_MAX are compressed, and only if that makes them smaller. So no frame takes more
-than some milliseconds, and none makes more than OCTETS_MAX octets, whatever a peer sends.
+than a few milliseconds or yields more than OCTETS_MAX octets, whatever a peer sends.
 """
 
 import struct
@@ -47,7 +47,7 @@ class Method(Protocol):
         """The data in fewer bytes, or in more."""
 
     def decompress(self, data: bytes, octets: int) -> bytes:
-        """The original data: as many octets, and never more.
+        """The original data, which has this number of octets, and never more.
 
         Raises any exception for data that are damaged.
         """
@@ -123,14 +123,14 @@ def is_installed(method: str) -> bool:
 
 
 def chosen_method(configured: str, readable: tuple[str, ...]) -> str:
-    """What to compress with for a peer. readable: the methods that the peer can read."""
+    """The method for a peer. readable: the methods that the peer can read."""
     if configured in (NONE, *readable):
         return configured
     return DEFLATE if DEFLATE in readable else NONE
 
 
 class Compressor:
-    """Payloads of one link to compressed ones. method: not NONE."""
+    """Compresses the payloads of one link. method: not NONE."""
 
     __slots__ = ("_compress",)
 
@@ -138,7 +138,7 @@ class Compressor:
         self._compress = METHODS[method]().compress
 
     def compressed(self, payload: bytes) -> bytes | None:
-        """The payload with its size in front; None where it is to be sent as it is."""
+        """The compressed payload with its size in front; None to send it uncompressed."""
         size = len(payload)
         if not OCTETS_MIN <= size <= OCTETS_MAX:
             return None
@@ -147,7 +147,7 @@ class Compressor:
 
 
 class Decompressor:
-    """Compressed payloads of one link to the original ones. method: not NONE."""
+    """Decompresses the payloads of one link. method: not NONE."""
 
     __slots__ = ("_decompress",)
 
@@ -164,7 +164,7 @@ class Decompressor:
         try:
             made = self._decompress(compressed[SIZE.size :], size)
         except Exception as error:
-            # The packages have exceptions of their own, and none of them tells more.
+            # The packages have exceptions of their own, and none of them says more.
             raise CompressionError(f"its content is damaged: {error}") from error
         if len(made) != size:
             raise CompressionError(f"it states {size} octets and has {len(made)}")

@@ -1,4 +1,4 @@
-"""The links of a node as its configuration says: made here, started by who runs the node."""
+"""The configured links of a node: made here, started by the code that runs the node."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
 """The cookie: the secret that nodes of one cluster share.
 
-Who knows it may do everything to a node. It comes from the first of: the setting (LEVERET_COOKIE),
-the file that cluster.cookie_file names, and the file cluster.cookie in the data directory, which is
-made with a random cookie when it is missing. Blanks and line ends around it do not count. A file
-that anybody but its owner can read is refused, as Erlang does it.
+A peer that knows it has full control of a node. It comes from the first of: the setting
+(LEVERET_COOKIE), the file that cluster.cookie_file names, and the file cluster.cookie in the data
+directory, which is made with a random cookie if it is missing. Blanks and line ends around it do
+not count. A file that users other than its owner can read is refused, as in Erlang.
 """
 
 import logging
@@ -18,7 +18,7 @@ from leveret.broker.config import SettingError
 COOKIE_FILE = "cluster.cookie"
 RANDOM_OCTETS = 32
 SHORT_CHARACTERS = 16
-"""Fewer can be guessed by somebody who can act as a node that is dialled."""
+"""An attacker who can act as a dialled node could guess a shorter one."""
 
 logger = logging.getLogger("leveret.cluster")
 

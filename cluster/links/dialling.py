@@ -1,9 +1,9 @@
 """Dialling one node until it is linked, again and again, with pauses.
 
-The first attempt comes at once. After one that failed the pause doubles, from PAUSE_SECONDS_MIN
-to PAUSE_SECONDS_MAX, with a random part, so that nodes that were started together do not go on in
-step. After a refusal that only an operator can end it is REFUSED_PAUSE_SECONDS. A link that lasted
-less than the longest pause counts as a failed attempt.
+The first attempt comes at once. After each failed attempt the pause doubles, from PAUSE_SECONDS_MIN
+to PAUSE_SECONDS_MAX, with a random part, so that nodes started together do not stay in step. After
+a refusal that only an operator can resolve it is REFUSED_PAUSE_SECONDS. A link that lasted less
+than the longest pause counts as a failed attempt.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ LASTING = {
 
 
 def pause_seconds(failures: int, fraction: float) -> float:
-    """How long to wait after so many failed attempts. fraction: random, from 0 to 1."""
+    """The pause after a number of failed attempts. fraction: random, from 0 to 1."""
     longest = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN * 2.0 ** min(failures - 1, 16))
     return longest * (0.5 + fraction / 2)
 
@@ -39,7 +39,7 @@ class Dialler:
     """Dials one node from `begin` until it is linked, or `rest`.
 
     port: asked at each attempt. make: makes the protocol of a connection. context: makes the TLS
-    context of an attempt, None without TLS. report: called with why an attempt at a port failed.
+    context of an attempt, None without TLS. report: called with the reason of a failed attempt.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Dialler:
         self._context = context
         self._report = report
         self._task: asyncio.Task[None] | None = None
-        # Of the attempt that is under way: its connection, and how its handshake ended.
+        # The connection of the attempt that is under way, and the end of its handshake.
         self._connection: HandshakeConnection | None = None
         self._outcome: asyncio.Future[Refusal | None] | None = None
         self.failures = 0
@@ -76,13 +76,13 @@ class Dialler:
             self._task = asyncio.get_running_loop().create_task(self._dial_until_linked())
 
     def hurry(self) -> None:
-        """End a pause: the node has a new address, or has shown that it is there."""
+        """End a pause: the node has a new address, or a sign of it has come."""
         if self._task is not None and self._connection is None:
             self.rest()
             self.begin()
 
     def rest(self) -> None:
-        """The node is linked by another connection, or not to be linked: give up."""
+        """Stop: the node is linked by another connection, or must not be linked."""
         if self._connection is not None:
             self._connection.abandon()
         if self._task is not None:

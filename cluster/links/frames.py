@@ -1,14 +1,14 @@
-"""Frames: the unit of what two nodes send each other, cut out of a stream of bytes.
+"""Frames: the unit of data between two nodes, cut out of a stream of bytes.
 
     octets  0 to 3   the length of what follows, from 1 to FRAME_OCTETS_MAX, big-endian
             4        the service, 0 to 127; COMPRESSED is added if the payload is compressed
             5 ...    the payload
 
-A frame is complete or it is not there: the rest of one that is cut off is never delivered.
+Only complete frames are delivered, never the beginning of one that is cut off.
 Nothing is allocated for the length that a header states: memory grows with what has arrived, and
 is freed when the link ends.
 
-How long a frame may be depends on its service. Those that have messages and definitions may need
+The limit of a frame's length depends on its service. Frames with messages and definitions may need
 all of FRAME_OCTETS_MAX: `max_message_size` cannot be the limit, since a queue may have messages
 from before it was lowered, and other nodes may have another one.
 """
@@ -26,7 +26,7 @@ LENGTH_OCTETS, HEADER_OCTETS = 4, HEADER.size
 
 
 class FrameError(Exception):
-    """The stream has no frame where one has to begin. The text says what is there."""
+    """The stream has no frame where one has to begin. The text describes the bytes there."""
 
 
 def header_of(service: int, payload_octets: int) -> bytes:
@@ -62,11 +62,11 @@ class FrameCutter:
 
     @property
     def held_octets(self) -> int:
-        """How much of a payload that is not complete is kept."""
+        """The number of octets kept of an incomplete payload."""
         return sum(map(len, self._parts))
 
     def clear(self) -> None:
-        """Free what there is of a frame: nothing is cut any more."""
+        """Free an incomplete frame: nothing is cut from now on."""
         self._beginning, self._parts, self._missing = b"", [], 0
 
     def cut(self, data: bytes) -> list[tuple[int, bytes]]:

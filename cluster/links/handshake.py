@@ -5,11 +5,11 @@ the same two hellos as this side, has the name, the incarnation and the role tha
 did so for this connection: its nonce, which this side has just drawn, is part of what was proven.
 So a recorded handshake cannot be replayed, a proof cannot be sent back to the side that made it,
 and a man in the middle without the cookie can only pass the handshake on or break it. The cookie is
-never sent, and who has not proven to know it gets nothing that was made from it.
+never sent, and a side that has not proven to know it gets nothing derived from it.
 
-Not promised. Nothing that is sent after the handshake is protected: for that there is TLS. A cookie
-that can be guessed can be found by somebody who acts as the listening node and tries cookies on the
-proof that a dialling node sends; the cookies that nodes make themselves cannot be guessed.
+Not promised. Data sent after the handshake is not protected: TLS does that. An attacker who acts as
+the listening node can find a weak cookie by trying candidates on the proof that a dialling node
+sends; the cookies that nodes make themselves cannot be guessed.
 
 Mechanism. The dialler speaks first.
 
@@ -22,8 +22,8 @@ Mechanism. The dialler speaks first.
 
 A message is framed as in frames.py; its kind has the place of the service. Hellos are MessagePack
 maps: a later version may add fields, which have defaults, and never removes one. Both sides check
-both hellos, so each can say in a sentence of its own what differs; only what the hellos do not show
-is told by REFUSE, as a word.
+both hellos, so each can describe the difference in its own sentence; REFUSE gives, as a word, only
+reasons that the hellos do not show.
 
 Invariants.
   HS1  An acceptor sends its proof only after it has verified the dialler's, and only by `accept`.
@@ -92,7 +92,7 @@ Output = SendBytes | Proven | Established | Failed
 
 
 class State(Enum):
-    """What a side waits for."""
+    """The message that a side waits for."""
 
     HELLO = auto()
     PROOF = auto()
@@ -103,9 +103,8 @@ class State(Enum):
 class Handshake:
     """One side of a handshake.
 
-    own: what this node says of itself. nonce: NONCE_OCTETS of randomness, drawn for this
-    connection. cookie: the shared secret. wanted: the name of the node that is dialled; None at
-    the acceptor.
+    own: this node's identity. nonce: NONCE_OCTETS of randomness, drawn for this connection.
+    cookie: the shared secret. wanted: the name of the dialled node; None at the acceptor.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class Handshake:
 
     @property
     def peer(self) -> Hello | None:
-        """What the other side says of itself: not proven before `Proven` or `Established`."""
+        """The other side's hello, not proven before `Proven` or `Established`."""
         return self._peer
 
     @property
@@ -134,11 +133,11 @@ class Handshake:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing more can come of it."""
+        """Whether the handshake has ended."""
         return self._state is State.OVER
 
     def start(self) -> list[Output]:
-        """What the dialler says first; the acceptor says nothing."""
+        """The first message of the dialler; the acceptor sends nothing."""
         return [self._hello_message()] if self._is_dialler else []
 
     def receive(self, data: bytes) -> list[Output]:
@@ -162,7 +161,7 @@ class Handshake:
         return [SendBytes(header_of(PROOF, len(proof)) + proof), self._established()]
 
     def refuse(self, refusal: Refusal) -> list[Output]:
-        """The acceptor's decision not to have it. Also ends a handshake that is not as far."""
+        """The acceptor's decision not to have this link. Also ends an earlier stage."""
         if self._state is State.OVER:
             return []
         return self._tell(refusal)

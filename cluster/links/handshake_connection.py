@@ -1,4 +1,4 @@
-"""A connection during its handshake: feeds the state machine and carries out what it says.
+"""A connection during its handshake: feeds the state machine and carries out its outputs.
 
 It ends in exactly one call: `established`, and the connection is handed over, or `failed`, and it
 is closed. A handshake that takes longer than LIMIT_MS fails.
@@ -23,7 +23,7 @@ LIMIT_MS = 5000
 
 
 class HandshakeOwner(Protocol):
-    """Who began a handshake, or accepted it."""
+    """The part that began a handshake, or accepted it."""
 
     def proven(self, connection: "HandshakeConnection", hello: Hello) -> None:
         """A dialler knows the cookie: `accept` or `refuse` the connection."""
@@ -61,7 +61,7 @@ class HandshakeConnection(asyncio.Protocol):
 
     @property
     def claimed_node(self) -> str:
-        """The node that the other side says it is, proven or not; empty before it says so."""
+        """The node name that the other side claims, proven or not; empty before its hello."""
         peer = self._handshake.peer
         return "" if peer is None else peer.node
 
@@ -72,7 +72,7 @@ class HandshakeConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the transport."""
-        # uvloop's transports are no asyncio.Transport.
+        # uvloop's transports are not subclasses of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         if address:
@@ -96,15 +96,15 @@ class HandshakeConnection(asyncio.Protocol):
             )
 
     def accept(self) -> None:
-        """Have the link."""
+        """Accept the link."""
         self._carry_out(self._handshake.accept())
 
     def refuse(self, refusal: Refusal) -> None:
-        """Do not have it, and say so."""
+        """Refuse the link, and tell the other side."""
         self._carry_out(self._handshake.refuse(refusal))
 
     def give_up(self, refusal: Refusal) -> None:
-        """Close the connection without a word to the other side."""
+        """Close the connection without a message to the other side."""
         if not self._is_over:
             self._fail(refusal)
 

@@ -1,4 +1,4 @@
-"""What a node says of itself to another one, before either trusts the other."""
+"""The hello: a node's data about itself for another one, before either trusts the other."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,12 @@ WORD_CHARACTERS_MAX = 64
 
 @dataclass(frozen=True)
 class Identity:
-    """A node, as it shows itself to others.
+    """A node's data for other nodes.
 
     node: its name. incarnation: the number of this start. release: Leveret's version, for
-    messages. cluster: what names its cluster; empty as long as the node is in none. port: where it
-    listens for other nodes; 0 if it does not. features: what it can do beyond the protocol's
-    version. compression: the method by which it would like to send. compressions: those that it can
-    read.
+    messages. cluster: the cluster's id; empty while the node is in none. port: the port on which it
+    listens for other nodes; 0 if it does not. features: its features beyond the protocol's version.
+    compression: the method that it prefers to send. compressions: the methods that it can read.
     """
 
     node: str
@@ -38,9 +37,9 @@ class Identity:
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """An identity on the wire, with what belongs to one connection.
+    """An identity on the wire, with the data of one connection.
 
-    nonce: randomness of this connection. wanted: the node that is dialled; empty from the acceptor.
+    nonce: randomness of this connection. wanted: the dialled node; empty from the acceptor.
     """
 
     node: str
@@ -67,7 +66,7 @@ class Hello(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the fields are such as a node could have. They may be shown in a log."""
+        """Whether a node could have these fields. They may be shown in a log."""
         numbers = 0 < self.oldest <= self.newest and 0 <= self.incarnation <= INCARNATION_MAX
         words = (self.release, self.compression, *self.features, *self.compressions)
         return (

@@ -1,6 +1,6 @@
-"""The number of a node's start: it grows from one start to the next, whatever the clock says.
+"""The number of a node's start: it grows from one start to the next, whatever the clock shows.
 
-It is the time of the start in microseconds since 1970, or one more than the number before, which a
+It is the time of the start in microseconds since 1970, or one more than the last number, which a
 small file in the data directory keeps. It is written and synced before it is used.
 """
 

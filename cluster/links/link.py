@@ -2,22 +2,22 @@
 
 Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
 Gathered frames are joined to blocks of BLOCK_OCTETS; pieces from PIECE_OCTETS on are not copied, so
-that what is sent to several nodes is copied for none of them. Blocks wait here while the connection
-takes no more, and are written one after the other. The link is congested while more than its limit
-waits, and drained when half of the limit is left.
+that data for several nodes is copied for none of them. Blocks wait here while the connection takes
+no more, and are written one after the other. The link is congested while more than its limit waits,
+and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service; after
 DECOMPRESSED_A_TURN the rest of them waits for the next turn, and nothing is read until then. The
 service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, a
-goodbye, and what the links of the two nodes tell each other.
+goodbye, and the messages between the links of the two nodes.
 
-Closing. A system that closes a connection with something unread resets it, and drops what it has
-not sent. So a link says goodbye when it closes, and reads on until the other node, which has all
-that was sent by then, closes the connection. (A half-close would do without TLS only.)
+Closing. A system that closes a connection with unread data resets it, and drops its unsent data. So
+a link says goodbye when it closes, and reads on until the other node, which has received everything
+by then, closes the connection. (A half-close works without TLS only.)
 
 Invariants.
   LK1  `link_down` is called once, when the link goes down, and nothing is received after it.
-  LK2  `unsent_octets` is what is in `_gathered` and `_blocks`.
+  LK2  `unsent_octets` is the size of `_gathered` and `_blocks`.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ from leveret.cluster.links.ticks import Ticks, Verdict
 LINK_SERVICE = 0
 TICK, QUESTION, ANSWER, GOODBYE = b"", b"?", b"!", b"."
 BLOCK_OCTETS = 256 * 1024
-"""As much as is read at once at the other end."""
+"""The size of one read at the other end."""
 PIECE_OCTETS = 16 * 1024
 """Joining a larger piece with others costs more than writing it as a block of its own."""
 DECOMPRESSED_A_TURN = 2 * OCTETS_MAX
@@ -76,7 +76,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class LinkOwner(Protocol):
-    """Who keeps the links of a node."""
+    """The owner of the links of a node."""
 
     def link_down(self, link: "Link", reason: str) -> None:
         """A link has gone down; nothing comes from it any more."""
@@ -85,7 +85,7 @@ class LinkOwner(Protocol):
         """A link is no longer congested."""
 
     def told(self, link: "Link", message: bytes) -> None:
-        """The links of the other node tell something."""
+        """A message from the links of the other node has come."""
 
 
 class Link(asyncio.Protocol):
@@ -135,7 +135,7 @@ class Link(asyncio.Protocol):
         # Whether `_flush` will be called, by the loop or when the transport takes more.
         self._flush_is_due = False
         self._is_down = False
-        # Why the link is to be closed; empty while it is not.
+        # Why the link is being closed; empty while it is not.
         self._closing_reason = ""
         self._on_sign_of_life: Callable[[], None] | None = None
         self._unknown_services: set[int] = set()
@@ -247,7 +247,7 @@ class Link(asyncio.Protocol):
             self._receive(frames)
 
     def _receive(self, frames: list[tuple[int, bytes]]) -> None:
-        """Give frames to their services, as many as a turn may take."""
+        """Give frames to their services, up to the limit of a turn."""
         services, service, left = self._services, LINK_SERVICE, iter(frames)
         self._decompressed_octets = 0
         try:
@@ -334,15 +334,15 @@ class Link(asyncio.Protocol):
     # The end
 
     def drop(self, reason: str) -> None:
-        """Close the connection at once. What was not sent is lost."""
+        """Close the connection at once. Unsent data is lost."""
         if not self._is_down:
             self._transport.abort()
             self._go_down(reason)
 
     def close(self, reason: str) -> None:
-        """Have the connection closed by the other node when it has everything that was sent.
+        """Have the other node close the connection when it has received everything.
 
-        Nothing can be sent any more, and services get nothing of what comes.
+        Nothing more can be sent, and services get no further frames.
         """
         if not self._is_down and not self._closing_reason:
             self.send(LINK_SERVICE, GOODBYE)

@@ -1,8 +1,8 @@
-"""The links of one node: who is linked, who is to be, and what services learn of it.
+"""The links of one node: the linked nodes, the nodes to link, and the calls of services.
 
-`dial` names a node that is to be linked, for as long as it is not forgotten; a link that breaks is
-made again. Nodes that dial this one are linked as well. Every link has the checks of net_ticktime,
-and every node tells the others the ports that it knows.
+`dial` names a node that has to be linked until it is forgotten; a broken link is made again. Nodes
+that dial this one are linked as well. Every link has the checks of net_ticktime, and every node
+tells the others the ports that it knows.
 
 Invariants.
   LN1  A node has at most one link to another node.
@@ -40,9 +40,9 @@ from leveret.cluster.links.ticks import interval_s, was_suspended
 from leveret.cluster.links.tls import LinkTls
 
 ADDRESSES = b"A"
-"""The beginning of what links tell each other about addresses."""
+"""The beginning of a message of links about addresses."""
 CLOSE_SECONDS_MAX = 2.0
-"""How long a stop waits for peers to take what was sent."""
+"""Time limit of a stop for peers to take the sent data."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -88,7 +88,7 @@ class Links:
         self._is_stopping = False
         self._all_down = asyncio.Event()
 
-    # What others see
+    # The state for other parts
 
     @property
     def node(self) -> str:
@@ -112,11 +112,11 @@ class Links:
 
     @property
     def known_addresses(self) -> Mapping[str, int]:
-        """The ports of other nodes, as far as they are known, by the nodes' names."""
+        """The known ports of other nodes, by the nodes' names."""
         return {entry.node: entry.port for entry in self._book}
 
     def problem_with(self, node: str) -> str:
-        """Why a node that is dialled is not linked; empty if that is not known."""
+        """Why a node that is dialled is not linked; empty if it is unknown."""
         return self._problems.get(node, "")
 
     def register(self, number: int, service: Service) -> None:
@@ -131,7 +131,7 @@ class Links:
 
     @property
     def listening_on(self) -> list[Listener]:
-        """Where other nodes can link to this one."""
+        """The listeners on which other nodes can link to this one."""
         return [Listener(one.host, one.port) for one in self._acceptors]
 
     # Start and stop
@@ -152,7 +152,7 @@ class Links:
             dialler.begin()
 
     async def stop(self) -> None:
-        """Close the listeners and, when what was sent has been taken, all links."""
+        """Close the listeners and, when the sent data has been taken, all links."""
         self._is_stopping = True
         for acceptor in self._acceptors:
             acceptor.close()
@@ -178,12 +178,12 @@ class Links:
         if self._options.tls is not None:
             self._options.tls.close()
 
-    # Who is to be linked
+    # Nodes to link
 
     def dial(self, address: NodeAddress | str) -> None:
         """Link a node, now and again whenever its link breaks.
 
-        Without a port it is dialled at the one that is known, or else at the default port.
+        Without a port it is dialled at its known port, or else at the default port.
         """
         node, port = (address, None) if isinstance(address, str) else address
         assert node != self.node
@@ -203,7 +203,7 @@ class Links:
             dialler.begin()
 
     def forget(self, node: str, reason: str) -> None:
-        """Dial a node no more, close its link, and forget its address."""
+        """Stop dialling a node, close its link, and forget its address."""
         dialler = self._diallers.pop(node, None)
         self._problems.pop(node, None)
         if dialler is not None:
@@ -212,7 +212,7 @@ class Links:
         self._book.forget(node)
 
     def drop(self, node: str, reason: str) -> None:
-        """Close the link to a node, if there is one. It is dialled again if it is to be linked."""
+        """Close the link to a node, if there is one. A node that has to be linked is redialled."""
         link = self._links.get(node)
         if link is not None:
             link.drop(reason)
@@ -222,7 +222,7 @@ class Links:
         return tls.dialler_context() if tls is not None else None
 
     def _report(self, node: str, port: int, refusal: Refusal) -> None:
-        """Log why a node is not linked, unless it is as before."""
+        """Log why a node is not linked, unless the reason is unchanged."""
         if refusal.kind is RefusalKind.LINKED:
             return
         problem = f"{node} at {host_of(node)}:{port}: {refusal.sentence}"
@@ -295,13 +295,13 @@ class Links:
             self._call(service.drained, link)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a service: what it does wrong harms no other one."""
+        """Call a service, so that its errors harm no other one."""
         try:
             function(*arguments)
         except Exception:
             logger.exception("a service of links failed")
 
-    # What links tell each other
+    # Messages between links
 
     def _tell_addresses(self) -> None:
         message = msgspec.msgpack.encode(list(self._book))

@@ -9,9 +9,9 @@ of the other.
 
 - The node with the greater name decides for both. When it has sent its proof on the connection that
   it dialled, it refuses the other one. When it has accepted the other one before that, it gives up
-  the one that it dialled, and never sends its proof. The node with the lesser name accepts whatever
-  comes: the greater one has decided.
-- Who accepts a connection gives up its own dial to that node.
+  the one that it dialled, and never sends its proof. The node with the lesser name accepts every
+  connection: the greater one has decided.
+- A node that accepts a connection gives up its own dial to that node.
 - Where there is a link already, it is asked for a sign of life. If it gives one, the new connection
   is refused: it is a leftover of simultaneous dialling (the same incarnation), or another node with
   the same name (another incarnation). If it gives none, it is replaced. The operating system of a
@@ -26,7 +26,7 @@ Invariant.
 from enum import Enum, auto
 
 PROBE_MS = 2000
-"""How long a link has to give a sign of life: longer than a turn of a busy node, shorter than
+"""Time limit for a link's sign of life: longer than a turn of a busy node, shorter than
 handshake.LIMIT_MS."""
 
 

@@ -11,7 +11,7 @@ from leveret.cluster.links.hello import Hello
 
 
 class RefusalKind(Enum):
-    """The reason of a refusal; the value is what is sent."""
+    """The reason of a refusal; its value is sent."""
 
     GARBAGE = "garbage"
     COOKIE = "cookie"
@@ -49,7 +49,7 @@ NAMES_DIFFER = (
 
 
 def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> Refusal | None:
-    """What keeps two nodes from being linked, as far as their hellos show it."""
+    """The reason not to link two nodes that their hellos show, if any."""
     if peer.node == own.node:
         return _same_name(own, peer)
     if is_dialler and peer.node != own.wanted:
@@ -72,7 +72,7 @@ def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> Refusal | 
 
 
 def wrong_cookie(peer: Hello) -> Refusal:
-    """The other side does not know this node's cookie. Its name is what it says."""
+    """The other side does not know this node's cookie. Its name is its own claim."""
     return Refusal(
         RefusalKind.COOKIE,
         f"it says that it is node {peer.node}, but its cookie is not the one of this node; "
@@ -113,7 +113,7 @@ def wrong_certificate(peer: Hello, host: str) -> Refusal:
 
 
 def refusal_told(kind: RefusalKind, own: Hello, peer: Hello) -> Refusal:
-    """What the accepting node refused this node for, seen from here."""
+    """The reason for which the accepting node refused this node, seen from here."""
     match kind:
         case RefusalKind.COOKIE:
             sentence = f"node {peer.node} has another cookie; {SHARE_THE_COOKIE}"

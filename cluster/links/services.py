@@ -1,4 +1,4 @@
-"""What the parts of a cluster see of links: peers that they send to, and calls that they get.
+"""The interface of links for the parts of a cluster: peers to send to, and calls that they get.
 
 A service is one part of the node that talks to the same part of other nodes: metadata, remote
 queues, questions of management. It has a number, under which it is registered at the links.
@@ -8,11 +8,11 @@ What a service may rely on:
 
 - `peer_up` and `peer_down` alternate for each name, `peer_up` first. Each `peer_up` has a `Peer` of
   its own, and exactly one `peer_down` with the same object.
-- `received` comes between the two, and in the order in which the other node sent. What was sent
-  before a link went down may be lost: a suffix of it, never a part in between.
+- `received` comes between the two, in the order in which the other node sent. Frames sent before a
+  link went down may be lost: a suffix of them, never one in between.
 - A restarted node has another incarnation. A broken and renewed link has the same one.
 
-What comes from another node may be damaged, or of a release with faults. `received` says so with
+A payload from another node may be damaged, or come from a faulty release. `received` then raises
 one of `PAYLOAD_ERRORS`, before it has changed anything: the link is closed, with a line in the log
 that names the node and the service.
 """
@@ -31,9 +31,9 @@ SERVICE_NAMES = {
     REPLIES_SERVICE: "direct replies",
     LIMITED_COUNTS_SERVICE: "counts of connections",
 }
-"""What log lines call them."""
+"""Their names in log lines."""
 PAYLOAD_ERRORS = (ValueError, RecursionError)
-"""What decoders raise for bytes that a service does not understand."""
+"""The errors that decoders raise for bytes that a service does not understand."""
 
 
 def shown_service(number: int) -> str:
@@ -43,7 +43,7 @@ def shown_service(number: int) -> str:
 
 
 def damaged_reason(number: int, error: Exception) -> str:
-    """Why a link is closed over which a service has got what is damaged."""
+    """Why a link is closed after a damaged payload for a service."""
     reason = str(error) or type(error).__name__
     return f"what it sends to {shown_service(number)} is damaged: {reason}"
 
@@ -65,7 +65,7 @@ class Peer(Protocol):
 
     @property
     def features(self) -> frozenset[str]:
-        """What both nodes can do beyond that version."""
+        """The features that both nodes have beyond that version."""
 
     @property
     def is_congested(self) -> bool:
@@ -86,7 +86,7 @@ class Peer(Protocol):
 
 
 class Service(Protocol):
-    """What links call. An exception out of `received` closes the link, and is logged.
+    """The calls of links to a service. An exception in `received` closes the link and is logged.
 
     One of `PAYLOAD_ERRORS` is the other node's fault; others are this node's, with a traceback.
     """
@@ -101,11 +101,11 @@ class Service(Protocol):
         """The payload of one frame."""
 
     def drained(self, peer: Peer) -> None:
-        """A peer that was congested is so no longer."""
+        """A peer is no longer congested."""
 
 
 class ServiceRegistry(Protocol):
-    """Where services are registered: the links of a node."""
+    """The registry of services: the links of a node."""
 
     def register(self, number: int, service: Service) -> None:
         """Add a service, before the links are started. number: from 1 to 127, not in use yet."""

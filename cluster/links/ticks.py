@@ -1,17 +1,17 @@
-"""Ticks: whether the other end of a link is still there, as Erlang's net_ticktime decides it.
+"""Ticks: whether the other end of a link is still there, decided as by Erlang's net_ticktime.
 
-A check comes four times in the tick time. Each check compares what has been received and sent since
-the one before:
+A check comes four times in the tick time. Each check looks at the octets received and sent since
+the last one:
 
-- If nothing was sent, a tick is to be sent: an idle link has one about every quarter.
+- If nothing was sent, a tick is sent: an idle link has one about every quarter.
 - If nothing was received in four checks in succession, the peer is silent. That is after the tick
   time at the earliest and after 1.25 times the tick time at the latest (Erlang: 0.75 to 1.25).
 - If bytes waited to be sent and none were taken in four checks in succession, the peer does not
   read.
 
 Checks are counted, not time: a check that comes late, since this process was suspended or busy,
-counts as one, and what arrived meanwhile is still in the socket. Whether checks are so late that
-the peers must have given this node up is for `was_suspended`.
+counts as one, and data that arrived before it is still in the socket. `was_suspended` says whether
+checks are so late that the peers must have given this node up.
 """
 
 from enum import Enum, auto
@@ -26,7 +26,7 @@ TICK_OCTETS = HEADER_OCTETS
 
 
 class Verdict(Enum):
-    """What a check found. SEND_TICK and ALIVE: the link stays."""
+    """The result of a check. SEND_TICK and ALIVE: the link stays."""
 
     ALIVE = auto()
     SEND_TICK = auto()
@@ -48,7 +48,7 @@ def was_suspended(tick_time_s: float, last_check_s: float, now_s: float) -> bool
 
 
 class Ticks:
-    """The checks of one link. All numbers are octets since the link exists."""
+    """The checks of one link. All numbers are octets since the link came up."""
 
     __slots__ = ("_received", "_sent", "_silent_checks", "_stuck_checks", "_taken")
 
@@ -57,7 +57,7 @@ class Ticks:
         self._silent_checks = self._stuck_checks = 0
 
     def check(self, received: int, sent: int, taken: int) -> Verdict:
-        """One check. sent: given to the link. taken: of these, given to the operating system."""
+        """Make a check. sent: octets given to the link. taken: those given on to the system."""
         self._silent_checks = 0 if received != self._received else self._silent_checks + 1
         is_stuck = taken < sent and taken == self._taken
         self._stuck_checks = self._stuck_checks + 1 if is_stuck else 0

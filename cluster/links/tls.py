@@ -1,8 +1,8 @@
 """TLS of links: both sides show a certificate, and both check it.
 
 A certificate has to be signed by the configured authorities and to be valid for the host of the
-node's name. For the acceptor's certificate OpenSSL checks the host, for the dialler's it is checked
-here, since its name is known only from the handshake. Changed files count for new links.
+node's name. OpenSSL checks the host of the acceptor's certificate; the host of the dialler's is
+checked here, since its name is known only from the handshake. Changed files count for new links.
 """
 
 import ssl
@@ -22,7 +22,7 @@ SECTION = "cluster.tls"
 
 
 class LinkTls:
-    """The TLS contexts of a node's links. Raises SettingError for files that are no good."""
+    """The TLS contexts of a node's links. Raises SettingError for unusable files."""
 
     def __init__(self, options: LinkTlsOptions, clock: Clock) -> None:
         if options.cacertfile is None:
@@ -51,11 +51,11 @@ class LinkTls:
         self._watcher.watch(self.acceptor_context, of_listener)
 
     def dialler_context(self) -> ssl.SSLContext:
-        """A context for one connection. Raises ValueError for files that are no good."""
+        """A context for one connection. Raises ValueError for unusable files."""
         return client_context(self._of_dialler)
 
     def close(self) -> None:
-        """Look at the files no more."""
+        """Stop watching the files."""
         self._watcher.stop()
 
 
