@@ -149,7 +149,7 @@ class LimitedCounts:
     # What links call
 
     def peer_up(self, peer: Peer) -> None:
-        """See `Service`."""
+        """A link to a node is up."""
         self._peers[peer] = NOTHING
         self._look_at_limits()
         self._tell()
@@ -157,7 +157,7 @@ class LimitedCounts:
             self._send(self._told, (peer,))
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """See `Service`."""
+        """The link to a node is down."""
         del self._peers[peer]
         self._look_at_limits()
 

@@ -103,13 +103,13 @@ class NodeStates:
     # What links call
 
     def peer_up(self, peer: Peer) -> None:
-        """See `Service`."""
+        """A link to a node is up."""
         self._peers[peer] = NOTHING_SPECIAL
         if self._own != NOTHING_SPECIAL:
             self._tell(peer)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """See `Service`."""
+        """The link to a node is down."""
         del self._peers[peer]
         self._set_alarms(peer.name, ())
 

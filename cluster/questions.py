@@ -138,12 +138,12 @@ class Questions:
     # What links call
 
     def peer_up(self, peer: Peer) -> None:
-        """See `Service`."""
+        """A link to a node is up."""
         self._peers[peer.name] = peer
         self._answering[peer] = set()
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """See `Service`."""
+        """The link to a node is down."""
         del self._peers[peer.name]
         for task in self._answering.pop(peer):
             task.cancel()

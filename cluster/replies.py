@@ -97,12 +97,12 @@ class RemoteReplies:
     # Links
 
     def peer_up(self, peer: Peer) -> None:
-        """See `Service`."""
+        """A link to a node is up."""
         assert peer.name not in self._nodes, "RR2: nothing is left of the link before"
         self._nodes[peer.name] = LinkedNode(peer)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """See `Service`."""
+        """The link to a node is down."""
         linked = self._nodes.pop(peer.name)
         self._untaken.add(linked.taken_bytes - linked.sent_bytes)
         for answer in linked.asked.values():

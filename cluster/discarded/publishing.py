@@ -75,11 +75,11 @@ class Confirms:
         self._holders[number] = [self]
 
     def hold(self, first: int, count: int, holder: object) -> None:
-        """See `Publisher`."""
+        """The holder will confirm the message later."""
         self._holders[first].append(holder)
 
     def confirm(self, first: int, holder: object) -> None:
-        """See `Publisher`."""
+        """The holder has stored the message safely."""
         holders = self._holders.get(first, [])
         if holder in holders:
             holders.remove(holder)
@@ -87,11 +87,11 @@ class Confirms:
                 self._settle(first)
 
     def refuse(self, number: int) -> None:
-        """See `Publisher`."""
+        """The queue refuses the message."""
         self._refused.add(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """See `Publisher`."""
+        """The holder will confirm nothing more."""
         for number in [one for one, holders in self._holders.items() if holder in holders]:
             if not is_settled:
                 self.refuse(number)

@@ -141,14 +141,14 @@ class Admission:
     # Outcomes of handshakes
 
     def proven(self, connection: HandshakeConnection, hello: Hello) -> None:
-        """See `HandshakeOwner`."""
+        """A dialler knows the cookie: accept or refuse it."""
         if self._has_tls and not _is_certified(connection, hello):
             connection.refuse(wrong_certificate(hello, host_of(hello.node)))
         else:
             self._decide(connection, hello)
 
     def established(self, connection: HandshakeConnection, result: Established) -> None:
-        """See `HandshakeOwner`."""
+        """The handshake is over: make the link."""
         self._accepted.pop(connection, None)
         node = self._dialled.pop(connection, None)
         dialler = self._table.dialler_of(node) if node is not None else None
@@ -157,7 +157,7 @@ class Admission:
         self._table.link_up(connection, result)
 
     def failed(self, connection: HandshakeConnection, refusal: Refusal) -> None:
-        """See `HandshakeOwner`."""
+        """A handshake has failed; the connection is closed."""
         node = self._dialled.pop(connection, None)
         if node is not None:
             # Its dialler reports it.

@@ -57,11 +57,11 @@ class Deflate:
     """Written by isal, several times faster than zlib; read by zlib, which has a limit."""
 
     def compress(self, data: bytes) -> bytes:
-        """See `Method`."""
+        """The data in fewer bytes, or in more."""
         return isal_zlib.compress(data, DEFLATE_LEVEL)
 
     def decompress(self, data: bytes, octets: int) -> bytes:
-        """See `Method`."""
+        """The original data."""
         reader = zlib.decompressobj()
         made = reader.decompress(data, octets)
         if not reader.eof:
@@ -76,12 +76,12 @@ class Lz4:
         self._block: Any = import_module("lz4.block")
 
     def compress(self, data: bytes) -> bytes:
-        """See `Method`."""
+        """The data in fewer bytes, or in more."""
         made: bytes = self._block.compress(data, store_size=False)
         return made
 
     def decompress(self, data: bytes, octets: int) -> bytes:
-        """See `Method`."""
+        """The original data."""
         made: bytes = self._block.decompress(data, uncompressed_size=octets)
         return made
 
@@ -95,12 +95,12 @@ class Zstd:
         self._reader = self._package.ZstdDecompressor()
 
     def compress(self, data: bytes) -> bytes:
-        """See `Method`."""
+        """The data in fewer bytes, or in more."""
         made: bytes = self._writer.compress(data)
         return made
 
     def decompress(self, data: bytes, octets: int) -> bytes:
-        """See `Method`."""
+        """The original data."""
         # The size in the frame takes precedence over any limit that is passed.
         if self._package.get_frame_parameters(data).content_size != octets:
             raise CompressionError("its size is not the one that is stated")

@@ -79,7 +79,7 @@ class LinkOwner(Protocol):
     """The owner of the links of a node."""
 
     def link_down(self, link: "Link", reason: str) -> None:
-        """A link has gone down; nothing comes from it any more."""
+        """A link has gone down; nothing more comes from it."""
 
     def link_drained(self, link: "Link") -> None:
         """A link is no longer congested."""
@@ -124,7 +124,7 @@ class Link(asyncio.Protocol):
         self._decompressor = None if to_read == NONE else Decompressor(to_read)
         self._loop = asyncio.get_running_loop()
         self._cutter = FrameCutter(lengths_max=LENGTHS_MAX)
-        # Frames that were read and wait for the next turn; nothing is read meanwhile.
+        # Frames that were read and wait for the next turn; nothing is read until then.
         self._waiting: list[tuple[int, bytes]] = []
         self._decompressed_octets = 0
         self._ticks = Ticks()

@@ -233,15 +233,15 @@ class Links:
     # Links come and go
 
     def link_to(self, node: str) -> Link | None:
-        """See `LinkTable`."""
+        """The link to a node."""
         return self._links.get(node)
 
     def dialler_of(self, node: str) -> Dialler | None:
-        """See `LinkTable`."""
+        """The dialler of a node."""
         return self._diallers.get(node)
 
     def link_up(self, connection: HandshakeConnection, result: Established) -> None:
-        """See `LinkTable`."""
+        """A connection becomes the link to a node that has none."""
         hello, own = result.hello, self._identity
         assert hello.node not in self._links, "LN1"
         to_send = chosen_method(own.compression, hello.compressions)
@@ -274,7 +274,7 @@ class Links:
             link.data_received(result.rest)
 
     def link_down(self, link: Link, reason: str) -> None:
-        """See `LinkOwner`."""
+        """A link has gone down; nothing more comes from it."""
         assert self._links.get(link.name) is link, "LN1"
         del self._links[link.name]
         lasted_s = self._now_s() - self._up_since_s.pop(link)
@@ -290,7 +290,7 @@ class Links:
             dialler.begin(pauses=lasted_s < PAUSE_SECONDS_MAX)
 
     def link_drained(self, link: Link) -> None:
-        """See `LinkOwner`."""
+        """A link is no longer congested."""
         for service in tuple(self._told_services.get(link, ())):
             self._call(service.drained, link)
 
@@ -309,7 +309,7 @@ class Links:
             link.send(LINK_SERVICE, ADDRESSES, message)
 
     def told(self, link: Link, message: bytes) -> None:
-        """See `LinkOwner`."""
+        """A message from the links of the other node has come."""
         if message[:1] == ADDRESSES:
             try:
                 entries = msgspec.msgpack.decode(message[1:], type=list[KnownPort])

@@ -116,13 +116,13 @@ class History:
             self._put(CLUSTER_VIEW, LAST_VIEW, last)
 
     def write_companions(self, companions: frozenset[str]) -> None:
-        """See `WriteCompanions`."""
+        """Write the companions of the node."""
         assert self._last is not None, "a node that has been in no view proposes none with others"
         self._last = replace(self._last, companions=companions)
         self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
 
     def write_promise(self, view: ViewId) -> None:
-        """See `WritePromise`."""
+        """Write that the node is bound to a view."""
         self._put(CLUSTER_PROMISE, HIGHEST_PROMISE, view)
 
     def give_way(self, takes_from: tuple[str, ...]) -> None:

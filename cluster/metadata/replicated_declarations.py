@@ -238,15 +238,15 @@ class ReplicatedDeclarations:
         self._performing.tell(self._submitted.refuse_all(reason))
 
     def form(self, names: tuple[str, ...] = ()) -> None:
-        """See `Replication.form`."""
+        """Begin a view without waiting for other nodes."""
         self._input(lambda replication: replication.form(names))
 
     def admit(self, names: frozenset[str]) -> None:
-        """See `Replication.admit`."""
+        """The nodes of the cluster have changed."""
         self._input(lambda replication: replication.admit(names))
 
     def tick(self) -> None:
-        """See `Replication.tick`."""
+        """A fraction of a second has passed."""
         self._input(Replication.tick)
 
     def suspended(self) -> None:
@@ -256,7 +256,7 @@ class ReplicatedDeclarations:
     # What links call
 
     def peer_up(self, peer: Peer) -> None:
-        """See `Service`."""
+        """A link to a node is up."""
 
         def up() -> None:
             self._peers[peer.name] = peer
@@ -265,7 +265,7 @@ class ReplicatedDeclarations:
         self._add(up)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """See `Service`."""
+        """The link to a node is down."""
 
         def down() -> None:
             del self._peers[peer.name]
