@@ -62,7 +62,8 @@ class Replica(Flushable):
 
     __slots__ = (
         "_frames", "_promotion", "_remote_leader", "_site", "copy", "identity", "is_over",
-        "late", "leading", "mirror", "own_sender", "publishing", "queue", "record", "ring", "vhost",
+        "late", "leading", "mirror", "own_ring", "own_sender", "publishing", "queue", "record",
+        "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +83,7 @@ class Replica(Flushable):
         self.own_sender = sender_number(site.node, site.incarnation)
         self.record: MirrorRecord | None = None
         self.leading: Leading | None = None
-        self.ring: Ring | None = None
+        self.own_ring: Ring | None = None
         self.mirror: MirrorMember | None = None
         self._remote_leader = RemoteLeader(queue, site.make_remote)
         self._promotion = promotion.Promotion()
@@ -98,7 +99,7 @@ class Replica(Flushable):
     @property
     def member(self) -> Member | None:
         """The member on this node; None if there is none."""
-        return None if self.ring is None else self.ring.member
+        return None if self.own_ring is None else self.own_ring.member
 
     # The record
 
@@ -118,21 +119,21 @@ class Replica(Flushable):
         self.record = record
         own = record.on(site.node)
         is_here = own is not None and own.id.incarnation == site.incarnation
-        if self.ring is not None and (own is None or own.id != self.member):
-            for node, message in self.ring.early:
+        if self.own_ring is not None and (own is None or own.id != self.member):
+            for node, message in self.own_ring.early:
                 # They are for the next member of this node.
                 site.keep_early(node, self.identity, message)
             self.expelled()
         if self.leading is not None and own is not None and record.leader != own.id and is_here:
             self._hand_over(self.leading, own.id, record)
-        if own is not None and is_here and self.ring is None:
+        if own is not None and is_here and self.own_ring is None:
             self._begin(own.id, record, storage_id)
         elif storage_id:
             # A restart has found messages under this storage id.
             self.queue.storage_id = storage_id
             self.copy.messages = site.open_copy(self)
-        if self.ring is not None:
-            self.ring.group_changed(record.group)
+        if self.own_ring is not None:
+            self.own_ring.group_changed(record.group)
         self.copy.discard_unless_named(record, site.node)
         self._set_members(record)
         self._follow(record)
@@ -159,9 +160,9 @@ class Replica(Flushable):
         elif self.leading is None:
             self.submit(Died((member,), member))
             return
-        self.ring = Ring(member, site, self)
+        self.own_ring = Ring(member, site, self)
         for peer in site.peers.values():
-            self.ring.link_up(peer.name, peer.incarnation)
+            self.own_ring.link_up(peer.name, peer.incarnation)
         self.publishing.set_own(self)
         if self.mirror is not None:
             self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
@@ -170,7 +171,7 @@ class Replica(Flushable):
 
     def expelled(self) -> None:
         """The record no longer has the member of this node."""
-        self.ring = None
+        self.own_ring = None
         mirror, self.mirror = self.mirror, None
         self._promotion.end()
         self.publishing.set_own(None)
@@ -201,7 +202,7 @@ class Replica(Flushable):
 
     def _queue_ended(self, is_deleted: bool) -> None:
         """The queue is deleted, with all copies; or the node stops. The leader has ended itself."""
-        self.ring = self.leading = None
+        self.own_ring = self.leading = None
         self.is_over = True
         mirror, self.mirror = self.mirror, None
         if is_deleted:
@@ -218,7 +219,7 @@ class Replica(Flushable):
         self.is_over = True
         leading = self.leading
         if leading is not None and self.queue.home.node == self._site.node:
-            self.ring = None
+            self.own_ring = None
             self._site.when_stable(leading.end_mirroring)
             return leading.queue
         self.expelled()
@@ -261,8 +262,8 @@ class Replica(Flushable):
     def _lead(self, home: QueueHome) -> None:
         """Lead on this node: at once if it has the queue, otherwise when its mirror is promoted."""
         if self.leading is None:
-            assert self.ring is not None, "RP1"
-            self._promotion.begin(self.ring)
+            assert self.own_ring is not None, "RP1"
+            self._promotion.begin(self.own_ring)
         elif self.queue.leader is None:
             self.queue.led_by(self.leading.queue, home, is_here=True)
             self._frames.opened()
@@ -415,9 +416,9 @@ class Replica(Flushable):
         """Broadcast the decisions of the turn."""
         if self.leading is not None:
             decisions = self.leading.backing.take_decisions()
-            if decisions and self.ring is not None:
-                self.ring.broadcast(decisions)
-                self.ring.flush()
+            if decisions and self.own_ring is not None:
+                self.own_ring.broadcast(decisions)
+                self.own_ring.flush()
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: look for late confirms."""
@@ -452,8 +453,8 @@ class Replica(Flushable):
 
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
-        if self.ring is not None:
-            self.ring.link_up(peer.name, peer.incarnation)
+        if self.own_ring is not None:
+            self.own_ring.link_up(peer.name, peer.incarnation)
         if self.record is not None:
             self._set_members(self.record)
             self._follow(self.record)
@@ -467,13 +468,13 @@ class Replica(Flushable):
             self._remote_leader.leave()
         if self.mirror is not None:
             self.mirror.sender_gone(sender_number(node, peer.incarnation))
-        if self.ring is not None:
-            self.ring.link_down(node)
+        if self.own_ring is not None:
+            self.own_ring.link_down(node)
 
     def ring_message(self, node: str, message: bytes) -> None:
         """A message of the ring. Raises ValueError."""
-        if self.ring is not None:
-            self.ring.received(node, message)
+        if self.own_ring is not None:
+            self.own_ring.received(node, message)
 
     def received(self, peer: Peer, kind: int, payload: bytes) -> None:
         """A frame about the queue. Raises ValueError."""

@@ -94,7 +94,7 @@ def _member(member: MirrorMember, record: MirrorRecord) -> dict[str, Any]:
 
 def _in_ring(replica: Replica | None) -> dict[str, Any]:
     """The knowledge of this node's member: its neighbours, and broadcasts in flight."""
-    ring = None if replica is None else replica.ring
+    ring = None if replica is None else replica.own_ring
     if ring is None:
         return {"left": None, "right": None, "pending": None}
     left, right = ring.neighbours

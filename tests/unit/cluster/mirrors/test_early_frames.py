@@ -101,7 +101,7 @@ def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes, caplog):
 
 
 def test_early_decisions_that_cannot_be_read_end_the_mirror_and_not_the_node(nodes, caplog):
-    ring = nodes.replica(A).ring
+    ring = nodes.replica(A).own_ring
     ring.broadcast(b"damaged")
     ring.flush()
     nodes.settle()
