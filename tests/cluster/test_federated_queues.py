@@ -22,6 +22,9 @@ def test_it_follows_the_leader_of_a_mirrored_queue(nodes, upstream):
     declare(first, "q")
     first.wait_to_see("queues/%2F/q", lambda queue: queue.get("synchronised_slave_nodes"))
     upstream.wait_until(lambda: len(links_at(upstream)) == 1, "one node has a link")
+    upstream.wait_until(
+        lambda: upstream.request("GET", "queues/%2F/q").status == 200, "the link declares the queue"
+    )
     feed(upstream, "1", "2")
     with second.connect() as connection:
         assert [body for body, _ in take(connection.channel(), "q", 2)] == [b"1", b"2"]
