@@ -14,7 +14,7 @@ def call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:
-        logger.exception("%r failed, which the store has called", callback)
+        logger.exception("a callback of the store failed: %r", callback)
 
 
 def call_each(callbacks: Iterable[Callable[[], object]]) -> None:

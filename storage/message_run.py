@@ -1,10 +1,10 @@
 """A run of messages, which queues and stores take in one call.
 
-The messages of a run have one address, and are alike in delivery mode and priority. If
-they have numbers, these are consecutive. So they are written to the log as one record, and a queue
-examines only the first one where all are alike.
+The messages of a run have one address, and are alike in delivery mode and priority. If they have
+numbers, these are consecutive. So they are written to the log as one record, and a queue examines
+only the first one where all are alike.
 
-Queues and their mirrors share a run: neither it nor its list is ever changed.
+Queues and their mirrors share a run: neither it nor its list changes once a queue has it.
 """
 
 from mypy_extensions import i64

@@ -20,8 +20,8 @@ CONNECTION_WORK: Final = 4
 """The work of checking a connection; a target takes 1, in the units of broker/turns.py."""
 
 
-class Publisher(Protocol):
-    """A connection. generation: that of its vhost; None before it has one."""
+class PublishingConnection(Protocol):
+    """A connection, and the targets that its channels publish to."""
 
     targets: Targets
 
@@ -31,9 +31,9 @@ class Publisher(Protocol):
 
 
 class OutdatedTargets:
-    """The outdated targets of a node. connections: all of the node's."""
+    """Drops the outdated targets of a node. connections: all connections of the node."""
 
-    def __init__(self, turns: Turns, connections: Collection[Publisher]) -> None:
+    def __init__(self, turns: Turns, connections: Collection[PublishingConnection]) -> None:
         self._turns = turns
         self._connections = connections
         self._deleted = 0
