@@ -8,7 +8,7 @@ from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.channel.access import check
 from leveret.broker.channel.declaring_queues import require_same_queue
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
-from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending_in_task import finish
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
@@ -97,7 +97,7 @@ async def plan_exchange(call: Call) -> Any:
     outcome, reason = CREATE if exchange is None else SAME, None
     differences: list[dict[str, Any]] = []
     if kind not in EXCHANGE_TYPES:
-        outcome, reason = CONFLICT, f"COMMAND_INVALID - unknown exchange type '{kind}'"
+        outcome, reason = CONFLICT, no_such_type(kind).reply_text
     elif exchange is not None:
         flags = {name: getattr(exchange, name) for name in (*FLAGS, "internal")}
         differences = _differences(body, arguments, flags, exchange.arguments)
