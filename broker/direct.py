@@ -29,16 +29,16 @@ from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.channel.operation_faults import not_written, timed_out
 from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.names import EXCHANGE, QUEUE, resource
-from leveret.broker.pending import Answer, Steps
-from leveret.broker.pending_in_task import finish
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.requester import Requester
-from leveret.broker.services import Services
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.message import Entry, Message
-from leveret.storage.metadata import MetadataError
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.runtime.pending import Answer, Steps
+from leveret.broker.runtime.pending_in_task import finish
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Entry, Message
+from leveret.storage.metadata.metadata import MetadataError
 
 _TICKET = bytes(2)
 _MANDATORY = b"\x01"

@@ -13,17 +13,17 @@ import aiofiles
 
 from leveret.broker.config import Listener, SettingError
 from leveret.broker.config.tls_settings import TlsOptions
-from leveret.broker.names import NODE_ITSELF
+from leveret.broker.declarations.requester import Requester
 from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
-from leveret.broker.requester import Requester
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
+from leveret.broker.runtime.names import NODE_ITSELF
 from leveret.mgmt.api.passed_answers import answer_other_nodes
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
-from leveret.mgmt.running_node import CertificateFiles, Node
+from leveret.mgmt.node_facade.running_node import CertificateFiles, Node
 from leveret.mgmt.views.cluster import answer_questions
 
 logger = logging.getLogger("leveret.management")

@@ -1,8 +1,8 @@
 """Declaring things in tests: in a broker that runs, or in a registry without one."""
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.audit import Audit
-from leveret.broker.declarations import (
+from leveret.broker.declarations.audit import Audit
+from leveret.broker.declarations.values import (
     DeleteBinding,
     DeleteExchange,
     PutBinding,
@@ -11,15 +11,15 @@ from leveret.broker.declarations import (
     PutVhost,
 )
 from leveret.broker.events.events import Events
-from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
 from leveret.broker.registry import stored
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
-from leveret.broker.turns import Turns
-from leveret.broker.vhost import VirtualHost
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.metadata import NoMetadata
+from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.metadata.metadata import NoMetadata
 
 
 class NeverTurns(Turns):

@@ -42,7 +42,7 @@ NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of setns(2)."""
 PROGRAMS = {
     "leveret": ("leveret.mgmt.cli.entry", "leveret.mgmt.cli.serve_command"),
-    "leveretctl": ("leveret.mgmt.tools.ctl.leveretctl",),
+    "leveretctl": ("leveret.mgmt.ctl.leveretctl",),
 }
 """The module whose `main` each program is, and others to import."""
 STARTING = threading.Lock()

@@ -8,11 +8,11 @@ such a queue exercises what waits: pending operations, confirms of a named holde
 from collections import deque
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.confirm_holder import ConfirmHolder
-from leveret.broker.queues.queue_client import Consumer
-from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, QueueKind
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.confirm_holder import ConfirmHolder
+from leveret.broker.queues.contract.queue_client import Consumer
+from leveret.broker.queues.contract.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, QueueKind
+from leveret.broker.runtime.names import QUEUE, resource
 
 DELAY_MS = 10
 LATER_QUEUE = QueueKind(CLASSIC, "later_queue", CLASSIC_ARGUMENTS, policy_target="classic_queues")

@@ -8,12 +8,12 @@ import asyncio
 
 from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.config.cluster_settings import ClusterSettings
+from leveret.broker.node.broker import Broker
 from leveret.broker.registry.contents import contents
-from leveret.broker.server import Broker
-from leveret.cluster.limited_counts import LimitedCounts
-from leveret.cluster.queues.remote_queue import RemoteQueue
-from leveret.cluster.queues.remote_queues import RemoteQueues
-from leveret.cluster.replies import RemoteReplies
+from leveret.cluster.node_status.limited_counts import LimitedCounts
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.rpc.direct_replies import RemoteReplies
 from tests.linked_nodes import LinkEnd, LinkServices
 
 RANDOM = ClusterSettings(queue_master_locator="random", queue_leader_locator="random")

@@ -9,17 +9,17 @@ from collections import deque
 from types import SimpleNamespace
 
 from leveret.broker.config.cluster_settings import ClusterSettings
-from leveret.broker.declarations import DeleteQueue, PutQueue
-from leveret.broker.loop_watch import LoopWatch
-from leveret.broker.pending import Answer
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.declarations.values import DeleteQueue, PutQueue
 from leveret.broker.policies.policy_table import PolicyTable
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.requester import THE_NODE
+from leveret.broker.queues.contract.placement import QueueHome
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
-from leveret.broker.turns import Turns
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.cluster.queues.remote_queues import RemoteQueues
+from leveret.broker.runtime.loop_watch import LoopWatch
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from tests.declaring import Declared
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from leveret.cluster.links.services import QUESTIONS_SERVICE
-from leveret.cluster.questions import Questions
+from leveret.cluster.rpc.rpc import Questions
 from tests.linked_nodes import LinkServices
 
 

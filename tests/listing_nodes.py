@@ -7,8 +7,8 @@ from multidict import MultiDict
 
 from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
-from leveret.broker.requester import THE_NODE
-from leveret.cluster.questions import NotAnswered
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.call import Call, Passed
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing

@@ -5,8 +5,8 @@ nothing.
 from pathlib import Path
 
 from leveret.broker.registry.stored import declared_ids
-from leveret.storage.check import check_store
-from leveret.storage.check_metadata import FILE, check_metadata
+from leveret.storage.check.check import check_store
+from leveret.storage.check.check_metadata import FILE, check_metadata
 
 
 def assert_intact(directory):

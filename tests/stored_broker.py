@@ -1,7 +1,7 @@
 """An embedded broker with a data directory, whose parts a test may replace."""
 
-from leveret.broker.server import Broker
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.node.broker import Broker
+from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing import EmbeddedBroker, ThreadedBroker
 
 

@@ -1,6 +1,6 @@
 """Turns that are taken when a test says so."""
 
-from leveret.broker.turns import WORK_MAX, Turns
+from leveret.broker.runtime.turns import WORK_MAX, Turns
 
 
 class TurnsByHand(Turns):

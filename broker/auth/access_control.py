@@ -2,8 +2,8 @@
 
 It calls the configured backends (broker/auth/identity.py). A local backend answers immediately. A
 backend that sends a network request returns an awaitable, which is awaited in an asyncio task while
-the caller waits for the `Answer` (broker/pending.py). So checks are coroutines. They run before
-anything is changed, as in RabbitMQ.
+the caller waits for the `Answer` (broker/runtime/pending.py). So checks are coroutines. They run
+before anything is changed, as in RabbitMQ.
 
 Answers from the network are cached for `ANSWER_MS`, as RabbitMQ's channels do. Changes of the
 node's own permissions take effect immediately (broker/auth/permissions.py).
@@ -20,10 +20,10 @@ from leveret.broker.auth.attempt_counts import AttemptCounts
 from leveret.broker.auth.attempts import AttemptLimiter
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Allowed, BackendUnavailable, Identity, LoginAttempt
-from leveret.broker.clock import Clock
 from leveret.broker.config import Config
-from leveret.broker.names import EXCHANGE, resource
-from leveret.broker.pending import Answer, given
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.names import EXCHANGE, resource
+from leveret.broker.runtime.pending import Answer, given
 
 DEFAULT_EXCHANGE = "amq.default"
 ANSWER_MS = 15_000

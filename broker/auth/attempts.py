@@ -25,7 +25,7 @@ from typing import Any
 
 from leveret.broker.auth.addresses import is_loopback, source_of
 from leveret.broker.auth.identity import LoginAttempt
-from leveret.broker.clock import Clock
+from leveret.broker.runtime.clock import Clock
 
 KEPT_MAX = 10_000
 """How many limits and accepted credentials are remembered; the least recent are forgotten first."""

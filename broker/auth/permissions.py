@@ -15,8 +15,8 @@ routes of every vhost as changed.
 import re
 from collections.abc import Callable
 
-from leveret.broker.declarations import Permission, TopicPermission
-from leveret.broker.patterns import Pattern, compile_pattern
+from leveret.broker.declarations.values import Permission, TopicPermission
+from leveret.broker.runtime.patterns import Pattern, compile_pattern
 
 RESULTS_MAX = 4096
 """Maximum cached results, a few hundred bytes each; the cache is cleared when it is full."""

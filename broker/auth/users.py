@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from leveret.broker.auth.addresses import is_loopback
 from leveret.broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_matches
-from leveret.broker.declarations import User
+from leveret.broker.declarations.values import User
 
 
 def with_password(name: str, password: str | None, tags: Iterable[str] = ()) -> User:

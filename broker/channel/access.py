@@ -7,12 +7,12 @@ from leveret.broker.amqp.errors import (
     resource_locked,
 )
 from leveret.broker.auth.access_control import Decision
-from leveret.broker.binding import Exchange
 from leveret.broker.channel.channel import Channel
 from leveret.broker.erlang.terms import format_term
-from leveret.broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.sharding import least_consumed, sharding_of
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.sharding import least_consumed, sharding_of
 
 
 async def check(

@@ -29,21 +29,21 @@ from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import UnackedMessages, by_queue, giving_back
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.counts import MessageCounts, NodeCounts
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
-from leveret.broker.long_work import LongWork
-from leveret.broker.pending import Answer, PendingOperation
-from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
-from leveret.broker.requester import Requester
-from leveret.broker.services import Services
-from leveret.broker.turns import Flushable
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.message import Message
+from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
+from leveret.broker.runtime.counts import MessageCounts, NodeCounts
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.pending import Answer, PendingOperation
+from leveret.broker.runtime.turns import Flushable
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Message
 
 CONSUMERS_AT_ONCE, CANCEL_WORK = 100, 30
 """The consumers of an ended channel that are cancelled in one turn, and the work of each if there
-are more (broker/turns.py)."""
+are more (broker/runtime/turns.py)."""
 
 logger = logging.getLogger("leveret.channel")
 

@@ -25,10 +25,10 @@ from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.channel_events import consumer_lost_its_queue
-from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
-from leveret.broker.queues.queue_client import Consumer as QueueConsumer
-from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
-from leveret.storage.message import Address, Entry, Message
+from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer as QueueConsumer
+from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.storage.messages.message import Address, Entry, Message
 
 _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `Consumer.deliver`."""

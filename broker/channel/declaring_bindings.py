@@ -19,9 +19,9 @@ from leveret.broker.channel.access import (
     expand_queue_name,
 )
 from leveret.broker.channel.channel import Channel
-from leveret.broker.declarations import DeleteBinding, PutBinding
-from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
-from leveret.broker.pending import Answer
+from leveret.broker.declarations.values import DeleteBinding, PutBinding
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.runtime.pending import Answer
 
 
 async def bind_queue(

@@ -18,11 +18,11 @@ from leveret.broker.channel.access import (
 )
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
-from leveret.broker.declarations import DeleteExchange, PutExchange
+from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
-from leveret.broker.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
-from leveret.broker.pending import Answer, given
+from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
+from leveret.broker.runtime.pending import Answer, given
 
 ALTERNATE = "alternate-exchange"
 

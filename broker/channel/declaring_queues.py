@@ -11,7 +11,6 @@ from typing import NamedTuple
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
-from leveret.broker.audit import Act
 from leveret.broker.channel.access import (
     check,
     check_exclusive_access,
@@ -24,15 +23,16 @@ from leveret.broker.channel.access import (
 )
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
-from leveret.broker.declarations import PutQueue
-from leveret.broker.generated_names import generate_name
-from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
-from leveret.broker.pending import Answer, given
-from leveret.broker.queues.arguments import check_dead_letter_exchange
-from leveret.broker.queues.queue_client import QueueClient, QueueLength
-from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
-from leveret.broker.queues.queue_kinds import queue_type
-from leveret.broker.sharding import shard_name
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import PutQueue
+from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
+from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
+from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.queue_kinds import queue_type
+from leveret.broker.runtime.generated_names import generate_name
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.runtime.pending import Answer, given
+from leveret.broker.vhost.sharding import shard_name
 
 
 class QueueProperties(NamedTuple):

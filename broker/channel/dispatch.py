@@ -18,9 +18,9 @@ from leveret.broker.channel import (
 )
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.operation_faults import not_written
-from leveret.broker.names import EXCHANGE, QUEUE, resource
-from leveret.broker.pending import Steps
-from leveret.storage.metadata import MetadataError
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.runtime.pending import Steps
+from leveret.storage.metadata.metadata import MetadataError
 
 Handler = Callable[[Channel, Any], Steps]
 

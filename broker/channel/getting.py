@@ -10,10 +10,10 @@ from leveret.broker.channel.access import (
 )
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.names import QUEUE
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import Got
-from leveret.storage.message import Message
+from leveret.broker.queues.contract.queue_client import Got
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.pending import Answer
+from leveret.storage.messages.message import Message
 
 TellGot = Callable[[Message, int, bool, int], object]
 """Called with a message, its delivery tag, whether it was delivered before, and the number of

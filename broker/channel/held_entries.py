@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from leveret.broker.channel.unacked import UnackedMessages
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.storage.message import Entry
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.storage.messages.message import Entry
 
 
 class HoldingChannel(Protocol):

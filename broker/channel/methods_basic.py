@@ -23,11 +23,11 @@ from leveret.broker.channel.unacked import SETTLE_WORK, by_queue
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.channel_events import consumer_created, consumer_deleted
 from leveret.broker.events.taps import Taps
-from leveret.broker.generated_names import generate_name
-from leveret.broker.names import QUEUE
-from leveret.broker.pending import Answer, Steps
-from leveret.broker.queues.arguments import check_consume_arguments
-from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
+from leveret.broker.queues.contract.arguments import check_consume_arguments
+from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
+from leveret.broker.runtime.generated_names import generate_name
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.pending import Answer, Steps
 
 SETTLED_AT_ONCE = 4000
 """Deliveries that are settled in one turn, whatever work is left: two milliseconds."""

@@ -8,11 +8,11 @@ from leveret.broker.channel.methods_basic import affordable, apply_settling
 from leveret.broker.channel.publishing import reached_all
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import SETTLE_WORK
-from leveret.broker.fan_out import CARE_WORK
-from leveret.broker.long_work import LongWork
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.vhost.fan_out import CARE_WORK
 
 APPLY_WORK = 16
-"""The work of applying one settlement, besides that of its deliveries (broker/turns.py)."""
+"""The work of applying one settlement, besides that of its deliveries (broker/runtime/turns.py)."""
 
 
 async def select(channel: Channel, method: commands.Tx.Select) -> None:

@@ -15,7 +15,7 @@ from leveret.broker.amqp.errors import (
 )
 from leveret.broker.channel.channel import Channel
 from leveret.broker.registry.declaration_log import NotTaken
-from leveret.storage.metadata import MetadataError, MetadataFull
+from leveret.storage.metadata.metadata import MetadataError, MetadataFull
 
 logger = logging.getLogger("leveret.channel")
 

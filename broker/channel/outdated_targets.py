@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator
 from typing import Final, Protocol
 
 from leveret.broker.channel.targets import Targets
-from leveret.broker.long_work import LongWork
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.turns import Turns
 
 DELETED_MAX: Final = 256
 """Deleted queues that may be kept; each takes 3 to 15 KB."""
 TARGETS_OF_A_DELETION: Final = 8
 CONNECTION_WORK: Final = 4
-"""The work of checking a connection; a target takes 1, in the units of broker/turns.py."""
+"""The work of checking a connection; a target takes 1, in the units of broker/runtime/turns.py."""
 
 
 class PublishingConnection(Protocol):

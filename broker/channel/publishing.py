@@ -4,8 +4,9 @@ A publisher repeats itself, so the look-ups for a basic.publish are kept as a `T
 (targets.py, resolving.py). With it, a run of messages (publish_runs.py) costs one dict lookup, one
 object a message, and one call a queue.
 
-Each target has its `work` per message, in the units of broker/turns.py, by which a long run is cut
-into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages die.
+Each target has its `work` per message, in the units of broker/runtime/turns.py, by which a long run
+is cut into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages
+die.
 
 A message that is unusual (`ContentHeader.needs_care`), or an exchange that decides message by
 message, takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in RabbitMQ's
@@ -16,7 +17,6 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from leveret.broker import routing
 from leveret.broker.amqp.content_header import ContentHeader, blind_copy
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
@@ -33,7 +33,6 @@ from leveret.broker.amqp.properties import (
     expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
-from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.publish_runs import RUN_WORK
@@ -41,15 +40,17 @@ from leveret.broker.channel.resolving import is_reply, resolve
 from leveret.broker.channel.targets import Target
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.events.taps import Taps
-from leveret.broker.fan_out import CARE_WORK
-from leveret.broker.names import EXCHANGE, resource
-from leveret.broker.pending import Answer, Steps
-from leveret.broker.queues.dead_letter import decoding_work, without_deaths
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.turns import NextTurn
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.message import Message
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.dead_letters.header import decoding_work, without_deaths
+from leveret.broker.runtime.names import EXCHANGE, resource
+from leveret.broker.runtime.pending import Answer, Steps
+from leveret.broker.runtime.turns import NextTurn
+from leveret.broker.vhost import routing
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.fan_out import CARE_WORK
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Message
 
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""

@@ -10,21 +10,21 @@ A long route is not kept: each message finds it in steps (routing.py).
 
 from typing import Final
 
-from leveret.broker import routing
 from leveret.broker.amqp.errors import access_refused, not_implemented
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.auth.access_control import Decision
-from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import check, check_topic, find_exchange
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.targets import CheckedExchange, Target
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
-from leveret.broker.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
-from leveret.broker.names import EXCHANGE, resource
-from leveret.broker.pending import Steps
-from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.storage.message import Address
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.dead_letters.header import DEAD_LETTER_WORK
+from leveret.broker.runtime.names import EXCHANGE, resource
+from leveret.broker.runtime.pending import Steps
+from leveret.broker.vhost import routing
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
+from leveret.storage.messages.message import Address
 
 RETURN_WORK: Final = 60
 """The work of a message that reaches no queue and is returned to its publisher."""

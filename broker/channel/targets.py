@@ -19,10 +19,10 @@ from typing import Final
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import frame_error
 from leveret.broker.amqp.field_table import text_of
-from leveret.broker.binding import Exchange
 from leveret.broker.erlang.terms import format_binary
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.storage.message import Address
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.vhost.binding import Exchange
+from leveret.storage.messages.message import Address
 
 TARGETS_MAX: Final = 1024
 """Targets in each of the two dictionaries of a connection; a target takes about 700 bytes."""

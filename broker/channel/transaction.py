@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from leveret.broker.channel.held_runs import HeldRuns
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.pending import Answer
+from leveret.broker.runtime.pending import Answer
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
-"""The items that are dropped in one step, and the work of each, in the units of broker/turns.py."""
+"""The items that are dropped in one step, and the work of each (broker/runtime/turns.py)."""
 
 
 class Settling(NamedTuple):
@@ -85,7 +85,7 @@ class Transaction:
             yield from self.settlings.popleft().taken
 
     def dropping_publishes(self) -> Iterator[int]:
-        """The steps of dropping uncommitted publishes (broker/long_work.py).
+        """The steps of dropping uncommitted publishes (broker/runtime/long_work.py).
 
         A publish refers to its transaction: without this cycle the transaction is freed at once.
         """

@@ -10,11 +10,11 @@ from heapq import merge
 from itertools import chain, islice, takewhile
 
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.storage.message import Entry
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.storage.messages.message import Entry
 
 SETTLE_WORK = 4
-"""The work of settling one delivery, in the units of broker/turns.py."""
+"""The work of settling one delivery, in the units of broker/runtime/turns.py."""
 GIVEN_BACK_AT_ONCE = 500
 PUT_BACK_AT_ONCE, PUT_BACK_WORK = 4000, 2
 """Records that are opened again in one step of two milliseconds, and the work of each."""
@@ -140,7 +140,7 @@ def giving_back(
     unsettled: Iterator[tuple[int, Unacked]],
     give_back: Callable[[list[tuple[int, Unacked]]], object],
 ) -> Iterator[int]:
-    """The steps of giving back the messages that an ended channel held (broker/long_work.py).
+    """The steps that requeue what an ended channel held (broker/runtime/long_work.py).
 
     A queue gets those with the lowest tags before it delivers again, and the rest faster than it
     delivers.

@@ -4,9 +4,9 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.records import use_structs
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 
 
 class SettlingConsumer(Protocol):

@@ -14,7 +14,7 @@ from leveret.broker.config.value_kinds import (
     size,
     whole_number,
 )
-from leveret.broker.node_address import NodeAddress, read_node_address
+from leveret.broker.runtime.node_address import NodeAddress, read_node_address
 
 IGNORE, AUTOHEAL = "ignore", "autoheal"
 PAUSE_MINORITY, PAUSE_IF_ALL_DOWN = "pause_minority", "pause_if_all_down"

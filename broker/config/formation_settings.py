@@ -22,8 +22,8 @@ from leveret.broker.config.value_kinds import (
     or_unlimited,
     whole_number,
 )
-from leveret.broker.extensions import Extensions
-from leveret.broker.node_address import NodeAddress, read_node_address, read_port
+from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.runtime.node_address import NodeAddress, read_node_address, read_port
 
 CLASSIC_CONFIG, DNS, CONSUL, ETCD, KUBERNETES = (
     "classic_config", "dns", "consul", "etcd", "kubernetes"

@@ -9,7 +9,7 @@ import os
 
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.settings import PORT_OF_ALL, SETTINGS, Config
-from leveret.storage.disk import NO_SPACE
+from leveret.storage.disk.disk import NO_SPACE
 
 _SETTINGS = {setting.attribute: setting for setting in SETTINGS}
 _INSTEAD = {"tcp.listeners": PORT_OF_ALL}

@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from leveret.broker.patterns import compile_pattern
+from leveret.broker.runtime.patterns import compile_pattern
 
 Value_co = TypeVar("Value_co", covariant=True)
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.events.subjects import Named
-from leveret.storage.message import Entry, Message
+from leveret.storage.messages.message import Entry, Message
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 """The exchange of the firehose. Messages published to it are never traced."""

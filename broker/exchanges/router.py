@@ -28,10 +28,10 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.recent_history import RecentHistory
-from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import QueueClient
 
 WORK_AT_ONCE: Final = 8_000
-"""The work of finding a route in one step, in the units of broker/turns.py: two milliseconds."""
+"""The work of finding a route in one step (broker/runtime/turns.py): two milliseconds."""
 EXCHANGE_WORK: Final = 4
 """The work of an exchange on the route, beside its matches."""
 
@@ -62,7 +62,7 @@ class Route:
     is_cacheable: the result depends on the routing keys and the bindings only.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
-    work: of finding it so far, in the units of broker/turns.py.
+    work: of finding it so far, in the units of broker/runtime/turns.py.
     """
 
     __slots__ = (

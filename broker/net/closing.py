@@ -12,9 +12,9 @@ from typing import Protocol
 from pamqp import commands
 
 from leveret.broker.amqp.errors import ConnectionFault, connection_forced
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.net.handshake import Tuning
 from leveret.broker.net.output import PROGRESS_MS_MAX, Output
+from leveret.broker.runtime.clock import Clock, Timer
 
 HANDSHAKE, RUNNING, CLOSED, GONE = "handshake", "running", "closed", "gone"
 

@@ -5,7 +5,7 @@
 
 `SocketInput` counts what is received. `Incoming` dispatches frames to channels and handles faults.
 `OpenChannels` holds the channels. `Output` buffers what they send and writes it once per round
-(broker/turns.py). `Reading` pauses and resumes reading of the socket. `Closing` closes the
+(broker/runtime/turns.py). `Reading` pauses and resumes reading of the socket. `Closing` closes the
 connection. The connection itself holds the client's identity, the login until it is complete, and
 the methods of channel 0.
 
@@ -29,14 +29,13 @@ from leveret.broker.amqp.methods import method_name
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.targets import Targets
-from leveret.broker.clock import Timer
 from leveret.broker.config import Listener
+from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.events.connection_events import (
     connection_closed,
     connection_created,
     vhost_left,
 )
-from leveret.broker.heartbeat import Heartbeat
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net import credentials
 from leveret.broker.net.closing import CLOSED, RUNNING, Closing
@@ -48,10 +47,11 @@ from leveret.broker.net.output import Output
 from leveret.broker.net.reading import Reading
 from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.net.tls import session_facts
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.requester import AMQP, Requester
-from leveret.broker.services import Services
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.clock import Timer
+from leveret.broker.runtime.heartbeat import Heartbeat
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 logger = logging.getLogger("leveret.connection")
 
@@ -240,7 +240,7 @@ class Connection(asyncio.BaseProtocol):
         """Whether it has consumers, or deliveries that it has not settled."""
         return any(channel.consumers or channel.unacked for channel in self.channels.values())
 
-    # Heartbeats (broker/heartbeat.py)
+    # Heartbeats (broker/runtime/heartbeat.py)
 
     @property
     def is_reading(self) -> bool:

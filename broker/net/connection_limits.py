@@ -8,7 +8,7 @@ from typing import Protocol
 
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.auth.identity import Identity
-from leveret.broker.services import Services
+from leveret.broker.services.services import Services
 
 
 class Counted(Protocol):

@@ -13,8 +13,8 @@ from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.methods import long_string_argument
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.targets import Targets
-from leveret.broker.clock import Timer
-from leveret.broker.services import Services
+from leveret.broker.runtime.clock import Timer
+from leveret.broker.services.services import Services
 
 logger = logging.getLogger("leveret.connection")
 

@@ -1,9 +1,9 @@
 """Held channels: the pending operation of each, and the frames that arrive while it is held.
 
-A method that waits for an answer (broker/pending.py) holds its own channel and no other. Frames
-that the client sends on a held channel are kept in order and handled when the operation ends.
-Number 0 is the connection itself: a pending login or connection.update-secret. A method that waits
-only for a sync does not hold its channel (net/unsynced_replies.py).
+A method that waits for an answer (broker/runtime/pending.py) holds its own channel and no other.
+Frames that the client sends on a held channel are kept in order and handled when the operation
+ends. Number 0 is the connection itself: a pending login or connection.update-secret. A method that
+waits only for a sync does not hold its channel (net/unsynced_replies.py).
 
 The kept frames are bounded: above `KEPT_BYTES_MAX` the socket is not read.
 """
@@ -16,15 +16,15 @@ from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.operation_faults import timed_out
 from leveret.broker.net.unsynced_replies import UnsyncedReplies
-from leveret.broker.pending import Answer, PendingOperation, Steps, begin
-from leveret.broker.services import Services
+from leveret.broker.runtime.pending import Answer, PendingOperation, Steps, begin
+from leveret.broker.services.services import Services
 
 KEPT_BYTES_MAX = 1024 * 1024
 """Limit for all held channels of one connection. A client that pipelines methods stays far below
 it, and ten thousand connections that publish to held channels need at most 10 GB."""
 WRITTEN_WORK: Final = 250
 """The work of writing a declaration to disk, in addition to that of any method: 100 microseconds
-(broker/turns.py)."""
+(broker/runtime/turns.py)."""
 FRAME_COST_BYTES: Final = 256
 """Memory of a kept frame in addition to its payload, so that many small frames count too."""
 

@@ -48,18 +48,18 @@ from leveret.broker.net.open_channels import OpenChannels
 from leveret.broker.net.output import Output
 from leveret.broker.net.pending_methods import PendingMethods
 from leveret.broker.net.reading import Reading
-from leveret.broker.pending import Steps
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.services import Services
-from leveret.broker.turns import TurnOver
-from leveret.storage.message import Entry
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.pending import Steps
+from leveret.broker.runtime.turns import TurnOver
+from leveret.broker.services.services import Services
+from leveret.storage.messages.message import Entry
 
 METHOD_WORK: Final = 250
 ACK_WORK: Final = 16
 FRAME_WORK: Final = 8
 """The work of a method other than basic.publish and basic.ack, of an ack that is not passed on in a
-run, and of any other frame, in the units of broker/turns.py. A declaration takes 100
+run, and of any other frame, in the units of broker/runtime/turns.py. A declaration takes 100
 microseconds. Each byte of a method counts as one, for tables, which are decoded and encoded again.
 """
 

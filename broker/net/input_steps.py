@@ -1,10 +1,10 @@
 """The input of one connection, in steps: handled one at a time, in order, and in turns.
 
 A step handles the bytes of one read, or goes on with a channel whose answer has come. When no work
-is left in the turn (broker/turns.py) the step ends with `TurnOver`. Its rest, and all later input,
-waits here until the connection has its turn, and the socket is not read until then. So a client
-that publishes to a thousand queues, or a hundred that publish at full speed, do not hold up others.
-The input of a client that publishes during an alarm waits here, too, from that publish on.
+is left in the turn (broker/runtime/turns.py) the step ends with `TurnOver`. Its rest, and all later
+input, waits here until the connection has its turn, and the socket is not read until then. So a
+client that publishes to a thousand queues, or a hundred that publish at full speed, do not hold up
+others. The input of a client that publishes during an alarm waits here, too, from that publish on.
 
 Promise: input is handled in the order in which it came, wherever it was interrupted.
 """
@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from leveret.broker.pending import Answer
-from leveret.broker.turns import TurnOver, Turns
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import TurnOver, Turns
 
 Step = Callable[[], object]
 

@@ -34,8 +34,8 @@ from leveret.broker.net.handshake import (
     server_properties,
 )
 from leveret.broker.net.output import Output
-from leveret.broker.services import Services
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 HEADER_BYTES = 8
 WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", "opening"

@@ -16,16 +16,16 @@ from leveret.broker.amqp.errors import (
 from leveret.broker.amqp.frames import METHOD
 from leveret.broker.channel.channel import CANCEL_WORK, Channel, ConnectionLink
 from leveret.broker.events.channel_events import channel_created
-from leveret.broker.long_work import LongWork
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net.closing import HANDSHAKE, RUNNING
 from leveret.broker.net.handshake import Tuning
 from leveret.broker.net.output import Output
-from leveret.broker.pending import Answer
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.pending import Answer
 
 CHANNELS_AT_ONCE: Final = 20
 """At least this many channels are released in one turn when their connection ends; more if there
-is work left (broker/turns.py)."""
+is work left (broker/runtime/turns.py)."""
 RELEASE_WORK: Final = 250
 """The work of releasing a channel, besides that of its consumers and unsettled messages."""
 
@@ -133,7 +133,7 @@ class OpenChannels:
 
 
 def _releasing(channels: deque[Channel]) -> Iterator[int]:
-    """The steps of releasing the contents of channels (broker/long_work.py)."""
+    """The steps of releasing the contents of channels (broker/runtime/long_work.py)."""
     while channels:
         channel = channels.popleft()
         work = RELEASE_WORK + CANCEL_WORK * len(channel.consumers)

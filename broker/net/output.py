@@ -17,8 +17,8 @@ from pamqp import base
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.channel.channel import Channel, ConnectionOutput
-from leveret.broker.clock import Timer
-from leveret.broker.services import Services
+from leveret.broker.runtime.clock import Timer
+from leveret.broker.services.services import Services
 
 LARGE_PIECE_BYTES: Final = 4 * 1024
 """Output whose pieces are this large on average is not joined: copying costs more than writev."""
@@ -35,9 +35,9 @@ gives up a socket to which it could send nothing for the same time."""
 class Output(ConnectionOutput):
     """The output of one connection.
 
-    bytes_out, writes: totals. is_dirty: a flush is due at the end of this round (broker/turns.py).
-    caught_up: called when the output is no longer congested. stuck: called when the client has read
-    nothing for `PROGRESS_MS_MAX`.
+    bytes_out, writes: totals. is_dirty: a flush is due at the end of this round
+    (broker/runtime/turns.py). caught_up: called when the output is no longer congested. stuck:
+    called when the client has read nothing for `PROGRESS_MS_MAX`.
     """
 
     __slots__ = (

@@ -17,9 +17,9 @@ from leveret.broker.net.held import HeldChannels
 from leveret.broker.net.output import Output
 from leveret.broker.net.reading import Reading
 from leveret.broker.net.unsynced_replies import UnsyncedReplies
-from leveret.broker.pending import Answer, Steps, begin
-from leveret.broker.services import Services
-from leveret.broker.turns import NextTurn
+from leveret.broker.runtime.pending import Answer, Steps, begin
+from leveret.broker.runtime.turns import NextTurn
+from leveret.broker.services.services import Services
 
 
 class PendingMethods:

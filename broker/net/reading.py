@@ -20,11 +20,11 @@ from typing import Final, Protocol
 
 from pamqp import commands
 
-from leveret.broker.clock import Timer
 from leveret.broker.net.output import Output
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.services import Services
-from leveret.broker.turns import WORK_MAX
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.clock import Timer
+from leveret.broker.runtime.turns import WORK_MAX
+from leveret.broker.services.services import Services
 
 BIG_READ_BYTES: Final = 128 * 1024
 """A chunk of this size is probably followed by more."""

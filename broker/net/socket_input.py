@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final, Protocol
 
 from leveret.broker.amqp.frames import FrameScanner
-from leveret.broker.loop_watch import NOTED_SECONDS
 from leveret.broker.net.incoming import Incoming
 from leveret.broker.net.reading import BIG_READ_BYTES, Reading
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.loop_watch import NOTED_SECONDS
+from leveret.broker.runtime.turns import Turns
 
 SMALL_READ_BYTES_MAX: Final = 16 * 1024
 """A publisher of this little at a time cares for its latency. Acks do not count: they come from

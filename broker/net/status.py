@@ -13,8 +13,8 @@ from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.net.connection import Connection
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import UP, ConnectionFigures, ConsumerFigures
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import UP, ConnectionFigures, ConsumerFigures
 
 FLOW, RUNNING = "flow", "running"
 

@@ -27,7 +27,6 @@ from leveret.broker.auth.certificates import (
     distinguished_name,
     validity,
 )
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, TlsOptions
 from leveret.broker.net.cipher_suites import (
@@ -38,7 +37,8 @@ from leveret.broker.net.cipher_suites import (
     version_of,
 )
 from leveret.broker.net.tls_session import ServerContext
-from leveret.broker.tls_errors import reason_of
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.tls_errors import reason_of
 
 LOOK_MS = 5_000
 TLS_1_2, TLS_1_3 = "tlsv1.2", "tlsv1.3"

@@ -8,7 +8,7 @@ into the calls by which the loop creates a session and runs its handshake.
 import logging
 import ssl
 
-from leveret.broker.tls_errors import reason_of
+from leveret.broker.runtime.tls_errors import reason_of
 
 logger = logging.getLogger("leveret.tls")
 

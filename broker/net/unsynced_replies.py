@@ -1,10 +1,10 @@
 """Replies that wait for the disk, and the output of their channels behind them.
 
 A method whose declaration is applied and not on disk yet only has to reply (`Synced`,
-broker/pending.py). It does not hold its channel: the client's next methods are handled, and their
-declarations share the next sync. Later output of the channel waits behind the reply. So the client
-gets everything in the order in which it would if each method held its channel: as in RabbitMQ,
-where one process handles a channel's methods and sends its deliveries and confirms.
+broker/runtime/pending.py). It does not hold its channel: the client's next methods are handled, and
+their declarations share the next sync. Later output of the channel waits behind the reply. So the
+client gets everything in the order in which it would if each method held its channel: as in
+RabbitMQ, where one process handles a channel's methods and sends its deliveries and confirms.
 
 Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies`. It gathers the
 output of the channel, in one list for each reply, and passes a list on when its reply was sent. The
@@ -29,7 +29,7 @@ from collections.abc import Callable
 from leveret.broker.amqp.content import Piece
 from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.net.output import Output
-from leveret.broker.pending import Answer, PendingOperation, given
+from leveret.broker.runtime.pending import Answer, PendingOperation, given
 
 WAITING_MAX = 1000
 """Declarations of 200 milliseconds: more than come during a sync, unless the disk is stalled."""

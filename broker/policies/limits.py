@@ -8,7 +8,7 @@ declared, and do not affect what exists already. Texts are RabbitMQ's (`rabbit_r
 from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.amqp.errors import not_allowed, precondition_failed
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteUserLimits,
     DeleteVhostLimits,
     PutUserLimits,

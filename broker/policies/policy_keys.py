@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.broker.erlang.terms import format_term
-from leveret.broker.patterns import compile_pattern
+from leveret.broker.runtime.patterns import compile_pattern
 
 LOWER_WINS = frozenset(
     [
@@ -34,13 +34,13 @@ OPERATOR_KEYS = (
 
 SHARDS_PER_NODE = "shards-per-node"
 SHARD_ROUTING_KEY = "routing-key"
-"""The keys of sharding (broker/sharding.py)."""
+"""The keys of sharding (broker/vhost/sharding.py)."""
 SHARDS_PER_NODE_MAX = 1000
 """RabbitMQ has no limit: a typing error declares queues until its memory is full."""
 UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY = (
     "federation-upstream", "federation-upstream-set", "federation-upstream-pattern"
 )  # fmt: skip
-"""The keys of federation (broker/federation)."""
+"""The keys of federation (broker/moving/federation)."""
 UPSTREAM_KEYS = frozenset([UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY])
 _MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
 SEGMENT_BYTES_MAX = 3_000_000_000

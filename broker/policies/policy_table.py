@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from leveret.broker.amqp.properties import TTL_MS_MAX
-from leveret.broker.declarations import Policy
+from leveret.broker.declarations.values import Policy
 from leveret.broker.erlang.terms import format_term
-from leveret.broker.patterns import compile_pattern
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_keys import (
     LOWER_WINS,
@@ -27,8 +26,9 @@ from leveret.broker.policies.policy_keys import (
     PolicyError,
     check_definition,
 )
-from leveret.broker.queues.arguments import QueueOptions
-from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.runtime.patterns import compile_pattern
 
 APPLY_TO = (
     "all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.declarations import Policy
+from leveret.broker.declarations.values import Policy
 from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import (
     NO_VHOST,

@@ -1,9 +1,9 @@
 """The kinds of queues that a node serves by itself."""
 
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
-from leveret.broker.queues.queue_kinds import QueueKinds
-from leveret.broker.queues.quorum_queue import QUORUM_QUEUE, QuorumQueue
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.contract.queue_kinds import QueueKinds
+from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE, QuorumQueue
 
 
 def served_kinds() -> QueueKinds:

@@ -2,16 +2,16 @@
 
 from collections.abc import Generator, Iterable, Mapping
 
-from leveret.broker.binding import Binding, Exchange
-from leveret.broker.declarations import DeleteBinding, DeleteExchange, DeleteQueue
-from leveret.broker.names import NODE_ITSELF
+from leveret.broker.declarations.values import DeleteBinding, DeleteExchange, DeleteQueue
 from leveret.broker.registry.objects.bindings import find_binding
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.runtime.names import NODE_ITSELF
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 Removal = DeleteExchange | DeleteQueue | DeleteBinding
 
 LOOKED_AT_ONCE = 200
-"""To look at a binding is a unit of work (broker/turns.py)."""
+"""To look at a binding is a unit of work (broker/runtime/turns.py)."""
 
 
 def finding_consequences(
@@ -19,7 +19,7 @@ def finding_consequences(
 ) -> Generator[int, None, list[DeleteExchange]]:
     """Find the deletions of auto-delete exchanges that lose their last binding by removals.
 
-    Yields the work of each step (broker/long_work.py), and returns the deletions.
+    Yields the work of each step (broker/runtime/long_work.py), and returns the deletions.
     """
     gone: set[Exchange] = set()
     lost: list[tuple[Iterable[Binding], str, str]] = []

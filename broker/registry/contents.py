@@ -11,7 +11,7 @@ place has another declaration there is replaced or changed if its kind allows it
 
 from collections.abc import Iterable, Iterator
 
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.registry.declared_objects import Place
 from leveret.broker.registry.objects import KINDS
 from leveret.broker.registry.registry import Registry

@@ -3,8 +3,8 @@
 The source of a change (a channel method, the management API, an expired queue) submits declarations
 and awaits the answer. On a single node they are written to the metadata store, applied and answered
 immediately. A caller that replies to a client also awaits `Answer.synced`: many submissions share
-one sync, which a thread does (storage/metadata_sync.py). In a cluster other nodes may have to
-receive them first: then they are applied later, and the caller must look at the registry again,
+one sync, which a thread does (storage/metadata/metadata_sync.py). In a cluster other nodes may have
+to receive them first: then they are applied later, and the caller must look at the registry again,
 since it may have changed in the meantime.
 
 DC1, DC2, DC7 and DC8 are kept by the writer (declaration_writer.py).
@@ -26,19 +26,19 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
-from leveret.broker.declarations import Declaration
-from leveret.broker.long_work import LongWork, Step, begin
-from leveret.broker.pending import Answer, Synced, given
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.declarations.requester import THE_NODE, Requester
+from leveret.broker.declarations.values import Declaration
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
-from leveret.broker.requester import THE_NODE, Requester
-from leveret.broker.turns import Turns
-from leveret.storage.metadata import MetadataError
-from leveret.storage.metadata_sync import MetadataSync
+from leveret.broker.runtime.long_work import LongWork, Step, begin
+from leveret.broker.runtime.pending import Answer, Synced, given
+from leveret.broker.runtime.turns import Turns
+from leveret.storage.metadata.metadata import MetadataError
+from leveret.storage.metadata.metadata_sync import MetadataSync
 
 WORK_AT_ONCE = 2000
-"""A submission of no more work (broker/turns.py) is carried out when `submit` returns."""
+"""A submission of no more work (broker/runtime/turns.py) is carried out when `submit` returns."""
 SUBMISSION_WORK, TELL_WORK = 100, 20
 """The work of a submission that waited, beside that of its declarations, and of telling a consumer
 that its queue is deleted."""
@@ -158,7 +158,7 @@ class LocalDeclarationLog:
             self._steps = None
 
     def _steps_of(self, submission: Submission) -> Iterator[Step]:
-        """The steps of one submission (broker/long_work.py)."""
+        """The steps of one submission (broker/runtime/long_work.py)."""
         registry, declarations = self._registry, submission.declarations
         kept = yield from registry.completing(declarations)
         needs_sync = any(map(registry.is_durable, (*declarations, *kept)))

@@ -2,7 +2,7 @@
 
 Every node has one, whichever node ordered the declarations (declaration_log.py). It writes one
 transaction, changes memory, then informs the audit. Very many declarations, and one that deletes
-very much, take many steps (broker/long_work.py).
+very much, take many steps (broker/runtime/long_work.py).
 
 DC1. Declarations are written before they are applied: what cannot be written changes nothing in
     memory.
@@ -17,19 +17,19 @@ from collections.abc import Callable, Generator, Sequence
 
 from msgspec.structs import replace
 
-from leveret.broker.audit import Audit
-from leveret.broker.declarations import Declaration
-from leveret.broker.long_work import Step
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.declarations.audit import Audit
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import Declaration
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry import stored
 from leveret.broker.registry.registry import Registry
-from leveret.broker.requester import Requester
-from leveret.storage.metadata import Metadata, MetadataFull
+from leveret.broker.runtime.long_work import Step
+from leveret.broker.runtime.pending import Answer
+from leveret.storage.metadata.metadata import Metadata, MetadataFull
 
 WRITE_WORK, APPLY_WORK = 300, 150
 """The work of writing a declaration, and that of applying one to memory which deletes nothing, in
-the units of broker/turns.py."""
+the units of broker/runtime/turns.py."""
 
 
 class DeclarationWriter:
@@ -70,7 +70,7 @@ class DeclarationWriter:
 
         alongside: writes more in the same transaction.
 
-        Yields the work of each step, or what it waits for (broker/long_work.py); the caller
+        Yields the work of each step, or what it waits for (broker/runtime/long_work.py); the caller
         performs nothing else before the last one. Returns the consumers of deleted queues, whose
         `tell_cancelled` the caller calls. Raises MetadataError, and changes nothing, if they cannot
         be written.

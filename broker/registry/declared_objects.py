@@ -2,8 +2,8 @@
 
 Such a module contains how declarations of its kind are checked, written, read and applied, the
 events about its objects, and what the audit reports. To add a kind, write a module, list it in
-objects/__init__.py, and define its declarations in broker/declarations.py. If its objects are
-deleted with a vhost or a user, vhosts.py or users.py must remove them.
+objects/__init__.py, and define its declarations in broker/declarations/values.py. If its objects
+are deleted with a vhost or a user, vhosts.py or users.py must remove them.
 
 The static methods and class methods depend on the declaration alone, so they also work on the files
 of a stopped node and on the contents of other nodes. The other methods depend on what is declared.
@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Generic, TypeVar
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.registry.stored_rows import StoredRows
 from leveret.broker.registry.tables import Tables
-from leveret.broker.requester import Requester
-from leveret.storage.metadata import Metadata
+from leveret.storage.metadata.metadata import Metadata
 
 Put = TypeVar("Put", bound=Declaration)
 """Adds an object, or replaces it."""

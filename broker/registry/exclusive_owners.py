@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
 
 
 class Owner(ExclusiveOwner, Protocol):

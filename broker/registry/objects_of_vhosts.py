@@ -3,11 +3,11 @@
 Clients declare any number of them, all the time. So declaring one again does not replace it, only
 durable ones are written, and the audit reports few of them.
 
-A queue or an exchange may have very many bindings, so it is deleted in steps (broker/long_work.py).
-The first step removes it from the tables of its vhost: it can no longer be bound or consumed from,
-and routing skips it (`is_deleted`). The next steps detach its bindings, each with its event, and
-its own event comes last. No other declaration is applied between the steps (declaration_log.py), so
-a new queue of the same name finds none of the old bindings.
+A queue or an exchange may have very many bindings, so it is deleted in steps
+(broker/runtime/long_work.py). The first step removes it from the tables of its vhost: it can no
+longer be bound or consumed from, and routing skips it (`is_deleted`). The next steps detach its
+bindings, each with its event, and its own event comes last. No other declaration is applied between
+the steps (declaration_log.py), so a new queue of the same name finds none of the old bindings.
 """
 
 import logging
@@ -15,10 +15,10 @@ from abc import abstractmethod
 from typing import TypeVar
 
 from leveret.broker.amqp.errors import not_allowed
-from leveret.broker.declarations import InVhost
+from leveret.broker.declarations.requester import AMQP, DEFINITIONS, Requester
+from leveret.broker.declarations.values import InVhost
 from leveret.broker.registry.declared_objects import DeclaredObjects
-from leveret.broker.requester import AMQP, DEFINITIONS, Requester
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 logger = logging.getLogger("leveret.registry")
 

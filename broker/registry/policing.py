@@ -6,9 +6,7 @@ vhost are processed, in slices if there are many (`policy_table.Applier`).
 
 from collections.abc import Callable, Iterator, Mapping
 
-from leveret.broker.binding import Exchange
-from leveret.broker.declarations import Policy
-from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.declarations.values import Policy
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import (
     Applier,
@@ -16,8 +14,10 @@ from leveret.broker.policies.policy_table import (
     effective_options,
     merged,
 )
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 SLICE = 150
 """Queues in one slice: two to six milliseconds, if messages die of it."""

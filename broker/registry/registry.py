@@ -20,18 +20,18 @@ RG4. A deletion may take several turns of the event loop (`applying`). From the 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import Declaration, Permission, PutPermission, PutVhost
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import NODE, Requester
+from leveret.broker.declarations.values import Declaration, Permission, PutPermission, PutVhost
 from leveret.broker.events.events import Events
-from leveret.broker.long_work import finish
-from leveret.broker.names import NODE_ITSELF
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.consequences import Removal, finding_consequences
 from leveret.broker.registry.declared_objects import DeclaredObjects
 from leveret.broker.registry.objects import OBJECTS
 from leveret.broker.registry.tables import Dependents, Tables
-from leveret.broker.requester import NODE, Requester
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.runtime.long_work import finish
+from leveret.broker.runtime.names import NODE_ITSELF
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 
 class Registry(Tables):

@@ -6,13 +6,13 @@ and everything that operators set. Each kind of objects (objects/) writes and re
 
 from collections.abc import Iterator
 
-from leveret.broker.declarations import Declaration, PutExchange, PutQueue
-from leveret.broker.queues.queue_home import HERE
+from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
+from leveret.broker.queues.contract.placement import HERE
 from leveret.broker.registry.objects import KINDS, OBJECTS
 from leveret.broker.registry.stored_rows import StoredRows
-from leveret.storage.check import DeclaredIds
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import Definitions
+from leveret.storage.check.check import DeclaredIds
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import Definitions
 
 CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE = "cluster-log", "cluster-view", "cluster-promise"
 """The components of the rows of the end of a cluster's log (cluster/metadata/history.py), which
@@ -20,7 +20,7 @@ declare nothing."""
 CLAIMED = {CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE}.union(*(kind.components for kind in OBJECTS))
 """The components of the parameters table whose rows are not parameters."""
 ROW_WORK = 20
-"""The work of deleting a row, in the units of broker/turns.py."""
+"""The work of deleting a row, in the units of broker/runtime/turns.py."""
 
 
 def deletes_much(it: Declaration) -> bool:

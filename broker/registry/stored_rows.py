@@ -8,8 +8,8 @@ import json
 from collections.abc import Container, Iterator
 from typing import Any
 
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import Definitions, ParameterRow
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow
 
 
 class StoredRows:

@@ -10,10 +10,10 @@ from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.policies.runtime_parameters import RuntimeParameters
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.exclusive_owners import ExclusiveOwners
 from leveret.broker.registry.policing import Policing
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 
 class Dependents(Protocol):

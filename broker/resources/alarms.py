@@ -5,7 +5,7 @@ continue. RabbitMQ's documentation calls such connections "blocked". Clients wit
 connection.blocked receive the reason: ``low on memory`` or ``low on disk``.
 
 In a cluster an alarm of one node is in force on all of them: a message that is published here may
-be for a queue there. The alarms of other nodes come from cluster/node_states.py.
+be for a queue there. The alarms of other nodes come from cluster/node_status/node_states.py.
 """
 
 from collections.abc import Callable, Mapping

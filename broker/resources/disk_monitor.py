@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config
 from leveret.broker.resources.alarms import CLEARANCE, DISK, Alarms
 from leveret.broker.resources.memory_monitor import total_memory_bytes
+from leveret.broker.runtime.clock import Clock, Timer
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 10_000
 FAST_BYTES_PER_MS = 250_000

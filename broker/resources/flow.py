@@ -54,9 +54,7 @@ class Flow:
         self._changed()
 
     def deliveries_wait(self, change_bytes: int) -> None:
-        """Deliveries to very many queues that wait (broker/fan_out.py) take so much more memory, or
-        so much less.
-        """
+        """The size of what waits for very many queues changes (broker/vhost/fan_out.py)."""
         self._deliveries_bytes += change_bytes
         limit = DELIVERIES_BYTES_LOW if self._are_deliveries_many else DELIVERIES_BYTES_HIGH
         are_many = self._deliveries_bytes > limit

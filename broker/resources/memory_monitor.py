@@ -14,7 +14,6 @@ collected before the alarm is set, and once in a while as long as it is in force
 import logging
 from collections.abc import Callable
 
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import MemorySettings
 from leveret.broker.resources.alarms import CLEARANCE, MEMORY, Alarms
 from leveret.broker.resources.available_memory import available_bytes
@@ -24,6 +23,7 @@ from leveret.broker.resources.memory_measures import (
     give_back_freed_memory,
     resident_bytes,
 )
+from leveret.broker.runtime.clock import Clock, Timer
 
 COLLECTION_INTERVAL_MS = 30_000
 """A collection of everything takes half a second with 50,000 queues."""

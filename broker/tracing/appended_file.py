@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from leveret.broker.private_files import make_directory, opened
+from leveret.broker.runtime.private_files import make_directory, opened
 
 
 class AppendedFile:

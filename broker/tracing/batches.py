@@ -10,7 +10,7 @@ room again, a record reports the gap.
 
 from typing import Final, Protocol
 
-from leveret.broker.clock import Clock, Timer
+from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.tracing.output import Output
 
 WAIT_MS: Final = 500

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Sequence
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
-from leveret.broker.fan_out import QUEUES_AT_ONCE, Delivery
-from leveret.broker.queues.publication import Publication, publication_of
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.routing import deliver, header_of, publish, queues_by_key
+from leveret.broker.queues.contract.publication import Publication, publication_of
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.tracing.copy_headers import CopyHeaders, array_header, encoded_texts
 from leveret.broker.tracing.routing_keys import routing_keys_of
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.message import Address, Entry, Message
+from leveret.broker.vhost.fan_out import QUEUES_AT_ONCE, Delivery
+from leveret.broker.vhost.routing import deliver, header_of, publish, queues_by_key
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Address, Entry, Message
 
 ROUTES_MAX, HEADERS_MAX = 1024, 1024
 """Routes of copies and forms of their headers that are kept. When there are more, all are dropped.

@@ -5,7 +5,7 @@ They are joined by the thousand, while they are still in the processor's cache.
 
 from collections.abc import Callable
 
-from leveret.broker.clock import Clock
+from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.output import Output
 

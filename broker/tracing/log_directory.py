@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from leveret.broker.private_files import make_directory
 from leveret.broker.resources.disk_monitor import free_bytes
+from leveret.broker.runtime.private_files import make_directory
 from leveret.broker.tracing.batches import HOUR_US
 from leveret.broker.tracing.log_file import LogFile, finish_left_open
 from leveret.broker.tracing.output import Batch

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
+from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.block_writer import BlockWriter, SharedText
@@ -22,7 +22,7 @@ from leveret.broker.tracing.output import Output
 from leveret.broker.tracing.pattern import Pattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, shown
-from leveret.storage.message import Entry, Message
+from leveret.storage.messages.message import Entry, Message
 
 TEXTS_MAX: Final = 4096
 """Texts of each kind that are kept. When there are more, all are dropped."""

@@ -15,16 +15,16 @@ import msgspec
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.properties import Properties
-from leveret.broker.clock import Clock
 from leveret.broker.erlang.lines import format_lines
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.events.taps import Sink, TracedChannel, TracedQueue
+from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing.lines import Lines
 from leveret.broker.tracing.pattern import Pattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, properties_shown, shown
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.message import Entry, Message
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Entry, Message
 
 TEXT, JSON = "text", "json"
 LABEL_CHARACTERS = 14

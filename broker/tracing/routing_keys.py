@@ -1,8 +1,8 @@
 """The routing keys that a message was published with."""
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.queues.dead_letter import cc_keys
-from leveret.storage.message import Message
+from leveret.broker.queues.dead_letters.header import cc_keys
+from leveret.storage.messages.message import Message
 
 
 def routing_keys_of(message: Message) -> list[str]:

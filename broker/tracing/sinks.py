@@ -7,10 +7,10 @@ sink that listens has no tracer, and tracing costs nothing.
 from collections.abc import Sequence
 
 from leveret.broker.events.taps import Sink
-from leveret.broker.message_numbers import MessageNumbers
+from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.tracing.firehose import Firehose
 from leveret.broker.tracing.tracer import Tracer
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 
 class Tracing:

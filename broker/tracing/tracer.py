@@ -20,8 +20,8 @@ from leveret.broker.events.taps import (
     TracedConnection,
     TracedQueue,
 )
-from leveret.broker.message_numbers import MessageNumbers
-from leveret.storage.message import Entry, Message
+from leveret.broker.runtime.message_numbers import MessageNumbers
+from leveret.storage.messages.message import Entry, Message
 
 logger = logging.getLogger("leveret.tracing")
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leveret.broker.declarations import DeleteParameter, PutParameter
+from leveret.broker.declarations.values import DeleteParameter, PutParameter
 from leveret.broker.events.taps import Sink
-from leveret.broker.pending import Answer, given
-from leveret.broker.services import Services
+from leveret.broker.runtime.pending import Answer, given
+from leveret.broker.services.services import Services
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.lines import Lines
 from leveret.broker.tracing.log_directory import Keeping, LogDirectory
@@ -28,7 +28,7 @@ from leveret.broker.tracing.plugin_sink import GAPS, PluginSink
 from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.text_file import TextFile
 from leveret.broker.tracing.trace import Trace, TraceError, of_json
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 
 TRACE_DIRECTORY = "trace"
 """Directory below the data directory, unless tracing.dir is set."""

@@ -12,8 +12,8 @@ from leveret.broker.config.formation_settings import (
 )
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.settings import Config
-from leveret.broker.extensions import Extensions
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.classic_config import ClassicConfig
 from leveret.cluster.discovery.consul import Consul
 from leveret.cluster.discovery.discovery import Discovery

@@ -19,7 +19,7 @@ import msgspec
 
 from leveret.broker.config.formation_settings import CONSUL, DISC, ConsulSettings
 from leveret.broker.config.setting_error import SettingError
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.consul_api import ConsulApi
 from leveret.cluster.discovery.consul_lock import ConsulLock
 from leveret.cluster.discovery.discovery import Discovered

@@ -6,7 +6,7 @@ text says what was asked, what is wrong, and what to do; it never contains a tok
 
 from typing import NamedTuple, Protocol
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 
 
 class DiscoveryError(Exception):

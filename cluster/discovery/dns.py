@@ -15,7 +15,7 @@ import socket
 from typing import Protocol
 
 from leveret.broker.config.formation_settings import DNS, FormationSettings
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import Discovered, DiscoveryError
 from leveret.cluster.discovery.node_names import NodeNames
 

@@ -17,7 +17,7 @@ import logging
 import msgspec
 
 from leveret.broker.config.formation_settings import DISC, ETCD, EtcdSettings
-from leveret.broker.node_address import NodeAddress, read_node_address
+from leveret.broker.runtime.node_address import NodeAddress, read_node_address
 from leveret.cluster.discovery.discovery import Discovered
 from leveret.cluster.discovery.etcd_api import EtcdApi, after_prefix, encoded
 from leveret.cluster.discovery.etcd_lock import EtcdLock

@@ -40,7 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 
 WAITING_FACTOR = 2
 """A node waits for the first one for this multiple of its own attempts: at worst the first one

@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from leveret.broker.http_answers import AnswerError, content_of, open_session
+from leveret.broker.runtime.http_answers import AnswerError, content_of, open_session
 from leveret.cluster.discovery.discovery import DiscoveryError
 
 REQUEST_SECONDS = 5.0

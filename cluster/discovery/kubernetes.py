@@ -27,7 +27,7 @@ from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.config.formation_settings import DISC, KUBERNETES, KubernetesSettings
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.tls_settings import ClientTlsOptions
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import Discovered, DiscoveryError
 from leveret.cluster.discovery.json_api import Advice, JsonApi
 from leveret.cluster.discovery.node_names import NodeNames

@@ -28,7 +28,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, order=True):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from leveret.broker.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
+from leveret.broker.runtime.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
 
 ADDRESSES_FILE = "cluster.addresses.json"
 ENTRIES_MAX = 1000

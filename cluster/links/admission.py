@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from leveret.broker.clock import Clock, Timer
-from leveret.broker.log_limit import LogLimit
-from leveret.broker.node_address import host_of
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.log_limit import LogLimit
+from leveret.broker.runtime.node_address import host_of
 from leveret.cluster.links.dialling import Dialler
 from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
 from leveret.cluster.links.handshake_connection import HandshakeConnection

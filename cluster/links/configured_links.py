@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from leveret import __version__
-from leveret.broker.clock import Clock
 from leveret.broker.config import Config, SettingError
-from leveret.broker.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import PACKAGES, is_installed, readable_methods
 from leveret.cluster.links.cookie import load_cookie

@@ -12,8 +12,8 @@ import random
 import ssl
 from collections.abc import Callable
 
-from leveret.broker.node_address import host_of
-from leveret.broker.tls_errors import reason_of
+from leveret.broker.runtime.node_address import host_of
+from leveret.broker.runtime.tls_errors import reason_of
 from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.links.refusals import Refusal, RefusalKind
 

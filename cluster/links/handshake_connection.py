@@ -7,7 +7,7 @@ is closed. A handshake that takes longer than LIMIT_MS fails.
 import asyncio
 from typing import Protocol, cast
 
-from leveret.broker.clock import Clock
+from leveret.broker.runtime.clock import Clock
 from leveret.cluster.links.handshake import (
     Established,
     Failed,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from leveret.broker.node_address import PORT_MAX, is_node_name
+from leveret.broker.runtime.node_address import PORT_MAX, is_node_name
 
 VERSION_OLDEST, VERSION_NEWEST = 1, 1
 """The versions of the protocol between nodes that this release speaks. A release that adds a

@@ -7,7 +7,7 @@ small file in the data directory keeps. It is written and synced before it is us
 import logging
 from pathlib import Path
 
-from leveret.broker.private_files import write_whole
+from leveret.broker.runtime.private_files import write_whole
 from leveret.cluster.links.hello import INCARNATION_MAX
 
 INCARNATION_FILE = "cluster.incarnation"

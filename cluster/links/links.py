@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Listener
 from leveret.broker.net.acceptor import Acceptor, Tls
-from leveret.broker.node_address import NodeAddress, host_of
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.node_address import NodeAddress, host_of
 from leveret.cluster.links.addresses import AddressBook, KnownPort
 from leveret.cluster.links.admission import Admission
 from leveret.cluster.links.compression import chosen_method

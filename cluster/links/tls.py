@@ -12,11 +12,11 @@ from cryptography import x509
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.auth.certificates import UNREADABLE
-from leveret.broker.clock import Clock
 from leveret.broker.config import ClientTlsOptions, LinkTlsOptions, SettingError, TlsOptions
 from leveret.broker.config.tls_settings import VERIFY_PEER
 from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.runtime.clock import Clock
 
 SECTION = "cluster.tls"
 

@@ -20,7 +20,7 @@ MB4. A node that its cluster has forgotten does not start as a member of it.
 
 from collections.abc import Mapping
 
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 Members = Mapping[str, bool]
 """The names of a cluster's nodes, and whether each is a disc node."""

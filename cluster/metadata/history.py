@@ -25,8 +25,8 @@ from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
 from leveret.cluster.metadata.messages import NO_VIEW, Entry, View, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import ParameterRow
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import ParameterRow
 
 ENTRIES_KEPT = 10_000
 """Entries that a node keeps for nodes that come back. Each has a few hundred bytes."""

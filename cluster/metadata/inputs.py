@@ -1,8 +1,8 @@
 """Inputs of the replication of a node: given one after the other, spread over turns if many.
 
 One read of a link may bring a thousand messages, and one sync may complete as many writes. Each is
-little work, but all of them are far more than a turn may take (broker/turns.py). So inputs wait
-here when the work of the turn is used up, and clients have their turns in between.
+little work, but all of them are far more than a turn may take (broker/runtime/turns.py). So inputs
+wait here when the work of the turn is used up, and clients have their turns in between.
 
 IN1. Inputs are given in the order in which they came.
 IN2. An input that comes while another one is given is given after it.
@@ -11,10 +11,10 @@ IN2. An input that comes while another one is given is given after it.
 from collections import deque
 from collections.abc import Callable
 
-from leveret.broker.turns import Actor, Turns
+from leveret.broker.runtime.turns import Actor, Turns
 
 INPUT_WORK = 120
-"""The work of an input, without that of its outputs, in the units of broker/turns.py."""
+"""The work of an input, without that of its outputs, in the units of broker/runtime/turns.py."""
 
 Give = Callable[[], object]
 

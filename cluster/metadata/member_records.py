@@ -6,7 +6,7 @@ changed by submitting declarations. A node that is in no cluster has none.
 
 from collections.abc import Iterable
 
-from leveret.broker.declarations import Declaration, DeleteParameter, PutParameter
+from leveret.broker.declarations.values import Declaration, DeleteParameter, PutParameter
 from leveret.broker.policies.parameters import NO_VHOST, Parameters
 
 CLUSTER_NODE = "cluster-node"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 import msgspec
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
-from leveret.broker.declarations import Declaration, decode, encode
-from leveret.storage.metadata import MetadataError
+from leveret.broker.declarations.values import Declaration, decode, encode
+from leveret.storage.metadata.metadata import MetadataError
 
 ENCODE_WORK = 20
-"""The work of one declaration, in the units of broker/turns.py."""
+"""The work of one declaration, in the units of broker/runtime/turns.py."""
 
 _encoded = msgspec.msgpack.Decoder(list[bytes])
 

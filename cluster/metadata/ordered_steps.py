@@ -1,8 +1,8 @@
 """Work items that are done one after the other, each in steps, spread over turns if long.
 
 A node applies changes in order, and some take long: the deletion of a virtual host with 20,000
-queues, a snapshot. Clients of the node have their turns in between (broker/long_work.py). Short
-items are done when `add` returns.
+queues, a snapshot. Clients of the node have their turns in between (broker/runtime/long_work.py).
+Short items are done when `add` returns.
 
 OS1. An item is begun when the one before it is done, whatever is added in between.
 OS2. After an item has failed no other is done: it would build on the missing one.
@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Generic, TypeVar
 
-from leveret.broker.long_work import Step, begin
-from leveret.broker.pending import Answer
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.long_work import Step, begin
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Turns
 
 WORK_AT_ONCE = 2000
-"""The work that is done before `add` returns, in the units of broker/turns.py."""
+"""The work that is done before `add` returns, in the units of broker/runtime/turns.py."""
 
 Thing = TypeVar("Thing")
 Steps = Generator[Step, None, None]

@@ -11,12 +11,12 @@ excepted: their records say what becomes of them (cluster/mirrors/mirror_record.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from leveret.broker.declarations import Declaration, DeleteQueue
-from leveret.broker.long_work import LongWork, Step
-from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.declarations.values import Declaration, DeleteQueue
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.registry.contents import contents
 from leveret.broker.registry.registry import Registry
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.long_work import LongWork, Step
+from leveret.broker.runtime.turns import Turns
 from leveret.cluster.metadata.messages import AnyMessage, Install, View
 from leveret.cluster.metadata.operations import decode_all, encoding_all
 
@@ -24,7 +24,7 @@ PASSING = b"P"
 """The first octet of a frame of declarations that are not durable (RD3). MessagePack structs begin
 with another octet."""
 SUBMIT_WORK = 100
-"""The work of submitting a deletion, in the units of broker/turns.py."""
+"""The work of submitting a deletion, in the units of broker/runtime/turns.py."""
 
 
 class Passing(NamedTuple):

@@ -7,19 +7,19 @@ events here (RD2 of replicated_declarations.py).
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.requester import THE_NODE, Requester
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.events import Events
-from leveret.broker.long_work import LongWork, Step
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.declaration_writer import DeclarationWriter
-from leveret.broker.requester import THE_NODE, Requester
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.long_work import LongWork, Step
+from leveret.broker.runtime.turns import Turns
 from leveret.cluster.metadata.member_records import change_members
 from leveret.cluster.metadata.ordered_steps import Steps
 
 Result = TypeVar("Result")
 TELL_WORK = 20
-"""The work of telling one consumer, in the units of broker/turns.py."""
+"""The work of telling one consumer, in the units of broker/runtime/turns.py."""
 
 
 class Performing:

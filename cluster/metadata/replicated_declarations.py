@@ -35,15 +35,15 @@ from itertools import chain
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.requester import THE_NODE, Requester
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.events import Events
-from leveret.broker.pending import Answer, Synced, given
 from leveret.broker.registry.contents import changes, contents, lost
 from leveret.broker.registry.declaration_log import LocalDeclarationLog, NotTaken
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
-from leveret.broker.requester import THE_NODE, Requester
-from leveret.broker.turns import Turns
+from leveret.broker.runtime.pending import Answer, Synced, given
+from leveret.broker.runtime.turns import Turns
 from leveret.cluster.links.services import METADATA_SERVICE, Peer
 from leveret.cluster.metadata import passing
 from leveret.cluster.metadata.history import History, LastView
@@ -83,12 +83,12 @@ from leveret.cluster.metadata.performing import Performing
 from leveret.cluster.metadata.replication import Replication
 from leveret.cluster.metadata.stability import Stability
 from leveret.cluster.metadata.submitted import Callback, Submitted, SubmittedHere
-from leveret.cluster.refused import Refused
-from leveret.storage.metadata_sync import MetadataSync
+from leveret.cluster.rpc.refused import Refused
+from leveret.storage.metadata.metadata_sync import MetadataSync
 
 CHECK_WORK, SEND_WORK = 20, 40
 """The work of checking one declaration, and of sending a message or giving an answer, in the units
-of broker/turns.py."""
+of broker/runtime/turns.py."""
 
 
 class ReplicatedDeclarations:

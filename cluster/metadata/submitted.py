@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from leveret.broker.pending import Answer, Synced
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.declaration_log import NotTaken
-from leveret.broker.requester import Requester
+from leveret.broker.runtime.pending import Answer, Synced
 from leveret.cluster.metadata.messages import SubmissionId
 from leveret.cluster.metadata.operations import decode_refusal
 from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 
 Callback = Callable[[Exception | None], object]
 

@@ -4,9 +4,9 @@ A backing queue takes a run of messages with the same address, delivery mode, pr
 expiry, and with consecutive numbers if they have numbers. They get consecutive positions.
 """
 
-from leveret.storage.backing_queue import BackingQueue
-from leveret.storage.message import Entry
-from leveret.storage.message_run import run_of
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message_run import run_of
 
 
 def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:

@@ -20,10 +20,10 @@ from struct import Struct
 from typing import Final
 
 from leveret.cluster.mirrors.decisions import NUMBER_MAX, Range
-from leveret.cluster.queues.message_runs import RunReader, RunWriter
-from leveret.storage.addresses import Addresses
-from leveret.storage.intervals import Intervals
-from leveret.storage.message import Entry
+from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.intervals import Intervals
+from leveret.storage.messages.message import Entry
 
 START: Final = Struct("<6q")
 NUMBER: Final = Struct("<q")

@@ -14,15 +14,15 @@ held the runs; the next leader owes these from here on.
 
 from typing import cast
 
-from leveret.broker.queues.publication import Publisher
+from leveret.broker.queues.contract.publication import Publisher
 from leveret.cluster.mirrors.kept import WaitingRun
 from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.sending_node import SendingNode
-from leveret.cluster.queues.hosted_consumer import HostedConsumer
-from leveret.cluster.queues.hosted_publisher import HostedPublisher
+from leveret.cluster.remote_queues.hosted_consumer import HostedConsumer
+from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 
 
 def end_leading(leading: Leading, queue: MirroredQueue, publishing: MirroredPublishing) -> None:

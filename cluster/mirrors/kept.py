@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from leveret.cluster.gm.group import Member
-from leveret.storage.backing_queue import Waiter
+from leveret.storage.contract.backing_queue import Waiter
 
 
 class Logged(Protocol):

@@ -22,8 +22,8 @@ from leveret.cluster.mirrors.decisions import (
     TAKEN,
     Range,
 )
-from leveret.storage.intervals import Intervals
-from leveret.storage.message import Entry
+from leveret.storage.messages.intervals import Intervals
+from leveret.storage.messages.message import Entry
 
 GONE: Final = (DROPPED, SETTLED)
 HELD: Final = (FETCHED, TAKEN)

@@ -12,9 +12,9 @@ LD1. Contents of a sender are published in the order of their numbers, each once
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.publication import Publication, Publisher
-from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
@@ -25,9 +25,9 @@ from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.senders import Undecided
 from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
-from leveret.storage.intervals import NO_POSITION, Intervals
-from leveret.storage.message import Entry
-from leveret.storage.transient_queue import TransientQueue
+from leveret.storage.messages.intervals import NO_POSITION, Intervals
+from leveret.storage.messages.message import Entry
+from leveret.storage.queue.transient_queue import TransientQueue
 
 
 def sender_number(node: str, incarnation: int) -> int:

@@ -36,14 +36,14 @@ from leveret.cluster.mirrors.decisions import (
     Range,
 )
 from leveret.cluster.mirrors.senders import Run
-from leveret.cluster.queues.message_runs import RunWriter
-from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
-from leveret.storage.chained_queue import ChainedQueue
-from leveret.storage.message import Entry, Message
-from leveret.storage.message_run import MessageRun
-from leveret.storage.queue_status import StorageCounts
-from leveret.storage.tiered_queue import TieredQueue
-from leveret.storage.transient_queue import TransientQueue
+from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
+from leveret.storage.contract.queue_status import StorageCounts
+from leveret.storage.messages.message import Entry, Message
+from leveret.storage.messages.message_run import MessageRun
+from leveret.storage.queue.chained_queue import ChainedQueue
+from leveret.storage.queue.tiered_queue import TieredQueue
+from leveret.storage.queue.transient_queue import TransientQueue
 
 NO_MESSAGES: list[Message] = []
 

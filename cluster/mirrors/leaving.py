@@ -15,12 +15,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations import ChangeQueueMirrors, Submit
-from leveret.broker.pending import Answer
+from leveret.broker.declarations.values import ChangeQueueMirrors, Submit
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died
 from leveret.cluster.mirrors.record_changes import Change, InRing, Promote, encode
 from leveret.cluster.mirrors.replica import Replica
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 
 SECONDS_MAX = 10.0
 LOOK_SECONDS = 0.01

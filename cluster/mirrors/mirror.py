@@ -1,8 +1,8 @@
 """A mirror: applies the decisions of its queue's leader to a backing queue of its own.
 
 The decisions of a turn are applied in order, and those of the next turn after them. The same calls
-take the same messages from two queues that began alike (BQ2 in storage/backing_queue.py), so most
-decisions are one call for a range of positions (mirror_messages.py).
+take the same messages from two queues that began alike (BQ2 in storage/contract/backing_queue.py),
+so most decisions are one call for a range of positions (mirror_messages.py).
 
 The stream of decisions waits, in its order, for
 
@@ -44,11 +44,11 @@ from leveret.cluster.mirrors.decisions import (
 )
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers, MirrorMessages
 from leveret.cluster.mirrors.senders import Run, Senders, Undecided
-from leveret.cluster.queues.message_runs import RunReader
-from leveret.storage.addresses import Addresses
-from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
-from leveret.storage.intervals import Intervals
-from leveret.storage.message_run import MessageRun
+from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Unreadable
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.intervals import Intervals
+from leveret.storage.messages.message_run import MessageRun
 
 
 class Surroundings(Protocol):

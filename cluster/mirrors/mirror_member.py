@@ -18,7 +18,7 @@ MM3. Messages that are not reported to the leader as lacked are on the disk of t
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from leveret.broker.queues.publication import Publication
+from leveret.broker.queues.contract.publication import Publication
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.decisions import DecisionError, Range
@@ -27,10 +27,10 @@ from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.senders import Run
-from leveret.cluster.queues.message_runs import RunError
-from leveret.cluster.queues.queue_frames import packed
-from leveret.storage.addresses import Addresses
-from leveret.storage.backing_queue import BackingQueue, BeingRead
+from leveret.cluster.remote_queues.message_runs import RunError
+from leveret.cluster.remote_queues.queue_frames import packed
+from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
+from leveret.storage.messages.addresses import Addresses
 
 NO_TERM: Final = -1
 """In place of a leader's term, before the first decision."""

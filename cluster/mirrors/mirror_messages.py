@@ -26,10 +26,10 @@ from leveret.cluster.mirrors.appending import append_entries
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DROPPED, FETCHED, SETTLED, TAKEN, Range
 from leveret.cluster.mirrors.lacked import Lacked
-from leveret.storage.backing_queue import BackingQueue, Purged
-from leveret.storage.intervals import Intervals
-from leveret.storage.message import Entry
-from leveret.storage.message_run import MessageRun
+from leveret.storage.contract.backing_queue import BackingQueue, Purged
+from leveret.storage.messages.intervals import Intervals
+from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message_run import MessageRun
 
 READ_BYTES: Final = 256 * 1024
 

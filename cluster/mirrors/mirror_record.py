@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from leveret.cluster.gm import group as ring
 from leveret.cluster.gm.group import Group, Member
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 
 class MirrorMember(msgspec.Struct, frozen=True, array_like=True):

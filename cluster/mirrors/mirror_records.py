@@ -7,12 +7,12 @@ and policies to the listener, which has the members of this node.
 from typing import Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
-from leveret.broker.names import QUEUE, resource
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import PolicyTable, merged
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_kind import CLASSIC
-from leveret.broker.queues.queue_mirrors import DeclaredQueue, MirrorsOutcome
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import CLASSIC
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue, MirrorsOutcome
+from leveret.broker.runtime.names import QUEUE, resource
 from leveret.cluster.mirrors import record_changes
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import (
@@ -22,7 +22,7 @@ from leveret.cluster.mirrors.planning import (
     read_mirroring,
 )
 from leveret.cluster.mirrors.record_changes import QueueFacts
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 
 class Listener(Protocol):

@@ -1,11 +1,11 @@
-"""The backing queue of a mirror, with a head where it lacks messages (storage/chained_queue.py)."""
+"""The backing queue of a mirror, with a head where it lacks messages (chained_queue.py)."""
 
 from collections.abc import Callable, Iterable
 
-from leveret.broker.queues.levels import Levels
-from leveret.broker.queues.priority import PriorityQueue
-from leveret.storage.backing_queue import BackingQueue
-from leveret.storage.chained_queue import ChainedQueue
+from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.queue.chained_queue import ChainedQueue
 
 MakePart = Callable[[int, bool], BackingQueue]
 """Makes the queue of a level: of its head, if the flag is set, else of its tail."""

@@ -23,12 +23,12 @@ from typing import Any, ClassVar, Final, Protocol
 
 from leveret.broker.amqp.errors import Fault, not_found
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.pending import Answer
-from leveret.broker.queues.arguments import QueueOptions, read_options
-from leveret.broker.queues.demand import Demand
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import (
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import (
     Consumer,
     ExclusiveOwner,
     Got,
@@ -36,14 +36,14 @@ from leveret.broker.queues.queue_client import (
     QueueClient,
     QueueLength,
 )
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_kind import QueueKind
-from leveret.broker.queues.queue_mirrors import DeclaredQueue
-from leveret.broker.queues.status import QueueFigures
-from leveret.broker.requester import Requester
+from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.no_leader import NO_FIGURES
-from leveret.cluster.queues.queue_frames import REMOTE_TAGS
-from leveret.storage.message import Entry
+from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
+from leveret.storage.messages.message import Entry
 
 STALE: Final = -1
 

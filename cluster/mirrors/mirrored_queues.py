@@ -16,12 +16,12 @@ from typing import cast
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.channel.held_entries import HoldingConnection, held_of
-from leveret.broker.declarations import ChangeQueueMirrors
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_mirrors import DeclaredQueue
-from leveret.broker.services import Services
+from leveret.broker.declarations.values import ChangeQueueMirrors
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.services.services import Services
 from leveret.cluster.gm.group import Change as RingChange
 from leveret.cluster.gm.group import Member, Renewed
 from leveret.cluster.links.services import ServiceRegistry
@@ -34,10 +34,10 @@ from leveret.cluster.mirrors.planned_changes import PlannedChanges, RunningView
 from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
 from leveret.cluster.mirrors.replica_site import QueueReplica
 from leveret.cluster.mirrors.replicas import Replicas
-from leveret.cluster.node_states import NodeStates
-from leveret.cluster.queues.remote_queues import RemoteQueues
-from leveret.storage.message import Entry
-from leveret.storage.metadata import MetadataError
+from leveret.cluster.node_status.node_states import NodeStates
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.messages.message import Entry
+from leveret.storage.metadata.metadata import MetadataError
 
 AGAIN_MS = 500
 """A change that could not be declared is submitted again after this time."""

@@ -4,9 +4,14 @@ from typing import Any
 
 import msgspec
 
-from leveret.broker.pending import Answer
-from leveret.broker.queues.status import AgeFigures, CoarseCounts, ConsumerFigures, QueueStatus
-from leveret.cluster.queues.remote_figures import DOWN, NO_AGES, NOTHING_KNOWN
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueStatus,
+)
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.remote_queues.remote_figures import DOWN, NO_AGES, NOTHING_KNOWN
 
 NO_COUNTS = CoarseCounts()
 NO_STATUS = msgspec.structs.replace(NOTHING_KNOWN.status, state=DOWN)

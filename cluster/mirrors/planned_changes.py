@@ -21,13 +21,13 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations import ChangeQueueMirrors, Submit
-from leveret.broker.long_work import LongWork
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.turns import Actor, Turns
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.declarations.values import ChangeQueueMirrors, Submit
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Actor, Turns
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Added, Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
@@ -59,11 +59,11 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
-from leveret.cluster.node_states import NodeStates
-from leveret.storage.metadata import MetadataError
+from leveret.cluster.node_status.node_states import NodeStates
+from leveret.storage.metadata.metadata import MetadataError
 
 LOOK_WORK = 20
-"""The work of checking a queue, in the units of broker/turns.py."""
+"""The work of checking a queue, in the units of broker/runtime/turns.py."""
 
 logger = logging.getLogger("leveret.cluster")
 

@@ -21,7 +21,7 @@ MQ8. A new leader serves no clients before its first broadcast has come round.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.kept import Kept
 from leveret.cluster.mirrors.leading import Leading
@@ -32,9 +32,9 @@ from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.ring import Ring
-from leveret.cluster.queues.hosted_publisher import HostedPublisher
-from leveret.storage.backing_queue import BackingQueue, Unreadable
-from leveret.storage.intervals import Intervals
+from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
+from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
+from leveret.storage.messages.intervals import Intervals
 
 
 class Promotion:

@@ -21,13 +21,13 @@ PB2. Each member gets the contents in the order of their numbers. It can have ga
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from leveret.broker.queues.publication import Publication, Publisher
-from leveret.broker.queues.queue_client import Hold
+from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.queue_client import Hold
 from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.queues.message_runs import RunWriter
-from leveret.cluster.queues.owed_confirms import OwedConfirms
-from leveret.cluster.queues.queue_frames import NO_TTL
-from leveret.cluster.queues.remote_hold import LinkedNode, RemoteHold, UntakenBytes
+from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
+from leveret.cluster.remote_queues.queue_frames import NO_TTL
+from leveret.cluster.remote_queues.remote_hold import LinkedNode, RemoteHold, UntakenBytes
 
 
 class OtherMember(LinkedNode, Protocol):

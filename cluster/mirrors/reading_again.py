@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from leveret.storage.backing_queue import BeingRead, Unreadable
+from leveret.storage.contract.backing_queue import BeingRead, Unreadable
 
 AGAIN_MS: Final = 1000
 """The pause after a failure. A read by a thread is repeated when the thread is done."""

@@ -17,12 +17,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=True):

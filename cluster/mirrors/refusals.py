@@ -4,7 +4,7 @@ A new leader publishes contents before it learns which senders wait for confirms
 mirror_frames.py). Messages that it refuses before that are kept here.
 """
 
-from leveret.storage.intervals import Intervals
+from leveret.storage.messages.intervals import Intervals
 
 
 class Refusals:

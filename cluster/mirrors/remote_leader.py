@@ -6,11 +6,11 @@ It is a remote queue, made anew for each leader: delivery tags grow over all lea
 from collections.abc import Callable
 from typing import TypeAlias
 
-from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.contract.placement import QueueHome
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.queues.queue_frames import REMOTE_TAGS
-from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 
 MakeRemote: TypeAlias = Callable[[MirroredQueue, QueueHome, int], RemoteQueue]
 """Makes the client of a leader, given the first tag of its deliveries."""

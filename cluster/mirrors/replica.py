@@ -22,13 +22,13 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.turns import Flushable
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.turns import Flushable
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import demotion, late_confirms, promotion
@@ -46,8 +46,8 @@ from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.mirrors.retained_copy import RetainedCopy
 from leveret.cluster.mirrors.ring import Ring
-from leveret.cluster.queues.remote_queue import RemoteQueue
-from leveret.storage.backing_queue import BackingQueue
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
+from leveret.storage.contract.backing_queue import BackingQueue
 
 logger = logging.getLogger("leveret.cluster")
 

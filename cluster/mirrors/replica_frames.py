@@ -20,8 +20,8 @@ from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.mirrors.sending_node import SendingNode, SentTo
-from leveret.cluster.queues.queue_frames import FrameError, fields, numbers, packed
-from leveret.storage.backing_queue import Unreadable
+from leveret.cluster.remote_queues.queue_frames import FrameError, fields, numbers, packed
+from leveret.storage.contract.backing_queue import Unreadable
 
 
 class FramedReplica(SentTo, Protocol):

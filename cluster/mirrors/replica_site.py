@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.turns import Flushable
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.runtime.turns import Flushable
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors.decisions import Range
@@ -15,10 +15,10 @@ from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.publishing import OtherMember
 from leveret.cluster.mirrors.ring import RingNode
-from leveret.cluster.queues.hosted_publishes import HostedPublishes
-from leveret.cluster.queues.remote_queue import RemoteQueue
-from leveret.storage.addresses import Addresses
-from leveret.storage.backing_queue import BackingQueue
+from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.addresses import Addresses
 
 
 class QueueReplica(Protocol):

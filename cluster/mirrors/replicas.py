@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
-from leveret.broker.long_work import LongWork
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.levels import Levels, priority_levels
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_mirrors import DeclaredQueue
-from leveret.broker.queues.queue_owner import QueueOwner
-from leveret.broker.services import Services
-from leveret.broker.turns import Flushable
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.turns import Flushable
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.activity import read_head
 from leveret.cluster.gm.group import Change, Member
 from leveret.cluster.links.services import (
@@ -44,13 +44,13 @@ from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.mirrors.replica_site import QueueReplica
 from leveret.cluster.mirrors.ring import Ring
-from leveret.cluster.queues.hosted_publishes import HostedPublishes
-from leveret.cluster.queues.queue_frames import FrameError, fields
-from leveret.cluster.queues.remote_hold import RemoteHold
-from leveret.cluster.queues.remote_queue import RemoteQueue
-from leveret.cluster.queues.remote_queues import RemoteQueues
-from leveret.storage.backing_queue import BackingQueue
-from leveret.storage.message import Entry
+from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
+from leveret.cluster.remote_queues.queue_frames import FrameError, fields
+from leveret.cluster.remote_queues.remote_hold import RemoteHold
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -92,7 +92,7 @@ class MemberNode:
 
 
 LOOK_WORK = 4
-"""The work of looking for late confirms of a queue, in the units of broker/turns.py."""
+"""The work of looking for late confirms of a queue, in the units of broker/runtime/turns.py."""
 LATE_MS = 60_000
 """How long a queue that is no longer mirrored takes contents of nodes that do not know it yet."""
 

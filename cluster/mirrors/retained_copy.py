@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.contract.backing_queue import BackingQueue
 
 
 class RetainedCopy:

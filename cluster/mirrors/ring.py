@@ -7,7 +7,7 @@ in which messages came or were broadcast, it sends the news to the neighbour.
 from collections.abc import Sequence
 from typing import Protocol
 
-from leveret.broker.turns import Flushable
+from leveret.broker.runtime.turns import Flushable
 from leveret.cluster.gm.group import Change, Group, Member
 from leveret.cluster.gm.outputs import (
     PAUSE_MS,

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from leveret.storage.intervals import NO_POSITION, Intervals
-from leveret.storage.message import Message
+from leveret.storage.messages.intervals import NO_POSITION, Intervals
+from leveret.storage.messages.message import Message
 
 
 class Run(NamedTuple):

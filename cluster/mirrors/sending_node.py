@@ -8,16 +8,16 @@ that publishers wait for the slowest member.
 from collections.abc import Callable
 from typing import Protocol
 
-from leveret.broker.queues.publication import Publication
-from leveret.broker.queues.queue_client import Hold
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.replica_site import Site
-from leveret.cluster.queues.hosted_publisher import HostedPublisher
-from leveret.cluster.queues.hosted_publishes import HostedPublishes, Pairs
-from leveret.cluster.queues.message_runs import RunReader
-from leveret.cluster.queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
+from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
+from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes, Pairs
+from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.cluster.remote_queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
 
 
 class SentTo(Protocol):

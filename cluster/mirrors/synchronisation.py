@@ -29,8 +29,8 @@ from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.storage.backing_queue import Cursor, Unreadable
-from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.contract.backing_queue import Cursor, Unreadable
+from leveret.storage.messages.message import ENTRY_BYTES, Entry
 
 BATCH_MESSAGES_MAX: Final = 4096
 BATCH_BYTES_MAX: Final = 1024 * 1024

@@ -16,13 +16,13 @@ from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Config
+from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.direct import DirectConnection
-from leveret.broker.requester import THE_NODE
+from leveret.broker.node.broker import Broker
 from leveret.broker.resources.alarms import MEMORY
-from leveret.broker.server import Broker
-from leveret.broker.vhost import VirtualHost
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.mgmt.properties import PropertyError, header_of_json
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.testing.breaking import BreakableConnection
 from leveret.testing.initial_definitions import GivenDefinitions
 from leveret.testing.loop_thread import THREAD_SECONDS_MAX, LoopThread

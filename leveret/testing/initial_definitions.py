@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.slices import Slices
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.storage.message import Message
+from leveret.storage.messages.message import Message
 
 SHOWN_MAX = 10
 """Messages that the error of a wait lists."""

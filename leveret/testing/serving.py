@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from leveret.broker.config import Config, Listener, SettingError
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
 from leveret.testing.initial_definitions import GivenDefinitions, import_definitions
 
 LOOPBACK = "127.0.0.1"

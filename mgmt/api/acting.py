@@ -11,15 +11,15 @@ from typing import Any
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.direct import DirectConnection
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, header_of, inspected, read_next, readable
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 
 Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
 """Publishes a message that is acted on; why that failed, or None."""

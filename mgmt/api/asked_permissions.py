@@ -17,16 +17,16 @@ import msgspec
 
 from leveret.broker.auth.access_control import Decision
 from leveret.broker.auth.identity import BackendUnavailable, Identity
-from leveret.broker.pending_in_task import in_task
-from leveret.cluster.questions import NotAnswered, Questions
-from leveret.cluster.refused import Refused
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.cluster.rpc.refused import Refused
+from leveret.cluster.rpc.rpc import NotAnswered, Questions
 from leveret.mgmt.api.passed_requests import (
     ANSWER_SECONDS_MAX,
     SILENCE_SECONDS_MAX,
     pack,
     unpack,
 )
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 
 TOPIC = "management.permission"
 VHOST, RESOURCE, ROUTING_KEY = "vhost", "resource", "topic"

@@ -14,22 +14,22 @@ from typing import Any, NamedTuple, Protocol
 from aiohttp import web
 from multidict import MultiMapping
 
-from leveret.broker.audit import Act
 from leveret.broker.auth.identity import Identity
-from leveret.broker.binding import Exchange
-from leveret.broker.declarations import Declaration
-from leveret.broker.pending_in_task import in_task
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.requester import CONTROL, HTTP, Requester
-from leveret.broker.server import Broker
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import CONTROL, HTTP, Requester
+from leveret.broker.declarations.values import Declaration
+from leveret.broker.node.broker import Broker
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.api_names import LINES
-from leveret.mgmt.json_limits import DIGITS_MAX, INTEGERS
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.http.json_limits import DIGITS_MAX, INTEGERS
+from leveret.mgmt.node_facade.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
 CREDENTIALS = struct.Struct("3i")

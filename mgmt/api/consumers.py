@@ -13,11 +13,11 @@ from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.channel import Channel
 from leveret.broker.net.status import consumers_of
-from leveret.broker.pending import Answer
-from leveret.broker.pending_in_task import given_in_task
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import ConsumerFigures
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import ConsumerFigures
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing

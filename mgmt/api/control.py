@@ -19,10 +19,10 @@ from leveret.mgmt.api.errors import ApiError, bad_request, conflict
 from leveret.mgmt.api.health import environment
 from leveret.mgmt.api.other_nodes import ask_for_part, other_nodes
 from leveret.mgmt.api.routes import NoContent, route
-from leveret.mgmt.event_stream import EventStream
+from leveret.mgmt.events.event_stream import EventStream
 from leveret.mgmt.log.levels import LEVELS
 from leveret.mgmt.log.outputs import set_level
-from leveret.mgmt.running_node import NodeError, StartEnded
+from leveret.mgmt.node_facade.running_node import NodeError, StartEnded
 from leveret.mgmt.views.connections import open_connections
 from leveret.mgmt.views.nodes import status
 

@@ -9,7 +9,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED
 from leveret.broker.direct import DirectConnection
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.cluster.discarded.files import (
+from leveret.cluster.partitions.leftovers.files import (
     PUBLISHED,
     DiscardedReader,
     NotReadable,
     files,
     note_published,
 )
-from leveret.cluster.discarded.publishing import Publishing
+from leveret.cluster.partitions.leftovers.publishing import Publishing
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict, from_fault, not_found
 from leveret.mgmt.api.routes import route

@@ -7,11 +7,11 @@ from urllib.parse import quote, unquote_plus
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.binding import Exchange
 from leveret.broker.channel.declaring_exchanges import ExchangeProperties
-from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import (
     acting,
@@ -26,9 +26,9 @@ from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
 from leveret.mgmt.api.joint_listing import SummedListing, summed
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.payloads import decode_payload
+from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import window
-from leveret.mgmt.properties import PropertyError, header_of_json
 from leveret.mgmt.views.exchanges import (
     ShownBinding,
     binding_view,

@@ -9,8 +9,8 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.channel import Channel
-from leveret.broker.federation.link_events import facts_of
-from leveret.broker.federation.status import RUNNING, STARTING, LinkStatus
+from leveret.broker.moving.federation.link_events import facts_of
+from leveret.broker.moving.federation.status import RUNNING, STARTING, LinkStatus
 from leveret.broker.net.connection import Connection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import channels_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from leveret.cluster.questions import NotAnswered
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, not_found
 from leveret.mgmt.api.other_nodes import ask, result_of

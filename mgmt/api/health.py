@@ -11,7 +11,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.net.tls import expiries_of
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import as_closed_channel, connect
 from leveret.mgmt.api.errors import bad_request

@@ -24,7 +24,7 @@ from aiohttp import hdrs, web
 
 from leveret.broker.config.management_settings import ManagementSettings
 from leveret.mgmt.api.errors import ApiError, bad_request
-from leveret.mgmt.content_coding import (
+from leveret.mgmt.http.content_coding import (
     CODINGS,
     CodingError,
     TooLargeError,

@@ -11,7 +11,7 @@ import msgspec
 
 from leveret.mgmt.api import large_texts
 from leveret.mgmt.api.errors import bad_request
-from leveret.mgmt.json_limits import refusal_of
+from leveret.mgmt.http.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
 STRUCTURE_BYTES_MAX = 500_000

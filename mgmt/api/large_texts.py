@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from leveret.mgmt.json_texts import SLICE_BYTES, end_of_text
+from leveret.mgmt.http.json_texts import SLICE_BYTES, end_of_text
 from leveret.mgmt.slices import GiveWay
 
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?$")

@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from leveret.broker.amqp.json_form import JsonTable, text, typed_table
-from leveret.broker.patterns import OutOfTimeError, compile_pattern
+from leveret.broker.runtime.patterns import OutOfTimeError, compile_pattern
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request
 from leveret.mgmt.api.passed_requests import SortKey

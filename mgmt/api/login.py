@@ -10,7 +10,7 @@ from aiohttp import web
 
 from leveret.broker.auth.identity import HTTP, Identity, LoginAttempt
 from leveret.mgmt.api.errors import ApiError, not_authorised
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 
 REALM = 'Basic realm="RabbitMQ Management"'
 NOBODY = Identity("")

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations import ChangeQueueMirrors
-from leveret.broker.names import QUEUE, resource
-from leveret.broker.patterns import Pattern, compile_pattern
-from leveret.broker.pending_in_task import in_task
+from leveret.broker.declarations.values import ChangeQueueMirrors
 from leveret.broker.policies.policy_table import merged
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_kind import CLASSIC, QUORUM
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.patterns import Pattern, compile_pattern
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_records import may_be_mirrored
 from leveret.cluster.mirrors.planning import LedQueue, read_mirroring, rebalancing
@@ -26,7 +26,7 @@ from leveret.mgmt.api.errors import bad_request, conflict
 from leveret.mgmt.api.health import OK, failed
 from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.views.mirrors import record_of
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 
 SYNC, CANCEL_SYNC = "sync", "cancel_sync"
 ALL_KINDS = "all"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from leveret.broker.auth.unrestricted import Unrestricted
-from leveret.cluster.questions import NotAnswered
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.asked_permissions import numbered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations import PutParameter
+from leveret.broker.declarations.values import PutParameter
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
-from leveret.cluster.feature_flags import ENABLED, FEATURE_FLAGS
-from leveret.cluster.feature_flags import states as feature_states
+from leveret.cluster.node_status.feature_flags import ENABLED, FEATURE_FLAGS
+from leveret.cluster.node_status.feature_flags import states as feature_states
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.other_nodes import ask_others, pass_on

@@ -4,7 +4,7 @@ import html
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Declaration,
     DeleteParameter,
     DeletePolicy,

@@ -13,7 +13,7 @@ from multidict import MultiDict, MultiMapping
 
 from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
-from leveret.broker.requester import HTTP
+from leveret.broker.declarations.requester import HTTP
 from leveret.mgmt.api.asked_permissions import AskedPermissions, answer_for_permissions
 from leveret.mgmt.api.call import Call, Passed
 from leveret.mgmt.api.encoding import encode
@@ -35,7 +35,7 @@ from leveret.mgmt.api.passed_requests import (
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import Created, NoContent, Route, Status
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 
 HOLDING = "was suspended, and does not know yet whether the others have gone on without it"
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from leveret.broker.requester import Requester
+from leveret.broker.declarations.requester import Requester
 
 TOPIC = "management.request"
-"""Of questions (cluster/questions.py)."""
+"""Of questions (cluster/rpc/rpc.py)."""
 ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
 """How long an answer may take in all, and without a sign that the node is working on it."""
 

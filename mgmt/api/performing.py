@@ -8,7 +8,7 @@ route's function answers them on the node that was asked. Other requests belong 
 import asyncio
 from typing import Any
 
-from leveret.cluster.questions import NotAnswered
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, not_found
 from leveret.mgmt.api.listing import arranged, pick_columns

@@ -9,11 +9,11 @@ from leveret.broker.channel.access import check
 from leveret.broker.channel.declaring_queues import require_same_queue
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
-from leveret.broker.names import EXCHANGE, QUEUE, resource
-from leveret.broker.pending_in_task import finish
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import effective_options, merged
-from leveret.broker.queues.arguments import read_options
+from leveret.broker.queues.contract.arguments import read_options
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.runtime.pending_in_task import finish
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import arguments_of, connect, flag
 from leveret.mgmt.api.errors import bad_request

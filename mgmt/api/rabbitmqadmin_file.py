@@ -1,14 +1,14 @@
 """The program rabbitmqadmin as one file, which a node serves for users to download.
 
 It is an archive that Python runs (zipapp): a line for the shell, and the modules of
-mgmt/tools/rabbitmqadmin, not compressed. They are read as files, since a node imports no client.
+mgmt/rabbitmqadmin, not compressed. They are read as files, since a node imports no client.
 """
 
 import io
 import zipfile
 from pathlib import Path
 
-SOURCES = Path(__file__).parent.parent / "tools" / "rabbitmqadmin"
+SOURCES = Path(__file__).parent.parent / "rabbitmqadmin"
 SHELL_LINE = b"#!/usr/bin/env python3\n"
 MAIN = "import sys\n\nfrom rabbitmqadmin.program import main\n\nsys.exit(main())\n"
 

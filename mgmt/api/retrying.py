@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.direct import DirectConnection
-from leveret.broker.queues.dead_letter import cc_keys, without_deaths
+from leveret.broker.queues.dead_letters.header import cc_keys, without_deaths
 from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.payloads import decode_payload
+from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, header_of
 from leveret.mgmt.api.workbench import deaths_of
-from leveret.mgmt.properties import PropertyError, header_of_json
 from leveret.mgmt.slices import GiveWay
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 
 TARGETS_MAX = 100
 

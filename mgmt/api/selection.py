@@ -13,19 +13,19 @@ from typing import Any, cast
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.patterns import OutOfTimeError
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.inspection import Inspection, read_on
-from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.inspection import Inspection, read_on
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.runtime.patterns import OutOfTimeError
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
 from leveret.mgmt.api.text_patterns import TextPattern, compile_text_pattern
 from leveret.mgmt.slices import GiveWay
-from leveret.storage.backing_queue import Cursor, Unreadable
-from leveret.storage.message import Entry
+from leveret.storage.contract.backing_queue import Cursor, Unreadable
+from leveret.storage.messages.message import Entry
 
 READ_BYTES = 128 * 1024
 """Some hundreds of small messages: read from disk in a millisecond or so."""

@@ -22,7 +22,7 @@ from aiohttp import hdrs, web
 from leveret.broker.auth.identity import ADMINISTRATOR, Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Listener
-from leveret.broker.private_files import naming
+from leveret.broker.runtime.private_files import naming
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
@@ -43,8 +43,8 @@ from leveret.mgmt.api.routes import (
     has_etag,
 )
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
-from leveret.mgmt.listening import listen
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.http.listening import listen
+from leveret.mgmt.node_facade.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
 SOCKET_PATH_BYTES_MAX = 107

@@ -10,12 +10,12 @@ deleted one by one, as in RabbitMQ.
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations import DeleteParameter
-from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
-from leveret.broker.shovels.shovel_events import way_of
-from leveret.broker.shovels.shovels import COMPONENT
-from leveret.broker.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
-from leveret.broker.transfers.local_time import local_time
+from leveret.broker.declarations.values import DeleteParameter
+from leveret.broker.moving.shovels.forwarding import DYNAMIC, STATIC
+from leveret.broker.moving.shovels.shovel_events import way_of
+from leveret.broker.moving.shovels.shovels import COMPONENT
+from leveret.broker.moving.shovels.status import STARTING, TERMINATED, WAITING, ShovelStatus
+from leveret.broker.moving.transfers.local_time import local_time
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing

@@ -1,7 +1,7 @@
 """Regular expressions for the texts of messages, in Python's syntax, matched in bounded time.
 
-Bodies and headers of messages can be of any size. `leveret.broker.patterns` bounds a match in
-steps, whose cost grows with the length of the text; here the bound is time. Python's `re` has no
+Bodies and headers of messages can be of any size. `leveret.broker.runtime.patterns` bounds a match
+in steps, whose cost grows with the length of the text; here the bound is time. Python's `re` has no
 timeout, and the package `regex` has one. So `re` validates an expression, and `regex` matches it.
 
 The timeout is of CPU time: a machine that stands still makes no match fail. Compile time is bounded
@@ -16,7 +16,7 @@ from typing import Any
 
 import regex
 
-from leveret.broker.patterns import OutOfTimeError
+from leveret.broker.runtime.patterns import OutOfTimeError
 
 LENGTH_MAX = 2048
 SIZE_MAX = 10_000

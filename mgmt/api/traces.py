@@ -10,7 +10,7 @@ from aiohttp import web
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import LoginAttempt
-from leveret.broker.pending_in_task import finish, in_task
+from leveret.broker.runtime.pending_in_task import finish, in_task
 from leveret.broker.tracing.trace import Trace, TraceError, of_json
 from leveret.broker.tracing.trace_files import trace_file, trace_files
 from leveret.broker.tracing.traces import Running, trace_view

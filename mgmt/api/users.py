@@ -6,7 +6,7 @@ from typing import Any
 from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.passwords import SHA256, hash_from_text, hash_to_text
 from leveret.broker.auth.users import with_hash, with_password
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Declaration,
     DeletePermission,
     DeleteTopicPermission,

@@ -3,10 +3,10 @@
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations import DeleteVhost, PutParameter, PutVhost
+from leveret.broker.declarations.values import DeleteVhost, PutParameter, PutVhost
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.parameters import VHOST_METADATA
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import truth_of
 from leveret.mgmt.api.errors import bad_request, not_found

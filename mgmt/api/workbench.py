@@ -9,14 +9,14 @@ from typing import Any
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import field_to_json, text
-from leveret.broker.queues.inspection import Inspection
+from leveret.broker.queues.classic.inspection import Inspection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, filter_of, header_of, inspected, read
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.views.to_json import properties_to_json
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 
 COUNT_MAX = 500
 POSITION_MAX = 2**63 - 1

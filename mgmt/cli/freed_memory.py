@@ -17,7 +17,7 @@ FREE_BYTES_MAX = 64 * 1024 * 1024
 KEPT_BYTES = 32 * 1024 * 1024
 """Kept at the end of the heap, for what comes next."""
 IDLE_ROUNDS_A_SECOND = 20
-"""A node with fewer rounds of turns (broker/turns.py) has little to do."""
+"""A node with fewer rounds of turns (broker/runtime/turns.py) has little to do."""
 
 logger = logging.getLogger("leveret")
 

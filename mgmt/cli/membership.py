@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leveret.broker.config import ConfigError, load_config
-from leveret.cluster.membership_changes import ClusterError
-from leveret.cluster.membership_files import MembershipFiles
-from leveret.mgmt.running_node import METADATA_FILE
-from leveret.storage.data_directory import (
+from leveret.cluster.membership.membership_changes import ClusterError
+from leveret.cluster.startup.membership_files import MembershipFiles
+from leveret.mgmt.node_facade.running_node import METADATA_FILE
+from leveret.storage.disk.data_directory import (
     DataDirectoryError,
     DataDirectoryInUse,
     DataDirectoryLock,
 )
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 
 FORGET, RENAME = "forget", "rename"
 FAILED, NODE_RUNS = 1, 64

@@ -20,22 +20,22 @@ import uvloop
 
 from leveret import __version__
 from leveret.broker.config import Config, Listener
-from leveret.broker.loop_watch import LoopWatch
+from leveret.broker.node.broker import Broker
 from leveret.broker.resources.garbage_collections import GarbageCollections
-from leveret.broker.server import Broker
-from leveret.cluster.cluster_node import ClusterNode
+from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.cluster.links.configured_links import port_of
+from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
-from leveret.mgmt.event_exchange import publish_events
+from leveret.mgmt.events.event_exchange import publish_events
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
-from leveret.mgmt.running_node import METADATA_FILE, Node, StartEnded
-from leveret.storage.data_directory import DataDirectoryLock
-from leveret.storage.disk import Disk, StoreError
-from leveret.storage.metadata import MetadataError, SqliteMetadata
-from leveret.storage.reserve import make_room_to_start
+from leveret.mgmt.node_facade.running_node import METADATA_FILE, Node, StartEnded
+from leveret.storage.disk.data_directory import DataDirectoryLock
+from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.disk.reserve import make_room_to_start
+from leveret.storage.metadata.metadata import MetadataError, SqliteMetadata
 
 CHECKPOINT_SECONDS = 30
 GIVE_BACK_SECONDS = 10
@@ -179,7 +179,7 @@ def described(protocol: str, listener: Listener, config: Config) -> str:
 def crash_point() -> Callable[[str], None] | None:
     """For tests: kill the process when it passes a point of the store for the nth time.
 
-    LEVERET_CRASH_AT is one of `leveret.storage.disk.POINTS`, a colon and a number.
+    LEVERET_CRASH_AT is one of `leveret.storage.disk.disk.POINTS`, a colon and a number.
     """
     point, _, count = os.environ.get("LEVERET_CRASH_AT", "").partition(":")
     if not point:

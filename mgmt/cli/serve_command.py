@@ -15,11 +15,11 @@ from leveret.broker.config import ConfigError, SettingError, explain, explain_ke
 from leveret.broker.config.loader import CONFIG_FILE_VARIABLE, SETTINGS_BY_FLAG
 from leveret.broker.config.setting_error import described
 from leveret.cluster.discovery.discovery import DiscoveryError
-from leveret.cluster.membership_changes import ClusterError
+from leveret.cluster.membership.membership_changes import ClusterError
 from leveret.mgmt.cli.serve import serve
-from leveret.storage.data_directory import DataDirectoryError, DataDirectoryInUse
-from leveret.storage.disk import StoreError
-from leveret.storage.metadata import MetadataError
+from leveret.storage.disk.data_directory import DataDirectoryError, DataDirectoryInUse
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.metadata.metadata import MetadataError
 
 EXIT_BAD_CONFIGURATION = 2
 EXIT_CANNOT_START = 1

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leveret.broker.registry.stored import declared_ids
-from leveret.storage.check import DeclaredIds, StoreReport, check_store
-from leveret.storage.check_metadata import check_metadata, repair_metadata
-from leveret.storage.check_segments import FileReport
-from leveret.storage.data_directory import DataDirectoryError, DataDirectoryLock
-from leveret.storage.disk import StoreError
-from leveret.storage.metadata_rows import Definitions
-from leveret.storage.repair import DAMAGED, repair_store
+from leveret.storage.check.check import DeclaredIds, StoreReport, check_store
+from leveret.storage.check.check_metadata import check_metadata, repair_metadata
+from leveret.storage.check.check_segments import FileReport
+from leveret.storage.check.repair import DAMAGED, repair_store
+from leveret.storage.disk.data_directory import DataDirectoryError, DataDirectoryLock
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.metadata.metadata_rows import Definitions
 
 EXIT_DAMAGED, EXIT_CANNOT = 1, 2
 

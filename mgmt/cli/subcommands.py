@@ -10,17 +10,17 @@ import importlib
 import sys
 from types import ModuleType
 
-from leveret.broker.extensions import Extensions
+from leveret.broker.runtime.extensions import Extensions
 
 SUBCOMMANDS: Extensions[str | ModuleType] = Extensions(
     "leveret.subcommands",
     {
         "serve": "leveret.mgmt.cli.serve_command",
         "analyze": "leveret.analytics.analyze",
-        "ctl": "leveret.mgmt.tools.ctl.leveretctl",
+        "ctl": "leveret.mgmt.ctl.leveretctl",
         "journey": "leveret.analytics.journey_command",
-        "perf": "leveret.mgmt.tools.perf.perf_command",
-        "replay": "leveret.mgmt.tools.replay.replay_command",
+        "perf": "leveret.mgmt.perf.perf_command",
+        "replay": "leveret.mgmt.replay.replay_command",
         "report": "leveret.analytics.report_command",
         "trace-lines": "leveret.analytics.lines_command",
     },

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
 from leveret.mgmt.definitions.checking import Checker
 from leveret.mgmt.definitions.contents import Definitions, Item, is_left_out
 from leveret.mgmt.definitions.exporting import export

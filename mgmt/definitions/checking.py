@@ -17,11 +17,11 @@ from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NAMES
 from leveret.broker.auth.passwords import ALGORITHMS, hash_from_text
 from leveret.broker.auth.permissions import check_pattern
-from leveret.broker.declarations import Policy
+from leveret.broker.declarations.values import Policy
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
 from leveret.broker.exchanges.exchange_type import ExchangeType
-from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
 from leveret.broker.policies.parameter_checks import CHECKED_COMPONENTS, check_parameter
 from leveret.broker.policies.parameter_validation import ParameterError
@@ -32,8 +32,8 @@ from leveret.broker.policies.parameters import (
 )
 from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.policies.policy_table import check_policy
-from leveret.broker.server import Broker
-from leveret.broker.vhost import PREDECLARED_EXCHANGES
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
+from leveret.broker.vhost.virtual_host import PREDECLARED_EXCHANGES
 from leveret.mgmt.definitions.contents import (
     DEFINITION,
     Definitions,

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from leveret.broker.auth.passwords import MD5
-from leveret.broker.names import QUEUE, RESERVED_PREFIX
+from leveret.broker.runtime.names import QUEUE, RESERVED_PREFIX
 from leveret.mgmt.definitions.list_slices import ITEM_BYTES_MAX, ItemTooLarge, items_of
 from leveret.mgmt.definitions.object_slices import Place, TooMuch, members_of
-from leveret.mgmt.json_limits import refusal_of
+from leveret.mgmt.http.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
 Item = dict[str, Any]

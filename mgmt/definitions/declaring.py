@@ -9,7 +9,7 @@ from leveret.broker.amqp.field_table import decode_table, encode_table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.auth.passwords import SHA256, hash_from_text
 from leveret.broker.auth.users import with_hash, with_password
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Declaration,
     Permission,
     PutBinding,
@@ -23,7 +23,6 @@ from leveret.broker.declarations import (
     PutVhost,
     TopicPermission,
 )
-from leveret.broker.names import QUEUE
 from leveret.broker.policies.parameters import (
     GLOBAL,
     NO_VHOST,
@@ -32,8 +31,9 @@ from leveret.broker.policies.parameters import (
     VHOST_LIMITS,
     VHOST_METADATA,
 )
-from leveret.broker.services import Services
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.definitions.checking import policy_of_item
 from leveret.mgmt.definitions.contents import Item
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE

@@ -12,8 +12,8 @@ from msgspec.structs import asdict
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.auth.passwords import hash_to_text
-from leveret.broker.binding import Binding, Exchange
 from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.parameters import (
     GLOBAL,
     LINK_COMPONENTS,
@@ -22,9 +22,9 @@ from leveret.broker.policies.parameters import (
     VHOST_LIMITS,
     VHOST_METADATA,
 )
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.server import Broker
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.slices import GiveWay
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"

@@ -10,12 +10,12 @@ already are left unchanged.
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.audit import Act
-from leveret.broker.pending_in_task import given_in_task, in_task
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import DEFINITIONS, NODE, THE_NODE, Requester
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.policy_keys import PolicyError
-from leveret.broker.requester import DEFINITIONS, NODE, THE_NODE, Requester
-from leveret.broker.server import Broker
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.mgmt.definitions.checking import Checker, reason_of
 from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item, is_left_out
 from leveret.mgmt.definitions.declaring import ItemDeclarations

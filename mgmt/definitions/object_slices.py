@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from leveret.mgmt.json_texts import SLICE_BYTES, end_of_text
+from leveret.mgmt.http.json_texts import SLICE_BYTES, end_of_text
 from leveret.mgmt.slices import GiveWay
 
 NAMES_BYTES_MAX = 100_000

@@ -10,7 +10,7 @@ from typing import Any
 
 from leveret.broker.auth.identity import ADMINISTRATOR
 from leveret.broker.auth.permissions import check_pattern
-from leveret.broker.declarations import Permission
+from leveret.broker.declarations.values import Permission
 
 PATTERNS = ("configure", "write", "read")
 

@@ -15,16 +15,16 @@ from collections import deque
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.binding import Exchange
 from leveret.broker.config.log_settings import JSON
-from leveret.broker.declarations import PutExchange
-from leveret.broker.pending_in_task import in_task
-from leveret.broker.queues.publication import publication_of
-from leveret.broker.routing import publish
-from leveret.broker.server import Broker
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.declarations.values import PutExchange
+from leveret.broker.node.broker import Broker
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.routing import publish
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.log.levels import name_of
-from leveret.storage.message import Address, Message
+from leveret.storage.messages.message import Address, Message
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
 WAITING_MAX = 10_000

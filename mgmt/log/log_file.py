@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.broker.config.log_settings import RotationSettings
-from leveret.broker.private_files import opened
+from leveret.broker.runtime.private_files import opened
 from leveret.mgmt.log.rotation import last_turn
 
 UNPRINTABLE = "backslashreplace"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from leveret.broker.config import Config, SettingError
 from leveret.broker.config.log_settings import OutputSettings
-from leveret.broker.private_files import make_directory
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
+from leveret.broker.runtime.private_files import make_directory
 from leveret.mgmt.log.exchange import LogExchange
 from leveret.mgmt.log.formatting import DEFAULT_FORMAT, formatter_of
 from leveret.mgmt.log.levels import LEVELS

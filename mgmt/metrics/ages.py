@@ -13,9 +13,9 @@ becomes one of the busiest nor when it is deleted.
 import asyncio
 from heapq import nlargest
 
-from leveret.broker.queues.age import BOUNDS_MS
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import AgeFigures, CoarseCounts
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import AgeFigures, CoarseCounts
+from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.queues import each_queue
 from leveret.mgmt.metrics.text import Exposition, Labels, render_labels

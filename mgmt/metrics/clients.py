@@ -8,8 +8,8 @@ it is then missing, and the totals of the last page are kept instead.
 from typing import NamedTuple
 
 from leveret.broker.channel.channel import Channel
-from leveret.broker.counts import MessageCounts
 from leveret.broker.net.connection import Connection
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.statistics.sampler import Sampler

@@ -12,8 +12,8 @@ it does not show one single moment, but no counter is lower than on the page bef
 
 from prometheus_client import CollectorRegistry
 
-from leveret.broker.patterns import compile_pattern
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.runtime.patterns import compile_pattern
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics
 from leveret.mgmt.metrics.ages import QueueAges
@@ -23,7 +23,7 @@ from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
 from leveret.mgmt.metrics.standby import add_standby
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 
 PREFIX, DETAILED_PREFIX = "rabbitmq_", "rabbitmq_detailed_"
 CLUSTER_PREFIX = "rabbitmq_cluster_"

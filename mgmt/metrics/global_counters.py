@@ -7,13 +7,13 @@ between the two may be missing from the counters of classic queues until the nex
 delivery is counted twice. The counters of streams, which do not exist here, are 0.
 """
 
-from leveret.broker.counts import GIVEN, NOTHING_GIVEN
-from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, STREAM_QUEUE
-from leveret.broker.queues.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, STREAM_QUEUE
+from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 from leveret.mgmt.statistics.sampler import own_queues
 
 PROTOCOL = (("protocol", "amqp091"),)

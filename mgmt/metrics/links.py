@@ -6,8 +6,8 @@ rabbitmq_federation_prometheus.
 
 from collections import Counter
 
-from leveret.broker.server import Broker
-from leveret.broker.shovels.status import BLOCKED, FLOW, RUNNING
+from leveret.broker.moving.shovels.status import BLOCKED, FLOW, RUNNING
+from leveret.broker.node.broker import Broker
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.families import Family
 from leveret.mgmt.metrics.text import Exposition, render_labels

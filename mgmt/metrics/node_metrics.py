@@ -14,7 +14,7 @@ from leveret.broker.net.handshake import COMPATIBLE_VERSION
 from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.node_facade.running_node import Node
 from leveret.mgmt.statistics.sampler import own_queues
 from leveret.mgmt.views.connections import open_connections
 

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from leveret.broker.patterns import Pattern
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import CoarseCounts, QueueStatus
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import CoarseCounts, QueueStatus
+from leveret.broker.runtime.patterns import Pattern
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, Value, render_labels
 from leveret.mgmt.statistics.sampler import Sampler, own_queues

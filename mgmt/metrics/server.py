@@ -17,13 +17,13 @@ from aiohttp import web
 from leveret.broker.config import Listener
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
-from leveret.mgmt.listening import listen
+from leveret.mgmt.http.listening import listen
 from leveret.mgmt.metrics.collector import FAMILIES, Collector
 from leveret.mgmt.metrics.negotiation import choose_format, takes_gzip
 from leveret.mgmt.metrics.runtime import runtime_registry
 from leveret.mgmt.metrics.telemetry import Telemetry
 from leveret.mgmt.metrics.text import Exposition, Format
-from leveret.mgmt.running_node import Node, NodeError
+from leveret.mgmt.node_facade.running_node import Node, NodeError
 from leveret.mgmt.slices import Slices
 
 REALM = 'Basic realm="RabbitMQ Prometheus"'

@@ -9,13 +9,13 @@ setting is deleted.
 from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.declarations import (
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import (
     Declaration,
     DeleteParameter,
     PutParameter,
     RequireParameter,
 )
-from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.policies.schema_replication import (
     COMPONENT,
@@ -30,9 +30,9 @@ from leveret.broker.policies.schema_replication import (
     state_of,
 )
 from leveret.broker.registry.objects.parameters import RequirementError
-from leveret.broker.requester import Requester
-from leveret.broker.services import Services
-from leveret.storage.metadata import MetadataError
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.services.services import Services
+from leveret.storage.metadata.metadata import MetadataError
 
 TRIES = 10
 NOT_A_STANDBY = (

@@ -19,7 +19,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations import (
+from leveret.broker.declarations.requester import DEFINITIONS, Requester
+from leveret.broker.declarations.values import (
     Declaration,
     DeleteParameter,
     DeleteUserLimits,
@@ -27,7 +28,7 @@ from leveret.broker.declarations import (
     PutVhostLimits,
     RequireParameter,
 )
-from leveret.broker.pending_in_task import given_in_task, in_task
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, check_limits
 from leveret.broker.policies.parameters import NO_VHOST, VHOST_LIMITS, VHOST_METADATA
 from leveret.broker.policies.schema_replication import (
@@ -37,8 +38,7 @@ from leveret.broker.policies.schema_replication import (
     state_of,
 )
 from leveret.broker.registry.declaration_log import NotTaken
-from leveret.broker.requester import DEFINITIONS, Requester
-from leveret.broker.server import Broker
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.mgmt.definitions.checking import Checker, reason_of
 from leveret.mgmt.definitions.contents import Definitions, Item
 from leveret.mgmt.definitions.declaring import ItemDeclarations
@@ -53,7 +53,7 @@ from leveret.mgmt.standby.comparing import (
     vhost_form,
 )
 from leveret.mgmt.standby.deleting import Deletions
-from leveret.storage.metadata import MetadataError, MetadataFull
+from leveret.storage.metadata.metadata import MetadataError, MetadataFull
 
 SLICE = 25
 """Items in one transaction of the metadata: two milliseconds of work or so."""

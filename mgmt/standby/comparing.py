@@ -22,9 +22,9 @@ import msgspec
 
 from leveret.broker.amqp.json_form import table_to_json
 from leveret.broker.amqp.json_tables import json_to_table
-from leveret.broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX
 from leveret.broker.policies.parameters import CLUSTER_NAME, INTERNAL_CLUSTER_ID
 from leveret.broker.policies.schema_replication import KINDS, UpstreamSetting
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, RESERVED_PREFIX
 from leveret.mgmt.definitions.contents import Item, is_left_out, misshapen
 from leveret.mgmt.definitions.users import UserError, tags_of
 from leveret.mgmt.slices import GiveWay

@@ -14,8 +14,7 @@ from contextlib import suppress
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.json_form import table_to_json
 from leveret.broker.amqp.json_tables import json_to_table
-from leveret.broker.binding import Binding, Exchange
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Declaration,
     DeleteBinding,
     DeleteExchange,
@@ -28,9 +27,6 @@ from leveret.broker.declarations import (
     DeleteVhost,
     DeleteVhostLimits,
 )
-from leveret.broker.names import QUEUE
-from leveret.broker.pending import Answer
-from leveret.broker.pending_in_task import given_in_task
 from leveret.broker.policies.parameters import (
     GLOBAL,
     NO_VHOST,
@@ -38,9 +34,13 @@ from leveret.broker.policies.parameters import (
     POLICY,
     VHOST_LIMITS,
 )
-from leveret.broker.queues.queue_client import QueueClient, QueueLength
-from leveret.broker.services import Services
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.definitions.contents import Item
 from leveret.mgmt.standby.comparing import ComparedItem
 

@@ -23,7 +23,10 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Any
 
-from leveret.broker.audit import Act
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.moving.transfers.placement_by_hash import chosen
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.schema_replication import (
     COMPONENT,
     DISABLED,
@@ -36,9 +39,6 @@ from leveret.broker.policies.schema_replication import (
     state_of,
     upstream_of,
 )
-from leveret.broker.requester import THE_NODE
-from leveret.broker.server import Broker
-from leveret.broker.transfers.chosen_node import chosen
 from leveret.mgmt.definitions.exporting import export
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded

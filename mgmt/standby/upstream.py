@@ -25,10 +25,9 @@ from aiohttp import hdrs
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.config.tls_settings import ClientTlsOptions
-from leveret.broker.http_answers import open_session
 from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.broker.policies.schema_replication import UpstreamSetting
-from leveret.mgmt.content_coding import CODINGS, CodingError, codings_of, decoded
+from leveret.broker.runtime.http_answers import open_session
 from leveret.mgmt.definitions.contents import (
     NOT_JSON,
     Definitions,
@@ -36,6 +35,7 @@ from leveret.mgmt.definitions.contents import (
     fault_in_json,
     read_definitions,
 )
+from leveret.mgmt.http.content_coding import CODINGS, CodingError, codings_of, decoded
 from leveret.mgmt.slices import GiveWay
 
 CONNECT_SECONDS_MAX, SILENCE_SECONDS_MAX, ANSWER_SECONDS_MAX = 5.0, 30.0, 300.0

@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from leveret.broker.channel.channel import Channel
-from leveret.broker.counts import MessageCounts
 from leveret.broker.net.status import unsettled_deliveries
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import CoarseCounts, ConsumerFigures
-from leveret.broker.server import Broker
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.node.broker import Broker
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import CoarseCounts, ConsumerFigures
+from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.statistics.holding import Holding
 from leveret.mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series

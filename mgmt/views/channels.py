@@ -7,7 +7,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.channel import Channel
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.status import channel_status, consumers_of
-from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
 from leveret.mgmt.statistics.series import Series, Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time

@@ -1,6 +1,6 @@
 """The cluster as JSON: its nodes' reports on themselves, gathered by the node that is asked.
 
-Each node answers questions about itself over the links (cluster/questions.py). A node that does not
+Each node answers questions about itself over the links (cluster/rpc/rpc.py). A node that does not
 answer in time is shown without its report.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from leveret.cluster.cluster_node import ClusterNode
-from leveret.cluster.questions import NotAnswered
-from leveret.mgmt.running_node import Node
+from leveret.cluster.node.cluster_node import ClusterNode
+from leveret.cluster.rpc.rpc import NotAnswered
+from leveret.mgmt.node_facade.running_node import Node
 from leveret.mgmt.views.nodes import status
 
 STATUS = "management.status"

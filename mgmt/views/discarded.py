@@ -1,4 +1,4 @@
-"""Files with what a node has discarded, as JSON (cluster/discarded/)."""
+"""Files with what a node has discarded, as JSON (cluster/partitions/leftovers/)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ import msgspec
 
 from leveret.broker.amqp.field_table import decode_table
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.declarations import Declaration, PutUser, decode
-from leveret.cluster.discarded.files import PUBLISHED, DiscardedReader, NotReadable
-from leveret.cluster.discarded.records import (
+from leveret.broker.declarations.values import Declaration, PutUser, decode
+from leveret.cluster.partitions.leftovers.files import PUBLISHED, DiscardedReader, NotReadable
+from leveret.cluster.partitions.leftovers.records import (
     ChangeRecord,
     DeclaredRecord,
     DelayedRecord,

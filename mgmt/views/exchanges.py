@@ -8,10 +8,10 @@ from zlib import crc32
 from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.binding import Binding, Exchange
 from leveret.broker.erlang.phash2 import phash2
-from leveret.broker.names import QUEUE
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.mgmt.views.channels import message_stats

@@ -7,8 +7,8 @@ are, and each member's node knows the broadcasts that are on their way round the
 from collections.abc import Mapping
 from typing import Any
 
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirror_record import MirrorMember, MirrorRecord
 from leveret.cluster.mirrors.record_changes import decode_record

@@ -22,7 +22,7 @@ from leveret.broker.resources.file_descriptors import (
 from leveret.broker.resources.memory_measures import mapped_bytes, resident_bytes
 from leveret.compiled import build
 from leveret.mgmt.log.outputs import locations
-from leveret.mgmt.running_node import NODE, Node
+from leveret.mgmt.node_facade.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import (
     CHURN,
     DISK,

@@ -1,18 +1,18 @@
 """Queues as JSON: RabbitMQ's fields (`rabbit_mgmt_wm_queue`), those of docs/reference/http-api.md.
 
-A view combines the declaration, the queue's status (broker/queues/status.py) and the samples of its
-counts.
+A view combines the declaration, the queue's status (broker/queues/contract/status.py) and the
+samples of its counts.
 """
 
 from typing import Any
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.policies.policy_table import merged
-from leveret.broker.queues.age import BOUNDS_MS
-from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.queue_kind import QUORUM
-from leveret.broker.queues.status import CoarseCounts, QueueStatus
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import QUORUM
+from leveret.broker.queues.contract.status import CoarseCounts, QueueStatus
+from leveret.broker.queues.delivery.age import BOUNDS_MS
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, message_stats
@@ -24,7 +24,7 @@ from leveret.mgmt.views.mirrors import (
     syncing_fields,
 )
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
-from leveret.storage.queue_status import StorageCounts
+from leveret.storage.contract.queue_status import StorageCounts
 
 DOWN = "down"
 """The state of a queue whose node does not answer."""

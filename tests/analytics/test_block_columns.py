@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.log_blocks import Block
 from leveret.analytics.traces.parsing import ARROW_COLUMNS, parse_block
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing.block_lines import BlockError, RecordBlock
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.pattern import Pattern
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message
 
 EVENTS = ("publish", "deliver", "get", "ack", "reject", "expire", "dead_letter", "purge", "return",

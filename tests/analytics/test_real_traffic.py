@@ -10,7 +10,7 @@ import pytest
 
 from leveret.analytics.journey_command import main as journey
 from leveret.analytics.tables.tables import TABLES
-from leveret.mgmt.tools.replay.replay_command import main as replay
+from leveret.mgmt.replay.replay_command import main as replay
 from tests.analytics import expected
 from tests.analytics.real_traffic import (
     ACKNOWLEDGED,

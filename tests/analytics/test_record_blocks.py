@@ -13,12 +13,12 @@ from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.log_size import estimated_events
 from leveret.analytics.traces.trace_files import EVERYTHING, Window, described
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
 from leveret.broker.tracing.log_file import LogFile
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.pattern import Pattern
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Entry
+from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message
 
 BLOCKS, PER_BLOCK = 3, 2

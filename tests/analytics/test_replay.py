@@ -6,7 +6,7 @@ import json
 import aio_pika
 import pytest
 
-from leveret.mgmt.tools.replay.replay_command import main
+from leveret.mgmt.replay.replay_command import main
 from leveret.testing import EmbeddedBroker
 from tests.analytics.trace_log import FIRST, HOUR, SECOND, START_US, TraceLog
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from leveret.broker.amqp.properties import decode_properties
-from leveret.mgmt.tools.replay.properties import PropertyEncoder, UnsayableError
+from leveret.mgmt.replay.properties import PropertyEncoder, UnsayableError
 
 
 def encoded(properties, *arguments, user="shop"):

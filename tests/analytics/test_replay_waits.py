@@ -6,9 +6,9 @@ import re
 import aio_pika
 import pytest
 
-from leveret.mgmt.tools.replay.original import Original
-from leveret.mgmt.tools.replay.replay_command import main
-from leveret.mgmt.tools.replay.wait_times import WaitTimes
+from leveret.mgmt.replay.original import Original
+from leveret.mgmt.replay.replay_command import main
+from leveret.mgmt.replay.wait_times import WaitTimes
 from tests.analytics.trace_log import FIRST, SECOND, TraceLog
 from tests.mgmt.served_node import ServedNode
 
@@ -135,7 +135,7 @@ def test_only_measured_messages_are_marked(tmp_path, uri, replayed):
 def test_a_vhost_that_is_not_traced_is_told_before_anything_is_published(
     tmp_path, node, capsys, monkeypatch
 ):
-    monkeypatch.setattr("leveret.mgmt.tools.replay.copies.PROBE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("leveret.mgmt.replay.copies.PROBE_SECONDS_MAX", 0.3)
     written(tmp_path, ["q"])
     uri = f"amqp://guest:guest@127.0.0.1:{node.port}/%2F"
     assert main([str(tmp_path), "--to", uri, "--measure"]) == 1
@@ -167,7 +167,7 @@ def test_waits_message_by_message():
 
 
 def test_more_messages_than_are_followed_are_counted(monkeypatch):
-    monkeypatch.setattr("leveret.mgmt.tools.replay.wait_times.FOLLOWED_MAX", 2)
+    monkeypatch.setattr("leveret.mgmt.replay.wait_times.FOLLOWED_MAX", 2)
     waits = WaitTimes()
     for number in range(5):
         waits.came("q", number, 0)

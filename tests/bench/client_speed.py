@@ -16,8 +16,8 @@ import aiormq
 import uvloop
 from pamqp import commands
 
-from leveret.broker.client.address import ServerAddress
-from leveret.broker.client.connection import ClientConnection
+from leveret.broker.moving.client.address import ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
 from leveret.compiled import build
 from tests.bench.brokers import leveret
 

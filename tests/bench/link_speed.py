@@ -15,7 +15,7 @@ import time
 
 import uvloop
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import readable_methods
 from leveret.cluster.links.hello import Identity

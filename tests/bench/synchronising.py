@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from leveret.mgmt.tools.ctl.client import Client
+from leveret.mgmt.ctl.client import Client
 
 from . import brokers, generator, scenarios
 from .brokers import HOST

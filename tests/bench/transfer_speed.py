@@ -20,8 +20,8 @@ import pika
 import uvloop
 
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.client.address import ServerAddress
-from leveret.broker.client.connection import ClientConnection
+from leveret.broker.moving.client.address import ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
 from leveret.compiled import build
 from tests.bench.measure import cpu_seconds
 from tests.mgmt.served_node import ServedNode

@@ -6,7 +6,7 @@ import pika
 import pytest
 from selenium.webdriver.common.by import By
 
-from leveret.mgmt.tools.ctl.client import Client
+from leveret.mgmt.ctl.client import Client
 from tests.browser.browser import Browser
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS

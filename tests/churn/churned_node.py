@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from leveret.broker.config import Config, Listener, TcpSettings
-from leveret.broker.federation.link_definition import _link_id
-from leveret.broker.patterns import compile_pattern
-from leveret.broker.server import Broker
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.moving.federation.link_definition import _link_id
+from leveret.broker.node.broker import Broker
+from leveret.broker.runtime.patterns import compile_pattern
+from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing.management_server import EmbeddedManagement
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.socketless import Client

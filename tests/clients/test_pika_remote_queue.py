@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.testing import EmbeddedBroker
 from tests.clients.test_pika import *  # noqa: F403  (the same programs)
 from tests.linked_brokers import LinkedBrokers

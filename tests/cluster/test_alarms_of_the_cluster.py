@@ -5,7 +5,7 @@ import signal
 import pika
 import pytest
 
-from leveret.mgmt.tools.ctl.client import client_of
+from leveret.mgmt.ctl.client import client_of
 from tests.cluster.clustered_nodes import form
 from tests.patience import PATIENCE_SECONDS
 

@@ -5,8 +5,8 @@ import signal
 
 import pika
 
-from leveret.broker.federation.link_definition import LinkPlace
-from leveret.broker.transfers.chosen_node import chosen
+from leveret.broker.moving.federation.link_definition import LinkPlace
+from leveret.broker.moving.transfers.placement_by_hash import chosen
 from tests.cluster.clients import bodies
 from tests.cluster.federated import links_at, set_upstream
 from tests.mgmt.federated_exchanges import keys_at, link_objects

@@ -1,7 +1,7 @@
 """A federation link of a cluster is listed and restarted from each of its nodes."""
 
-from leveret.broker.federation.link_definition import LinkPlace
-from leveret.broker.transfers.chosen_node import chosen
+from leveret.broker.moving.federation.link_definition import LinkPlace
+from leveret.broker.moving.transfers.placement_by_hash import chosen
 
 LINKS = "federation-links"
 

@@ -2,7 +2,7 @@
 
 import signal
 
-from leveret.broker.transfers.chosen_node import chosen
+from leveret.broker.moving.transfers.placement_by_hash import chosen
 from tests.cluster.clients import bodies, publish
 from tests.cluster.clustered_nodes import declare
 from tests.cluster.managed_nodes import ManagedNode

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from leveret.broker.transfers.chosen_node import chosen
+from leveret.broker.moving.transfers.placement_by_hash import chosen
 from tests.mgmt.standby_nodes import ROUTE, declare, follow, has, status, wait_for_state
 
 QUEUES, SIZES = 2000, 4

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from leveret.storage.disk import POINTS
+from leveret.storage.disk.disk import POINTS
 from tests.crash.killed_node import Node
 from tests.crash.traffic import Traffic
 from tests.patience import PATIENCE_SECONDS

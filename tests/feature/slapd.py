@@ -11,7 +11,7 @@ import pytest
 from leveret.broker.auth.backends.ldap import LdapBackend
 from leveret.broker.auth.identity import LoginAttempt
 from leveret.broker.config import load_config
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from leveret.broker.auth.identity import BackendUnavailable
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.feature.slapd import BASE, HIDDEN, NEEDS_SLAPD, LdapBackends, Slapd, log_in
 
 pytestmark = NEEDS_SLAPD

@@ -23,7 +23,7 @@ from leveret.broker.auth.backends.oauth2_keys import (
 )
 from leveret.broker.auth.identity import BackendUnavailable, LoginAttempt
 from leveret.broker.config import load_config
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.testing import EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.feature.served import serving

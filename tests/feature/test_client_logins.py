@@ -8,9 +8,6 @@ from dataclasses import replace
 import pytest
 
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
-from leveret.broker.client.address import AddressTls, ServerAddress
-from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ConnectionFailed
 from leveret.broker.config import (
     AuthenticationSettings,
     Config,
@@ -18,6 +15,9 @@ from leveret.broker.config import (
     TlsOptions,
     TlsSettings,
 )
+from leveret.broker.moving.client.address import AddressTls, ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
+from leveret.broker.moving.client.ended import ConnectionFailed
 from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.patience import PATIENCE_SECONDS

@@ -6,9 +6,9 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.properties import decode_properties
-from leveret.broker.client.address import ServerAddress
-from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
+from leveret.broker.moving.client.address import ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
+from leveret.broker.moving.client.ended import ChannelClosed, ConnectionClosed
 from leveret.testing import EmbeddedBroker
 from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
 from tests.patience import PATIENCE_SECONDS

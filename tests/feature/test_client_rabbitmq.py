@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from pamqp import commands
 
-from leveret.broker.client.address import ServerAddress
-from leveret.broker.client.connection import ClientConnection
-from leveret.broker.client.ended import ChannelClosed, ConnectionFailed
+from leveret.broker.moving.client.address import ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
+from leveret.broker.moving.client.ended import ChannelClosed, ConnectionFailed
 from tests.bench.brokers import rabbitmq
 from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
 from tests.interop import INTEROP

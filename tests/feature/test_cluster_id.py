@@ -2,9 +2,9 @@
 
 import re
 
-from leveret.broker.declarations import DeleteParameter
-from leveret.broker.pending_in_task import in_task
+from leveret.broker.declarations.values import DeleteParameter
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
+from leveret.broker.runtime.pending_in_task import in_task
 from tests.stored_broker import StoredBroker
 
 FORM = re.compile("rabbitmq-cluster-id-[A-Za-z0-9_-]{22}")

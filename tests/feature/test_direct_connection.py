@@ -5,9 +5,9 @@ import pytest
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.declaring_queues import QueueProperties
-from leveret.broker.declarations import DeleteVhost, PutVhost
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import DeleteVhost, PutVhost
 from leveret.broker.direct import DirectConnection
-from leveret.broker.requester import Requester
 from leveret.testing import EmbeddedBroker
 from tests import declaring
 

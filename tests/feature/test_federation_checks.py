@@ -5,7 +5,7 @@ import time
 import pika
 import pytest
 
-from leveret.broker.federation import exchange_mover
+from leveret.broker.moving.federation import exchange_mover
 from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
 

@@ -3,7 +3,7 @@
 import pika
 import pytest
 
-from leveret.broker.declarations import Policy, PutParameter, PutPolicy
+from leveret.broker.declarations.values import Policy, PutParameter, PutPolicy
 from leveret.broker.net import login
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare

@@ -11,18 +11,18 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import BODY, HEADER, HEARTBEAT_FRAME, METHOD, encode_frame
 from leveret.broker.amqp.methods import encode_method, method_frame
-from leveret.broker.client import connection as client_connection
 from leveret.broker.config import MemorySettings
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteParameter,
     Policy,
     PutExchange,
     PutParameter,
     PutPolicy,
 )
+from leveret.broker.moving.client import connection as client_connection
+from leveret.broker.moving.transfers import stopping
 from leveret.broker.resources.memory_measures import resident_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
-from leveret.broker.transfers import stopping
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 from tests.mgmt import far_side

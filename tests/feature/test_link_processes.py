@@ -5,7 +5,7 @@ import signal
 import sys
 from contextlib import asynccontextmanager
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.unit.cluster.links.fakes import COOKIE, LinkedNode, until

@@ -10,8 +10,8 @@ import pytest
 
 from leveret.broker.config import Config, Listener, MemorySettings, TcpSettings
 from leveret.broker.events.taps import Sink
-from leveret.broker.server import Broker
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.node.broker import Broker
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 
 CONFIG = Config(

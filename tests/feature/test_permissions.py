@@ -10,7 +10,7 @@ import pika
 import pytest
 
 from leveret.broker.auth.users import with_password
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Permission,
     PutPermission,
     PutTopicPermission,

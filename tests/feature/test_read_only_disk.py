@@ -18,7 +18,7 @@ from leveret.broker.config import (
     TcpSettings,
 )
 from leveret.mgmt.cli import serve
-from leveret.storage.disk import Disk, StoreError, failure
+from leveret.storage.disk.disk import Disk, StoreError, failure
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 

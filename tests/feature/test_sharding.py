@@ -6,7 +6,7 @@ import aio_pika
 import pytest
 from aio_pika.exceptions import ChannelPreconditionFailed
 
-from leveret.broker.declarations import DeletePolicy, Policy, PutPolicy
+from leveret.broker.declarations.values import DeletePolicy, Policy, PutPolicy
 from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
 

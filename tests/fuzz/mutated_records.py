@@ -17,10 +17,14 @@ from zlib import crc32
 
 from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.amqp.properties import encode_properties
-from leveret.storage.backing_queue import Unreadable
-from leveret.storage.disk import Disk, FileMissing, StoreError
-from leveret.storage.file_reads import FileReads
-from leveret.storage.formats import (
+from leveret.storage.contract.backing_queue import Unreadable
+from leveret.storage.disk.disk import Disk, FileMissing, StoreError
+from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.log.log_files import log_path
+from leveret.storage.log.log_sequences import LogSequences
+from leveret.storage.log.recovery import LogReader
+from leveret.storage.log.sequence_records import ENTRY, Item, encode_items, truncation
+from leveret.storage.messages.formats import (
     BODIES_MAGIC,
     CLOSED,
     LOG_MAGIC,
@@ -37,18 +41,14 @@ from leveret.storage.formats import (
     encode_state,
     encode_stored_run,
 )
-from leveret.storage.intervals import Intervals
-from leveret.storage.log_files import log_path
-from leveret.storage.log_sequences import LogSequences
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.queue_keys import LEVELS
-from leveret.storage.queue_log import QueueLog
-from leveret.storage.queue_recovery import QueueRecovery
-from leveret.storage.recovery import LogReader
-from leveret.storage.segment_entries import SegmentEntries, stored_body
-from leveret.storage.segments import Lost, SegmentWriter, segment_path
-from leveret.storage.sequence_records import ENTRY, Item, encode_items, truncation
-from leveret.storage.store import Store
+from leveret.storage.messages.intervals import Intervals
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.queue.queue_keys import LEVELS
+from leveret.storage.queue.queue_log import QueueLog
+from leveret.storage.queue.queue_recovery import QueueRecovery
+from leveret.storage.queue.segment_entries import SegmentEntries, stored_body
+from leveret.storage.segments.segments import Lost, SegmentWriter, segment_path
+from leveret.storage.store.store import Store
 from tests.fuzz.mutated_frames import EVERY_PROPERTY
 from tests.fuzz.mutation import mutated
 from tests.storage.reading import ready_entries

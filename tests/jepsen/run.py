@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.cluster.discarded.files import DiscardedReader, files
-from leveret.cluster.discarded.records import MessageRecord
+from leveret.cluster.partitions.leftovers.files import DiscardedReader, files
+from leveret.cluster.partitions.leftovers.records import MessageRecord
 from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster, api
 from tests.cluster.namespaces import why_not

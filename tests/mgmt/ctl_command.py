@@ -9,7 +9,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.ctl.leveretctl import main
 
 
 class Done(NamedTuple):

@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_SECONDS
 
 def control(node, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir", node.data_dir,
+        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl", "--data-dir", node.data_dir,
          *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -308,7 +308,7 @@ NAME = "a" * 120 + "!"
 def test_a_trap_of_an_expression_does_not_hold_the_node_up(node):
     """Without a bound, each of these would take longer than the universe exists.
 
-    tests/unit/broker/test_patterns.py shows how the time of a match is bounded.
+    tests/unit/broker/runtime/test_patterns.py shows how the time of a match is bounded.
     """
     node.put(f"queues/%2F/{NAME}")
     node.publish("/", NAME, NAME)

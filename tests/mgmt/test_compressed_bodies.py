@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from leveret.mgmt import content_coding
+from leveret.mgmt.http import content_coding
 from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
 from tests.patience import PATIENCE_SECONDS
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from leveret.broker.resources.memory_measures import allocated_bytes
-from leveret.mgmt import http_clients
 from leveret.mgmt.api import incoming
+from leveret.mgmt.http import http_clients
 from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
 from tests.patience import PATIENCE_SECONDS
 

@@ -33,7 +33,7 @@ class Listening:
     """A running command, and the events that it has printed so far."""
 
     def __init__(self, node, *options):
-        command = [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+        command = [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl",
          "--data-dir", str(node.data_dir),
                    "consume_event_stream", *options]  # fmt: skip
         self.process = subprocess.Popen(
@@ -298,7 +298,7 @@ class TestOperators:
 
 def _set_watermark(node, amount):
     subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl",
          "--data-dir", node.data_dir,
          "set_vm_memory_high_watermark", "absolute", amount],
         check=True, timeout=PATIENCE_SECONDS, capture_output=True,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from leveret.mgmt.api import health
-from leveret.storage.disk import StoreError
+from leveret.storage.disk.disk import StoreError
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.mgmt.served_node import ServedNode

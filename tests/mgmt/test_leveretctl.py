@@ -269,7 +269,7 @@ def test_names_in_any_language_and_bytes_that_are_no_text(ctl, node, vhost):
     assert "队列\t0\n" in ctl("list_queues", "-p", vhost)
     assert ctl.fails("add_vhost", b"\xff")[0] == 65
     done = subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir", node.data_dir,
+        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl", "--data-dir", node.data_dir,
          "list_queues", "-p", vhost],
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
         timeout=PATIENCE_SECONDS, check=False,

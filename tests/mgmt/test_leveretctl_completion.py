@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from leveret.mgmt.tools.ctl import completion
-from leveret.mgmt.tools.ctl.completion import completions
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.ctl import completion
+from leveret.mgmt.ctl.completion import completions
+from leveret.mgmt.ctl.leveretctl import main
 from tests.mgmt.ctl_command import run_command
 from tests.patience import PATIENCE_SECONDS
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.ctl.leveretctl import main
 
 USAGE, DATA_ERROR, NO_USER, UNAVAILABLE = 64, 65, 67, 69
 ERLANG = re.compile(r"<<|>>|\{\w+,|not_found|badrpc|^[a-z]+_[a-z_]+$", re.MULTILINE)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES
-from leveret.mgmt.tools.ctl.client import Client
+from leveret.mgmt.ctl.client import Client
 from tests.mgmt.ctl_command import Ctl, run_command
 from tests.patience import PATIENCE_SECONDS
 

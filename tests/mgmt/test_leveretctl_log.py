@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from leveret.mgmt.tools.ctl.log_lines import _from_file
+from leveret.mgmt.ctl.log_lines import _from_file
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.served_node import ServedNode
 
@@ -43,7 +43,7 @@ def test_the_last_lines_are_printed(ctl, logging_node):
 
 
 def test_new_lines_are_streamed(ctl, logging_node):
-    command = [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir",
+    command = [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl", "--data-dir",
                logging_node.data_dir, "log_tail_stream"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stream:
         lines = []

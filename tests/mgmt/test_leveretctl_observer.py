@@ -82,7 +82,7 @@ def terminal(node, interrupts):
         [
             sys.executable,
             "-m",
-            "leveret.mgmt.tools.ctl.leveretctl",
+            "leveret.mgmt.ctl.leveretctl",
             "--data-dir",
             str(node.data_dir),
             "observer",
@@ -116,7 +116,7 @@ def test_control_c_ends_it_as_well(terminal, node):
 
 def test_without_a_terminal_it_shows_the_node_once(node):
     done = subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl",
          "--data-dir", str(node.data_dir), "observer"],
         input="", capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pika
 import pytest
 
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.ctl.leveretctl import main
 from tests.mgmt.served_node import ServedNode
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "golden" / "leveretctl").glob("*.txt"))

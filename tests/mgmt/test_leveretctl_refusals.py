@@ -9,10 +9,10 @@ from threading import Thread
 import pytest
 
 from leveret.broker.config import Config
+from leveret.mgmt.ctl.client import _SocketConnection
+from leveret.mgmt.ctl.leveretctl import main
 from leveret.mgmt.management import Management
-from leveret.mgmt.running_node import Node
-from leveret.mgmt.tools.ctl.client import _SocketConnection
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.node_facade.running_node import Node
 
 UNAVAILABLE, TIMED_OUT, NO_PERMISSION, USAGE = 69, 75, 77, 64
 
@@ -67,13 +67,13 @@ def test_another_node_than_the_named_one(fails, node):
 
 def test_a_socket_of_another_user(fails, node, monkeypatch):
     own_id = os.geteuid()
-    monkeypatch.setattr("leveret.mgmt.tools.ctl.client.os.geteuid", lambda: own_id + 12345)
+    monkeypatch.setattr("leveret.mgmt.ctl.client.os.geteuid", lambda: own_id + 12345)
     code, text = fails("--data-dir", node.data_dir, "add_user", "anna", "secret")
     assert (code, f"belongs to user id {own_id}" in text) == (NO_PERMISSION, True)
 
 
 def test_root_may_use_the_socket_of_any_user(node, monkeypatch):
-    monkeypatch.setattr("leveret.mgmt.tools.ctl.client.os.geteuid", lambda: 0)
+    monkeypatch.setattr("leveret.mgmt.ctl.client.os.geteuid", lambda: 0)
     assert main(["--data-dir", str(node.data_dir), "ping"]) == 0
 
 

@@ -18,7 +18,7 @@ from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
-COMMAND = [sys.executable, "-m", "leveret.mgmt.tools.perf.perf_command"]
+COMMAND = [sys.executable, "-m", "leveret.mgmt.perf.perf_command"]
 
 
 def perf(*arguments, timeout=PATIENCE_SECONDS):

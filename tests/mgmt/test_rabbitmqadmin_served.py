@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leveret.mgmt.tools.rabbitmqadmin.program import main
+from leveret.mgmt.rabbitmqadmin.program import main
 from tests.patience import PATIENCE_SECONDS
 
 

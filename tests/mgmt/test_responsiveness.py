@@ -9,9 +9,9 @@ import base64
 
 import pytest
 
-from leveret.broker.queues.publication import publication_of
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.mgmt import slices
-from leveret.storage.message import Message
+from leveret.storage.messages.message import Message
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 

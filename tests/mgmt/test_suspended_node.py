@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.turns import NEVER
-from leveret.cluster.suspension import Suspension
+from leveret.broker.runtime.turns import NEVER
+from leveret.cluster.partitions.suspension import Suspension
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.patience import PATIENCE_SECONDS
 

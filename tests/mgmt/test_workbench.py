@@ -10,9 +10,9 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt import slices
 from leveret.mgmt.api import selection, workbench
-from leveret.storage.message import ENTRY_BYTES, Address, Message
-from leveret.storage.message_run import run_of
-from leveret.storage.tiered_cursor import TieredCursor
+from leveret.storage.messages.message import ENTRY_BYTES, Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue.tiered_cursor import TieredCursor
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.patience import PATIENCE_SECONDS
 

@@ -1,8 +1,8 @@
 """Queues and messages for tests of the turns of the event loop, and what a turn may do."""
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import PutBinding, PutQueue
-from leveret.broker.names import QUEUE
+from leveret.broker.declarations.values import PutBinding, PutQueue
+from leveret.broker.runtime.names import QUEUE
 from tests.protocol.raw_client import publish_bytes
 
 CALLS_MAX = 60_000

@@ -11,7 +11,7 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config import Config, TcpSettings
-from leveret.broker.server import Broker
+from leveret.broker.node.broker import Broker
 from tests.protocol.raw_client import method_bytes
 
 READ_BYTES = 256 * 1024

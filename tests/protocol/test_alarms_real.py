@@ -11,11 +11,11 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.config import Config, DiskSettings, Listener, MemorySettings, TcpSettings
+from leveret.broker.node.broker import Broker
 from leveret.broker.resources.disk_monitor import DiskMonitor
 from leveret.broker.resources.memory_monitor import MemoryMonitor
-from leveret.broker.server import Broker
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing import LOOPBACK, ThreadedBroker
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, side_of_broker, wait_until_read

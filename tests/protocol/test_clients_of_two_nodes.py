@@ -7,7 +7,7 @@ of the other.
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import Policy, PutPolicy
+from leveret.broker.declarations.values import Policy, PutPolicy
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 
 REPLIES = "amq.rabbitmq.reply-to"

@@ -9,7 +9,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.registry.objects.exchanges import STORED_EXCHANGE
-from leveret.storage.disk import Disk, failure
+from leveret.storage.disk.disk import Disk, failure
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 from tests.stored_broker import started

@@ -7,11 +7,11 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
+from leveret.broker.declarations.values import PutBinding, PutExchange, PutQueue
 from leveret.broker.events.taps import TRACE_EXCHANGE
-from leveret.broker.names import EXCHANGE, QUEUE
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Address, Message
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.storage.messages.message import Address, Message
 from tests.protocol.long_turns import CALLS_MAX
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most

@@ -7,7 +7,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.declarations import Policy, PutPolicy
+from leveret.broker.declarations.values import Policy, PutPolicy
 from tests.declaring import declare
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 

@@ -6,10 +6,10 @@ import time
 import aiormq
 
 from leveret.broker.config import Config, Listener, TcpSettings
-from leveret.broker.server import Broker
-from leveret.storage.disk import Disk
-from leveret.storage.log import PENDING_BYTES_HIGH
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.node.broker import Broker
+from leveret.storage.disk.disk import Disk
+from leveret.storage.log.log import PENDING_BYTES_HIGH
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 
 PUBLISHERS = 3

@@ -10,17 +10,17 @@ import gc
 import pytest
 from pamqp import commands
 
-from leveret.broker.binding import Exchange
 from leveret.broker.channel.outdated_targets import DELETED_MAX
-from leveret.broker.delayed_messages import DelayedMessages
-from leveret.broker.queues.arguments import QueueOptions
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.figures import ClassicFigures
-from leveret.broker.queues.kept_letters import KeptLetters
-from leveret.broker.queues.priority import PriorityQueue
-from leveret.broker.queues.quorum_queue import QuorumQueue
-from leveret.storage.metadata import SqliteMetadata
-from leveret.storage.tiered_queue import TieredQueue
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.figures import ClassicFigures
+from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.dead_letters.retained import KeptLetters
+from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.storage.metadata.metadata import SqliteMetadata
+from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import publish_bytes
 from tests.protocol.socketless import Client

@@ -10,7 +10,7 @@ from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
 from leveret.broker.amqp.methods import encode_method
 from leveret.broker.config import Config
-from leveret.broker.declarations import DeleteParameter, PutParameter, PutVhost
+from leveret.broker.declarations.values import DeleteParameter, PutParameter, PutVhost
 from leveret.broker.net.connection import Connection
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare

@@ -3,9 +3,9 @@
 import os
 import threading
 
-from leveret.storage import segments
-from leveret.storage.disk import Disk
-from leveret.storage.large_records import LARGE_BODIES_BYTES
+from leveret.storage.disk.disk import Disk
+from leveret.storage.log.large_records import LARGE_BODIES_BYTES
+from leveret.storage.segments import segments
 from tests.protocol.test_unreadable_messages import PERSISTENT, all_on_disk, started, until
 
 LAZY = {"x-queue-mode": "lazy"}
@@ -32,7 +32,7 @@ class WatchedDisk(Disk):
 
 
 def watch_checksums(disk, monkeypatch):
-    for module in ("segments", "message_store", "formats"):
+    for module in ("segments.segments", "bodies.message_store", "messages.formats"):
         monkeypatch.setattr(f"leveret.storage.{module}.crc32", noting(disk))
 
 

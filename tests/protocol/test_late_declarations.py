@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.pending import Answer, given
+from leveret.broker.runtime.pending import Answer, given
 from tests.protocol.raw_client import connection_count, opened, wait_until, wait_until_read
 
 

@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import PutUserLimits, PutVhostLimits
+from leveret.broker.declarations.values import PutUserLimits, PutVhostLimits
 from tests.protocol.raw_client import RawClient, open_arguments, wait_until
 
 VHOST = PutVhostLimits("/", {"max-connections": 1})

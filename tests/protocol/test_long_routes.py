@@ -10,9 +10,9 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
-from leveret.broker.names import EXCHANGE, QUEUE
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.declarations.values import PutBinding, PutExchange, PutQueue
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.long_turns import NO_TABLE, bodies, table
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most

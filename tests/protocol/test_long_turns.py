@@ -10,13 +10,13 @@ import itertools
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import DeleteVhost, Policy, PutPolicy
+from leveret.broker.declarations.values import DeleteVhost, Policy, PutPolicy
 from leveret.broker.policies.parameters import POLICY
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.publication import publication_of
-from leveret.broker.turns import WORK_MAX
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Message
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.turns import WORK_MAX
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.storage.messages.message import Message
 from tests.protocol.long_turns import (
     CALLS_MAX,
     NO_TABLE,

@@ -7,7 +7,7 @@ The calls that Python makes in a turn are counted, as in test_long_turns.py.
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import DeleteQueue
+from leveret.broker.declarations.values import DeleteQueue
 from tests.protocol.long_turns import declare, numbered
 from tests.protocol.raw_client import method_bytes
 from tests.protocol.socketless import Node, most

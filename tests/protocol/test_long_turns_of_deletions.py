@@ -7,7 +7,7 @@ The calls that Python makes in a turn are counted, as in test_long_turns.py.
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteExchange,
     DeleteQueue,
     DeleteVhost,
@@ -15,7 +15,7 @@ from leveret.broker.declarations import (
     PutExchange,
     PutQueue,
 )
-from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from tests.protocol.long_turns import NO_TABLE
 from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most

@@ -8,9 +8,9 @@ from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, encode_frame
-from leveret.broker.declarations import PutBinding, PutQueue
-from leveret.broker.names import QUEUE
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.declarations.values import PutBinding, PutQueue
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
 from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most

@@ -6,8 +6,8 @@ The calls that Python makes in a turn are counted, as in test_long_turns.py.
 import pytest
 from pamqp import commands
 
-from leveret.broker.queues.publication import publication_of
-from leveret.storage.message import Message
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.storage.messages.message import Message
 from tests.protocol.long_turns import CALLS_MAX, bodies, declare, numbered
 from tests.protocol.raw_client import method_bytes
 from tests.protocol.socketless import Node, most

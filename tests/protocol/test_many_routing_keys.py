@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     Permission,
     PutBinding,
     PutPermission,

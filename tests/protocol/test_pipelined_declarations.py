@@ -16,9 +16,9 @@ from leveret.broker.amqp.methods import decode_method
 from leveret.broker.net.held import WRITTEN_WORK
 from leveret.broker.net.incoming import METHOD_WORK
 from leveret.broker.net.unsynced_replies import GATHERED_BYTES_MAX, WAITING_MAX
-from leveret.broker.turns import WORK_MAX
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.metadata import MetadataError
+from leveret.broker.runtime.turns import WORK_MAX
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.storage.metadata.metadata import MetadataError
 from tests.later_queue import DELAY_MS, LATER_QUEUE, LaterQueue
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
 from tests.protocol.socketless import HeldSync, Node

@@ -4,8 +4,8 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import PutQueue
-from leveret.broker.turns import SMALL_PUBLISHER_ROUNDS
+from leveret.broker.declarations.values import PutQueue
+from leveret.broker.runtime.turns import SMALL_PUBLISHER_ROUNDS
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node
 

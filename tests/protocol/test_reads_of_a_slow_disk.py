@@ -6,8 +6,8 @@ import threading
 import aiormq
 import pytest
 
-from leveret.broker.queues.inspection import Inspection, read_on
-from leveret.storage.disk import Disk
+from leveret.broker.queues.classic.inspection import Inspection, read_on
+from leveret.storage.disk.disk import Disk
 from tests.protocol.test_unreadable_messages import PERSISTENT, all_on_disk, until
 from tests.stored_broker import StoredBroker
 

@@ -5,11 +5,11 @@ import threading
 
 import aiormq
 
-from leveret.broker.declarations import PutBinding, PutQueue
-from leveret.broker.names import QUEUE
-from leveret.storage.disk import Disk
-from leveret.storage.log import PENDING_BYTES_HIGH
-from leveret.storage.message import ENTRY_BYTES
+from leveret.broker.declarations.values import PutBinding, PutQueue
+from leveret.broker.runtime.names import QUEUE
+from leveret.storage.disk.disk import Disk
+from leveret.storage.log.log import PENDING_BYTES_HIGH
+from leveret.storage.messages.message import ENTRY_BYTES
 from tests.patience import PATIENCE_SECONDS
 from tests.stored_broker import StoredBroker
 

@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import DeleteVhost, Permission, PutPermission, PutVhost
+from leveret.broker.declarations.values import DeleteVhost, Permission, PutPermission, PutVhost
 from leveret.broker.events.taps import Sink
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
@@ -384,7 +384,7 @@ def test_a_vhost_that_is_deleted(timeless, client, sink):
 
 
 def test_the_end_of_the_node_comes_last_also_if_a_client_does_not_answer(sink, monkeypatch):
-    monkeypatch.setattr("leveret.broker.server.STOP_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("leveret.broker.node.broker.STOP_SECONDS_MAX", 0.01)
     with EmbeddedBroker.in_thread(virtual_clock=True) as broker:
         attach(broker, sink)
         client = opened(broker)

@@ -8,10 +8,10 @@ import aiormq
 import pytest
 
 from leveret.broker.config import Config, Listener, TcpSettings
-from leveret.broker.queues import failed_reads
-from leveret.broker.server import Broker
-from leveret.storage.disk import Disk, failure
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.node.broker import Broker
+from leveret.broker.queues.delivery import failed_reads
+from leveret.storage.disk.disk import Disk, failure
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 
 COUNT = 500

@@ -7,9 +7,9 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import PutBinding, PutQueue
-from leveret.broker.names import QUEUE
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.declarations.values import PutBinding, PutQueue
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node
 from tests.storage.backing_contract.decorators import UnchangedQueue

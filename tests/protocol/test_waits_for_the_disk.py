@@ -9,10 +9,10 @@ from pamqp import commands
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
+from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.direct import DirectConnection
-from leveret.broker.requester import THE_NODE
-from leveret.storage.disk import Disk
-from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.disk.disk import Disk
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import encode_properties, opened, wait_until
 from tests.stored_broker import started

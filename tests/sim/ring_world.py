@@ -26,7 +26,7 @@ from leveret.cluster.gm.outputs import (
     Submit,
 )
 from leveret.cluster.gm.ring_member import RingMember
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 from tests.sim.properties import require
 from tests.sim.ring_properties import RingHistory, payload_of
 

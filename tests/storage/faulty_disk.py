@@ -3,7 +3,7 @@
 import errno
 import os
 
-from leveret.storage.disk import failure
+from leveret.storage.disk.disk import failure
 from tests.storage.power_cut_disk import PowerCutDisk
 
 OPERATIONS = ("open", "read", "write", "sync", "truncate", "unlink", "punch")

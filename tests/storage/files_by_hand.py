@@ -2,7 +2,7 @@
 
 from zlib import crc32
 
-from leveret.storage.formats import (
+from leveret.storage.messages.formats import (
     BODIES_MAGIC,
     FILE_HEADER_BYTES,
     LOG_MAGIC,
@@ -14,7 +14,7 @@ from leveret.storage.formats import (
     encode_state,
     encode_stored_run,
 )
-from leveret.storage.intervals import Intervals
+from leveret.storage.messages.intervals import Intervals
 
 ADDRESS = b"\1x\1k"
 

@@ -7,7 +7,7 @@ were open at the write, and to no other.
 import errno
 import os
 
-from leveret.storage.disk import Disk, failure
+from leveret.storage.disk.disk import Disk, failure
 
 
 class LateErrorDisk(Disk):

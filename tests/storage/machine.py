@@ -10,12 +10,12 @@ from collections import Counter
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.storage.check import check_store
-from leveret.storage.disk import Disk
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.store import Store
+from leveret.storage.check.check import check_store
+from leveret.storage.disk.disk import Disk
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.store.store import Store
 from tests.storage.reading import ready_entries
 
 PERSISTENT = read_header(encode_properties({"delivery_mode": 2}))

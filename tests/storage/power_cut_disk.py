@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from leveret.storage.disk import Disk
+from leveret.storage.disk.disk import Disk
 
 SECTOR_BYTES = 512
 

@@ -1,7 +1,7 @@
 """What a backing queue holds, read without changing it."""
 
-from leveret.storage.backing_queue import BackingQueue
-from leveret.storage.message import Entry
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Entry
 
 
 def ready_entries(queue: BackingQueue) -> list[Entry]:

@@ -6,12 +6,12 @@ state after each operation, and which operations were reported as synced.
 
 import asyncio
 
-from leveret.storage.log import Log
-from leveret.storage.log_files import LogFiles
-from leveret.storage.log_sequences import LogSequences
-from leveret.storage.recovery import LogReader
-from leveret.storage.retirement import Retirement, needs
-from leveret.storage.worker import Worker
+from leveret.storage.disk.worker import Worker
+from leveret.storage.log.log import Log
+from leveret.storage.log.log_files import LogFiles
+from leveret.storage.log.log_sequences import LogSequences
+from leveret.storage.log.recovery import LogReader
+from leveret.storage.log.retirement import Retirement, needs
 
 KIND = 200
 

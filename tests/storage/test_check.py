@@ -6,16 +6,16 @@ import pytest
 from typer.testing import CliRunner
 
 from leveret.mgmt.cli.application import app
-from leveret.storage import ledger, segments
-from leveret.storage import store as store_module
-from leveret.storage.check import check_store
-from leveret.storage.data_directory import DataDirectoryLock
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
-from leveret.storage.metadata import SqliteMetadata
-from leveret.storage.metadata_rows import QueueRow, VhostRow
-from leveret.storage.repair import repair_store
-from leveret.storage.retirement import FILES_KEPT
+from leveret.storage.check.check import check_store
+from leveret.storage.check.repair import repair_store
+from leveret.storage.disk.data_directory import DataDirectoryLock
+from leveret.storage.log.retirement import FILES_KEPT
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import SqliteMetadata
+from leveret.storage.metadata.metadata_rows import QueueRow, VhostRow
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import store as store_module
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.files_by_hand import bodies, log, segment, state, stored
 from tests.storage.machine import ADDRESSES, Machine

@@ -12,13 +12,14 @@ import shutil
 
 import pytest
 
-from leveret.storage import ledger, reclaiming, segments
-from leveret.storage import store as store_module
-from leveret.storage.check import check_store
-from leveret.storage.disk import POINTS, Disk
-from leveret.storage.log_files import synced_bytes
-from leveret.storage.repair import repair_store
-from leveret.storage.torn_end import torn_from
+from leveret.storage.check.check import check_store
+from leveret.storage.check.repair import repair_store
+from leveret.storage.disk.disk import POINTS, Disk
+from leveret.storage.log.log_files import synced_bytes
+from leveret.storage.log.torn_end import torn_from
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import reclaiming
+from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk
 from tests.storage.test_damage import FILES, check, restarted

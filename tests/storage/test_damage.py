@@ -7,11 +7,17 @@ from zlib import crc32
 
 import pytest
 
-from leveret.storage import ledger, segments
-from leveret.storage import store as store_module
-from leveret.storage.backing_queue import Unreadable
-from leveret.storage.disk import StoreError
-from leveret.storage.formats import FILE_HEADER_BYTES, STORED, Record, decode_run, read_records
+from leveret.storage.contract.backing_queue import Unreadable
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.messages.formats import (
+    FILE_HEADER_BYTES,
+    STORED,
+    Record,
+    decode_run,
+    read_records,
+)
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import store as store_module
 from tests.storage.machine import DURABLE, Machine, intact, number_of
 from tests.storage.reading import ready_entries
 

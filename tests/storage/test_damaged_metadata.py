@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from leveret.broker.config import Config, TcpSettings
-from leveret.broker.declarations import PutQueue
-from leveret.broker.pending_in_task import in_task
-from leveret.broker.server import Broker
-from leveret.storage.check_metadata import check_metadata, repair_metadata
-from leveret.storage.disk import StoreError
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.declarations.values import PutQueue
+from leveret.broker.node.broker import Broker
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.storage.check.check_metadata import check_metadata, repair_metadata
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.metadata.metadata import SqliteMetadata
 
 
 async def run(directory, *declarations):

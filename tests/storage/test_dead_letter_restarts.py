@@ -9,13 +9,13 @@ import pytest
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.queues.dead_letter import EXPIRED
-from leveret.broker.queues.publication import publication_of
-from leveret.broker.vhost import VirtualHost
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Address, Message
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.store import Store
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.dead_letters.header import EXPIRED
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.store.store import Store
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import Machine, make_header, number_of
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff

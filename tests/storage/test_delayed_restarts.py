@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from leveret.broker import delayed_messages
-from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
-from leveret.broker.queues.publication import publication_of
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.store import Store
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost import delayed_messages
+from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.store.store import Store
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine, make_header, number_of
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff

@@ -6,12 +6,12 @@ import random
 import pytest
 
 from leveret.broker.config import Config, TcpSettings
-from leveret.broker.declarations import DeleteQueue, PutQueue
-from leveret.broker.pending_in_task import in_task
-from leveret.broker.server import Broker
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
-from leveret.storage.metadata import SqliteMetadata
+from leveret.broker.declarations.values import DeleteQueue, PutQueue
+from leveret.broker.node.broker import Broker
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
 from tests.storage.reading import ready_entries
 

@@ -13,10 +13,12 @@ import random
 
 import pytest
 
-from leveret.storage import ledger, log, pager, segments
-from leveret.storage import store as store_module
-from leveret.storage.backing_queue import Unreadable
-from leveret.storage.disk import StoreError
+from leveret.storage.contract.backing_queue import Unreadable
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.log import log
+from leveret.storage.queue import pager
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import store as store_module
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.faulty_disk import FOR_A_WHILE, FOR_GOOD, ONCE, OPERATIONS, FaultyDisk
 from tests.storage.machine import Machine

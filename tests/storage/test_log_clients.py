@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leveret.storage.disk import Disk, StoreError
-from leveret.storage.formats import FILE_HEADER_BYTES, encode_record, named_head
+from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.messages.formats import FILE_HEADER_BYTES, encode_record, named_head
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.replicated_log import KIND, ReplicatedNode
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.storage import in_memory, purging
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue import in_memory, purging
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
 from tests.storage.reading import ready_entries
 

@@ -5,14 +5,15 @@ import asyncio
 import pytest
 
 from leveret.broker.amqp.content_header import read_header
-from leveret.storage import ledger, reclaiming, segments
-from leveret.storage import store as store_module
-from leveret.storage.log_files import LOW_SHARE, RESERVED_BYTES
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
-from leveret.storage.store import Store
+from leveret.storage.log.log_files import LOW_SHARE, RESERVED_BYTES
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import reclaiming
+from leveret.storage.store import store as store_module
+from leveret.storage.store.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
+from leveret.storage.store.store import Store
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import PERSISTENT
 from tests.storage.reading import ready_entries

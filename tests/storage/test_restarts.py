@@ -7,9 +7,12 @@ import random
 
 import pytest
 
-from leveret.storage import in_memory, intervals, ledger, purging, queue_log, reclaiming, segments
-from leveret.storage import store as store_module
-from leveret.storage.disk import POINTS
+from leveret.storage.disk.disk import POINTS
+from leveret.storage.messages import intervals
+from leveret.storage.queue import in_memory, purging, queue_log
+from leveret.storage.segments import ledger, segments
+from leveret.storage.store import reclaiming
+from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.unlucky import Unlucky

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
 

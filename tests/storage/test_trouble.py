@@ -9,10 +9,13 @@ import random
 
 import pytest
 
-from leveret.storage import ledger, log, pager, segments, unsynced_files
-from leveret.storage.disk import Disk, StoreError, failure
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
+from leveret.storage.disk import unsynced_files
+from leveret.storage.disk.disk import Disk, StoreError, failure
+from leveret.storage.log import log
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue import pager
+from leveret.storage.segments import ledger, segments
 from tests.patience import PATIENCE_SECONDS
 from tests.storage.late_error_disk import LateErrorDisk
 from tests.storage.machine import PERSISTENT, Machine

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from leveret.storage import ledger, segments
-from leveret.storage.backing_queue import Unreadable
-from leveret.storage.disk import Disk, failure
+from leveret.storage.contract.backing_queue import Unreadable
+from leveret.storage.disk.disk import Disk, failure
+from leveret.storage.segments import ledger, segments
 from tests.storage.machine import Machine, number_of
 from tests.storage.reading import ready_entries
 from tests.storage.test_damage import with_version

@@ -9,7 +9,7 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.records import use_structs
-from leveret.storage.message import Address, Entry, Message
+from leveret.storage.messages.message import Address, Entry, Message
 
 INTERPRETED = '''
 class Pair:

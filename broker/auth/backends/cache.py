@@ -15,7 +15,7 @@ from typing import Any
 
 from leveret.broker.auth.backends.pair import Pair
 from leveret.broker.auth.identity import Allowed, Identity, LoginAttempt
-from leveret.broker.clock import Clock
+from leveret.broker.runtime.clock import Clock
 
 ANSWERS_MAX = 10_000
 

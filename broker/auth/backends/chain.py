@@ -15,11 +15,11 @@ from leveret.broker.auth.backends.cache import CachedBackend
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.backends.pair import INTERNAL, LDAP, Backend, Pair
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from leveret.broker.clock import Clock
 from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.config.setting_error import described
-from leveret.broker.extensions import Extensions
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.extensions import Extensions
 
 HTTP, OAUTH2, CACHE = "http", "oauth2", "cache"
 BACKENDS = (INTERNAL, HTTP, LDAP, OAUTH2, CACHE)

@@ -21,7 +21,7 @@ from leveret.broker.auth.backends.client_tls import client_context, shown_addres
 from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
 from leveret.broker.config.authentication_settings import HttpSettings
-from leveret.broker.http_answers import AnswerError, content_of, open_session
+from leveret.broker.runtime.http_answers import AnswerError, content_of, open_session
 
 ALLOW, DENY = "allow", "deny"
 SUCCESSES = (200, 201)

@@ -32,8 +32,8 @@ from leveret.broker.auth.backends.ldap_queries import (
     fill,
 )
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from leveret.broker.clock import Clock
 from leveret.broker.config.ldap_settings import ANONYMOUS, LdapSettings
+from leveret.broker.runtime.clock import Clock
 
 NONE = "none"
 

@@ -27,9 +27,9 @@ from ldap3.utils.conv import escape_filter_chars
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.auth.backends.ldap_queries import SINGLE_LEVEL
-from leveret.broker.clock import Clock
 from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.tls_settings import VERIFY_NONE, ClientTlsOptions
+from leveret.broker.runtime.clock import Clock
 
 REFUSALS = (
     RESULT_INAPPROPRIATE_AUTHENTICATION,

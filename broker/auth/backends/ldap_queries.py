@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from leveret.broker.erlang.parser import TermError, parse_term
 from leveret.broker.erlang.terms import Atom, format_term
-from leveret.broker.patterns import OutOfTimeError, compile_pattern
+from leveret.broker.runtime.patterns import OutOfTimeError, compile_pattern
 
 DEPTH_MAX = 100
 """How many brackets may be open in a query: compiling one is recursive."""

@@ -24,8 +24,8 @@ from leveret.broker.auth.backends.oauth2_scopes import (
     words,
 )
 from leveret.broker.auth.identity import Identity, LoginAttempt
-from leveret.broker.clock import Clock
 from leveret.broker.config.oauth2_settings import OAuth2Settings
+from leveret.broker.runtime.clock import Clock
 
 USERNAME_CLAIMS = ("sub", "client_id")
 UNKNOWN_USER = "unknown"

@@ -29,10 +29,10 @@ from yarl import URL
 from leveret.broker.auth.backends.client_tls import client_context, shown_address
 from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable
-from leveret.broker.clock import Clock
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.tls_settings import ClientTlsOptions
-from leveret.broker.http_answers import AnswerError, content_of, open_session
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.http_answers import AnswerError, content_of, open_session
 
 REFRESH_MS = 30_000
 REFRESH_AFTER_FAILURE_MS = 5_000

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.registry.declared_objects import DeclaredObjects
 from leveret.broker.registry.objects.bindings import DeclaredBindings
 from leveret.broker.registry.objects.exchanges import DeclaredExchanges

@@ -9,25 +9,25 @@ from typing import Any
 
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.audit import Act
-from leveret.broker.binding import Binding, Exchange
-from leveret.broker.declarations import DeleteBinding, PutBinding
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeleteBinding, PutBinding
 from leveret.broker.exchanges.recent_history import RecentHistory
-from leveret.broker.long_work import LongWork
-from leveret.broker.names import EXCHANGE, QUEUE, resource
-from leveret.broker.queues.dead_letter import DECODED_BYTES
-from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.dead_letters.header import DECODED_BYTES
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts, logger
 from leveret.broker.registry.stored_rows import StoredRows
-from leveret.broker.routing import replaying_history
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import BindingRow
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.routing import replaying_history
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import BindingRow
 
 BINDING = "binding"
 DETACH_WORK = 30
-"""The work of detaching a binding and telling of it, in the units of broker/turns.py."""
+"""The work of detaching a binding and telling of it, in the units of broker/runtime/turns.py."""
 
 
 class DeclaredBindings(ObjectsOfVhosts[PutBinding, DeleteBinding]):

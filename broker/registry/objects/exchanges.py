@@ -7,25 +7,25 @@ from collections import deque
 from collections.abc import Iterator
 
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.audit import Act
-from leveret.broker.binding import Exchange
-from leveret.broker.declarations import DeleteExchange, PutExchange
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import AMQP, Requester
+from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.delayed import DelayedMessage
-from leveret.broker.names import EXCHANGE, NODE_ITSELF, resource
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.broker.requester import AMQP, Requester
-from leveret.broker.vhost import PREDECLARED, VirtualHost
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import ExchangeRow
+from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, resource
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.virtual_host import PREDECLARED, VirtualHost
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import ExchangeRow
 
 STORED_EXCHANGE = "stored-exchange"
 """The component of the rows with storage ids of exchanges that delay messages."""
 DELETE_EXCHANGE_WORK = 50
-"""The work of deleting an exchange without bindings, in the units of broker/turns.py."""
+"""The work of deleting an exchange without bindings, in the units of broker/runtime/turns.py."""
 
 
 class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):

@@ -7,8 +7,8 @@ Source of the events: RabbitMQ's `rabbit_vhost_limit` and `rabbit_auth_backend_i
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import (
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import (
     DeleteUserLimits,
     DeleteVhostLimits,
     PutUserLimits,
@@ -20,7 +20,7 @@ from leveret.broker.policies.runtime_parameters import VHOST_LIMITS_NAME
 from leveret.broker.registry.declared_objects import NO_STEPS, USER, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.objects import parameters
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.storage.metadata import Metadata
+from leveret.storage.metadata.metadata import Metadata
 
 LIMITS = "limits"
 

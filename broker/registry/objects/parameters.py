@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import DeleteParameter, PutParameter, RequireParameter
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeleteParameter, PutParameter, RequireParameter
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import GLOBAL, LINK_COMPONENTS, NO_VHOST
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.storage.metadata import Metadata
+from leveret.storage.metadata.metadata import Metadata
 
 PARAMETER = "parameter"
 PUBLIC_COMPONENTS = (GLOBAL, *LINK_COMPONENTS)

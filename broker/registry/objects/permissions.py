@@ -5,14 +5,14 @@ Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 
 from collections.abc import Iterator
 
-from leveret.broker.audit import Act
 from leveret.broker.auth.permissions import check_patterns
-from leveret.broker.declarations import DeletePermission, Permission, PutPermission
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeletePermission, Permission, PutPermission
 from leveret.broker.events.events import Events
 from leveret.broker.registry.declared_objects import NO_STEPS, USER, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.stored_rows import StoredRows
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import PermissionRow
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import PermissionRow
 
 PERMISSION = "permission"
 

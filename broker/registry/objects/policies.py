@@ -6,8 +6,8 @@ policies.
 
 from collections.abc import Iterator
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import DeletePolicy, Policy, PutPolicy
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeletePolicy, Policy, PutPolicy
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import check_policy
@@ -15,7 +15,7 @@ from leveret.broker.policies.runtime_parameters import policy_value
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.objects import parameters
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.storage.metadata import Metadata
+from leveret.storage.metadata.metadata import Metadata
 
 
 class DeclaredPolicies(DeclaredObjects[PutPolicy, DeletePolicy]):

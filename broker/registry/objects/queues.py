@@ -1,8 +1,8 @@
 """Queues, the nodes that they live on, and the nodes that mirror them.
 
 `ChangeQueueMirrors` asks for another leader or other mirrors. When it is ordered it is replaced by
-the outcome (broker/queues/queue_mirrors.py), or left out if it changes nothing, if the queue was
-deleted in the meantime, or if the node is not in a cluster.
+the outcome (broker/queues/contract/queue_mirrors.py), or left out if it changes nothing, if the
+queue was deleted in the meantime, or if the node is not in a cluster.
 
 A declaration names the connection that owns an exclusive queue. If no such connection is registered
 it has ended, and the queue is skipped. In a cluster, where the other nodes cannot know that, the
@@ -19,8 +19,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.audit import Act
-from leveret.broker.declarations import (
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.requester import AMQP, Requester
+from leveret.broker.declarations.values import (
     ChangeQueueMirrors,
     Declaration,
     DeleteQueue,
@@ -28,19 +29,18 @@ from leveret.broker.declarations import (
     PutQueueHome,
     PutQueueMirrors,
 )
-from leveret.broker.names import NODE_ITSELF, QUEUE, resource
-from leveret.broker.own_deletions import DELETE_QUEUE_WORK
-from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
-from leveret.broker.queues.queue_home import HERE, QueueHome
-from leveret.broker.queues.queue_places import RemoteOwner
+from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.queue_places import RemoteOwner
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts, logger
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.broker.requester import AMQP, Requester
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import QueueRow
+from leveret.broker.runtime.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.vhost.own_deletions import DELETE_QUEUE_WORK
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import QueueRow
 
 QUEUE_HOME = "queue-home"
 """The component of the rows with the node and the identity of queues. A node that is not in a

@@ -5,15 +5,15 @@ Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 
 from collections.abc import Iterator
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import DeleteUser, PutUser, User
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeleteUser, PutUser, User
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import NO_VHOST, USER_LIMITS
 from leveret.broker.registry.declared_objects import NO_STEPS, USER, DeclaredObjects, Place
 from leveret.broker.registry.objects.limits import user_limits_deleted
 from leveret.broker.registry.stored_rows import StoredRows
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import UserRow
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import UserRow
 
 
 class DeclaredUsers(DeclaredObjects[PutUser, DeleteUser]):

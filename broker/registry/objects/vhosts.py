@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.audit import Act
-from leveret.broker.declarations import DeleteVhost, PutVhost
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import DeleteVhost, PutVhost
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.objects import exchanges, queues
 from leveret.broker.registry.objects.permissions import permission_deleted
 from leveret.broker.registry.objects.topic_permissions import topic_permission_deleted
 from leveret.broker.registry.stored_rows import StoredRows
-from leveret.broker.vhost import VirtualHost
-from leveret.storage.metadata import Metadata
-from leveret.storage.metadata_rows import VhostRow
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.metadata.metadata import Metadata
+from leveret.storage.metadata.metadata_rows import VhostRow
 
 
 class DeclaredVhosts(DeclaredObjects[PutVhost, DeleteVhost]):

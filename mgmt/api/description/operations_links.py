@@ -1,8 +1,8 @@
 """Operations on links to other brokers, with their schemas."""
 
-from leveret.broker.federation import status as links
-from leveret.broker.shovels.forwarding import DYNAMIC, STATIC
-from leveret.broker.shovels.status import (
+from leveret.broker.moving.federation import status as links
+from leveret.broker.moving.shovels.forwarding import DYNAMIC, STATIC
+from leveret.broker.moving.shovels.status import (
     BLOCKED,
     FLOW,
     RUNNING,

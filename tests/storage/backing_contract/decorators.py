@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
-from leveret.storage.message import Entry, Message
-from leveret.storage.message_run import MessageRun
-from leveret.storage.queue_status import StorageCounts
+from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
+from leveret.storage.contract.queue_status import StorageCounts
+from leveret.storage.messages.message import Entry, Message
+from leveret.storage.messages.message_run import MessageRun
 
 
 class UnchangedQueue(BackingQueue):

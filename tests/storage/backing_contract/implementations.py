@@ -11,18 +11,18 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from leveret.broker.amqp.content_header import read_header
-from leveret.broker.queues.levels import priority_levels
-from leveret.broker.queues.priority import PriorityQueue
+from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
-from leveret.storage.backing_queue import BackingQueue, Waiter
-from leveret.storage.chained_queue import ChainedQueue
-from leveret.storage.disk import Disk
-from leveret.storage.message import Message
-from leveret.storage.message_run import MessageRun, run_of
-from leveret.storage.metadata import NoMetadata
-from leveret.storage.store import Store
-from leveret.storage.tiered_queue import TieredQueue
-from leveret.storage.transient_queue import TransientQueue
+from leveret.storage.contract.backing_queue import BackingQueue, Waiter
+from leveret.storage.disk.disk import Disk
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import MessageRun, run_of
+from leveret.storage.metadata.metadata import NoMetadata
+from leveret.storage.queue.chained_queue import ChainedQueue
+from leveret.storage.queue.tiered_queue import TieredQueue
+from leveret.storage.queue.transient_queue import TransientQueue
+from leveret.storage.store.store import Store
 from tests.storage.backing_contract.decorators import MirroredQueue, UnchangedQueue
 
 EMBED_BELOW = 40
@@ -158,11 +158,13 @@ class TieredInSmallBlocks(DurableTiered):
     def __init__(self) -> None:
         super().__init__()
         self._small = [
-            patch.multiple("leveret.storage.entry_blocks", BLOCK_ENTRIES=3),
-            patch.multiple("leveret.storage.tiered_order", BLOCK_ENTRIES=3),
-            patch.multiple("leveret.storage.requeued_entries", BLOCK_ENTRIES_MAX=2),
-            patch.multiple("leveret.storage.segment_slices", WINDOW_POSITIONS=4, WINDOWS_MAX=1),
-            patch.multiple("leveret.storage.tiered_queue", NOTE_BYTES=-1),
+            patch.multiple("leveret.storage.messages.entry_blocks", BLOCK_ENTRIES=3),
+            patch.multiple("leveret.storage.queue.tiered_order", BLOCK_ENTRIES=3),
+            patch.multiple("leveret.storage.queue.requeued_entries", BLOCK_ENTRIES_MAX=2),
+            patch.multiple(
+                "leveret.storage.queue.segment_slices", WINDOW_POSITIONS=4, WINDOWS_MAX=1
+            ),
+            patch.multiple("leveret.storage.queue.tiered_queue", NOTE_BYTES=-1),
         ]
         for small in self._small:
             small.start()

@@ -8,10 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.storage import ledger, segments
-from leveret.storage.backing_queue import Cursor
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
+from leveret.storage.contract.backing_queue import Cursor
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.segments import ledger, segments
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, Implementation
 from tests.storage.backing_contract.model import Held, Model, bytes_of, memory_bytes
 from tests.storage.reading import ready_entries

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.messages.message import ENTRY_BYTES, Entry
 
 
 @dataclass

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.auth.users import with_hash, with_password
-from leveret.broker.declarations import (
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import (
     DeleteParameter,
     DeletePermission,
     DeletePolicy,
@@ -28,7 +29,6 @@ from leveret.broker.events.connection_events import connection_closed, login_fai
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY
 from leveret.broker.registry.objects.vhosts import vhost_created, vhost_deleted, vhost_updated
-from leveret.broker.requester import Requester
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from tests.declaring import Declared
 

@@ -24,7 +24,7 @@ from leveret.broker.resources.memory_monitor import (
     memory_limit_bytes,
     total_memory_bytes,
 )
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 INTERVAL_S = 2.5
 ALLOCATED, RESIDENT = 111, 222

@@ -8,7 +8,7 @@ import random
 import msgspec
 import pytest
 
-from leveret.broker.replies import Replies
+from leveret.broker.vhost.direct_replies import Replies
 from leveret.cluster.links.services import (
     LIMITED_COUNTS_SERVICE,
     METADATA_SERVICE,
@@ -21,13 +21,13 @@ from leveret.cluster.links.services import (
     SERVICE_NAMES,
 )
 from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
-from leveret.cluster.queues.remote_hold import UntakenBytes
-from leveret.cluster.replies import RemoteReplies
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.rpc.direct_replies import RemoteReplies
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_questions import linked
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.test_limited_counts import OneNode as CountingNode
-from tests.unit.cluster.test_node_states import OneNode as StatedNode
+from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
+from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 A, B = "a@host", "b@host"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from leveret.broker.declarations import PutQueue, PutVhost
-from leveret.broker.pending import Answer
+from leveret.broker.declarations.values import PutQueue, PutVhost
 from leveret.broker.registry.declaration_log import NotTaken
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.metadata.history import History
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.turns import WORK_MAX
+from leveret.broker.runtime.turns import WORK_MAX
 from leveret.cluster.metadata.inputs import INPUT_WORK, Inputs
 from tests.turns_by_hand import TurnsByHand
 

@@ -1,13 +1,19 @@
 """No turn of the event loop is long on any node of a cluster, however much is declared or deleted.
 
-What is counted is the work of each turn, in the units of broker/turns.py.
+What is counted is the work of each turn, in the units of broker/runtime/turns.py.
 """
 
 import pytest
 
-from leveret.broker.declarations import DeleteQueue, DeleteVhost, PutBinding, PutQueue, PutVhost
+from leveret.broker.declarations.values import (
+    DeleteQueue,
+    DeleteVhost,
+    PutBinding,
+    PutQueue,
+    PutVhost,
+)
 from leveret.broker.registry.stored import ROW_WORK
-from leveret.broker.turns import WORK_MAX
+from leveret.broker.runtime.turns import WORK_MAX
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.cluster.test_replicated_declarations import Cluster, Node
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from leveret.broker.config import Config, SettingError
 from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, ClusterSettings
 from leveret.broker.config.setting_error import explain
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.partitions.autoheal import Report, Verdict, decide, decides, has_lost
 from leveret.cluster.partitions.configured_rules import check
 from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority, always

@@ -2,10 +2,10 @@
 
 import pytest
 
-from leveret.broker.declarations import PutQueue
+from leveret.broker.declarations.values import PutQueue
 from leveret.cluster.membership.members import check_removal
 from leveret.cluster.metadata.member_records import delete_member, members_of, put_member
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 from tests.unit.cluster.test_long_declarations import ClusterInTurns
 
 MANY_QUEUES = [PutQueue("/", f"q{number}", True) for number in range(200)]

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteQueue,
     PutBinding,
     PutExchange,
@@ -16,13 +16,13 @@ from leveret.broker.declarations import (
     PutVhost,
     encode,
 )
-from leveret.broker.pending import Answer, given
 from leveret.broker.registry.contents import contents
+from leveret.broker.runtime.pending import Answer, given
 from leveret.cluster.metadata.history import History
 from leveret.cluster.metadata.messages import Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
-from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata.metadata import MetadataError, SqliteMetadata
 from tests.declaring import Declared
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.declarations import PutQueue
+from leveret.broker.declarations.values import PutQueue
 from leveret.cluster.metadata.stability import Stability
 from tests.unit.cluster.test_replicated_declarations import Cluster
 

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.mgmt.tools.ctl.mirrors import progress_line
+from leveret.mgmt.ctl.mirrors import progress_line
 from leveret.mgmt.views.mirrors import add_part, mirror_fields, mirroring, syncing_fields
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes

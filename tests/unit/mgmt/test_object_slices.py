@@ -6,10 +6,10 @@ import json
 import msgspec
 import pytest
 
-from leveret.mgmt import json_texts
 from leveret.mgmt.definitions import object_slices
 from leveret.mgmt.definitions.contents import DefinitionsError, fault_in_json, read_definitions
 from leveret.mgmt.definitions.object_slices import Place, TooMuch, members_of
+from leveret.mgmt.http import json_texts
 
 SLICE_BYTES = 50
 

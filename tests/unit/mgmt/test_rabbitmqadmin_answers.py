@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from leveret.mgmt.tools.rabbitmqadmin.api import Api
-from leveret.mgmt.tools.rabbitmqadmin.program import main
+from leveret.mgmt.rabbitmqadmin.api import Api
+from leveret.mgmt.rabbitmqadmin.program import main
 
 PAGE = "<!doctype html><title>Welcome</title>" + "x" * 1000
 NO_API = "*** No management API answers at localhost:15672. It sent: "

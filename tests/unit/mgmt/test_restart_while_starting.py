@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from leveret.broker.config import SettingError
-from leveret.broker.server import Broker
-from leveret.cluster.start_as import NORMALLY, StartAs
+from leveret.broker.node.broker import Broker
+from leveret.cluster.startup.start_as import NORMALLY, StartAs
 from tests.unit.mgmt.starting_node import PATIENT, Starting
 
 

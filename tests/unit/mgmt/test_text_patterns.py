@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leveret.broker.patterns import OutOfTimeError
+from leveret.broker.runtime.patterns import OutOfTimeError
 from leveret.mgmt.api.text_patterns import compile_text_pattern, expanded_size
 
 SLOW = ("(a+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$")

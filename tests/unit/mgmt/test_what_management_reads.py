@@ -1,8 +1,8 @@
 """Management asks the broker's objects for their figures, and does not look into them.
 
-A queue may be in another process or on another node (broker/queues/status.py), so what management
-shows of it comes from `figures`, and never from its backing queue, its ring of consumers, an
-attribute that is private, or a test for one class of queues.
+A queue may be in another process or on another node (broker/queues/contract/status.py), so what
+management shows of it comes from `figures`, and never from its backing queue, its ring of
+consumers, an attribute that is private, or a test for one class of queues.
 """
 
 import ast
@@ -16,7 +16,7 @@ OF_NAMED_TUPLES = {"_asdict", "_replace"}
 ITS_OWN = {"self", "cls", "super()"}
 PERMITTED = {
     # A part of argparse, which has no public list of a parser's options.
-    ("mgmt/tools/perf/arguments.py", "reader._actions"),
+    ("mgmt/perf/arguments.py", "reader._actions"),
     # Messages are browsed where they are: in the queue that leads.
     ("mgmt/api/selection.py", "isinstance(queue, MirroredQueue)"),
 }

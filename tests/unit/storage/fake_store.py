@@ -5,15 +5,15 @@ from pathlib import Path
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.storage.disk import Disk
-from leveret.storage.file_reads import FileReads
-from leveret.storage.intervals import NO_POSITION
-from leveret.storage.log import Log
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
-from leveret.storage.message_store import MessageStore
-from leveret.storage.queue_log import QueueLog
-from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.bodies.message_store import MessageStore
+from leveret.storage.disk.disk import Disk
+from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.log.log import Log
+from leveret.storage.messages.intervals import NO_POSITION
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue.queue_log import QueueLog
+from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.unit.storage.fakes import write_out
 
 ADDRESS = Address("x", "key", encode_address("x", "key"))

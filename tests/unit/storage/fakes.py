@@ -9,13 +9,13 @@ from pathlib import Path
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.storage.disk import Disk
-from leveret.storage.formats import encode_record, named_head
-from leveret.storage.log import Log
-from leveret.storage.log_files import LogFiles
-from leveret.storage.message import Address, Message
-from leveret.storage.planned_writes import write_planned
-from leveret.storage.unsynced_files import UnsyncedFiles
+from leveret.storage.bodies.planned_writes import write_planned
+from leveret.storage.disk.disk import Disk
+from leveret.storage.disk.unsynced_files import UnsyncedFiles
+from leveret.storage.log.log import Log
+from leveret.storage.log.log_files import LogFiles
+from leveret.storage.messages.formats import encode_record, named_head
+from leveret.storage.messages.message import Address, Message
 
 NOTE = 100
 PERSISTENT_HEADER = read_header(encode_properties({"delivery_mode": 2}))

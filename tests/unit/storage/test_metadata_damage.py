@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.storage.metadata import MetadataError, SqliteMetadata
-from leveret.storage.metadata_rows import (
+from leveret.storage.metadata.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
@@ -260,7 +260,7 @@ class TestLostLogs:
 
         killed(path, crashed, prepare)
         monkeypatch.setattr(
-            "leveret.storage.metadata_witness._read_boot_id", lambda: b"another boot"
+            "leveret.storage.metadata.metadata_witness._read_boot_id", lambda: b"another boot"
         )
         found = []
         for log in logs:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leveret.storage import metadata as metadata_module
-from leveret.storage.metadata import MetadataError, NoMetadata, SqliteMetadata
-from leveret.storage.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
-from leveret.storage.metadata_tables import META, MetaRow
+from leveret.storage.metadata import metadata as metadata_module
+from leveret.storage.metadata.metadata import MetadataError, NoMetadata, SqliteMetadata
+from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
+from leveret.storage.metadata.metadata_tables import META, MetaRow
 
 EMPTY = bytes(4)
 

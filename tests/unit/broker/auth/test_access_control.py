@@ -6,8 +6,8 @@ from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.auth.access_control import ANSWER_MS, AccessControl
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config
-from leveret.broker.pending_in_task import finish
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.pending_in_task import finish
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 
 class Backend:

@@ -11,7 +11,7 @@ from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.attempts import NAMES, AttemptLimiter
 from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.config import AuthenticationSettings, Config
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 HERE, THERE, LOOPBACK = "192.0.2.1", "192.0.2.2", "127.0.0.1"
 LIMIT = 3

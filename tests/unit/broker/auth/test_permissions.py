@@ -11,9 +11,9 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.permissions import RESULTS_MAX, PermissionTable, check_patterns
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.config import Config
-from leveret.broker.declarations import Permission, TopicPermission
-from leveret.broker.pending import begin
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.declarations.values import Permission, TopicPermission
+from leveret.broker.runtime.pending import begin
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 
 def table(configure="", write="", read=""):

@@ -1,7 +1,7 @@
 """Publisher confirms: the same frames, as few as RabbitMQ sends."""
 
 from leveret.broker.channel.confirms import Confirms
-from leveret.broker.queues.confirm_holder import ConfirmHolder
+from leveret.broker.queues.contract.confirm_holder import ConfirmHolder
 
 LOG = "the log"
 

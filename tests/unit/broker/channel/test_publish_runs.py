@@ -5,8 +5,8 @@ import pytest
 from leveret.broker.amqp.properties import PropertiesError, encode_properties
 from leveret.broker.channel.publish_runs import HEADER_WORK, RUN_WORK, Runs
 from leveret.broker.channel.targets import Target
-from leveret.broker.turns import WORK_MAX
-from leveret.storage.message import Address
+from leveret.broker.runtime.turns import WORK_MAX
+from leveret.storage.messages.message import Address
 from tests.turns_by_hand import TurnsByHand
 
 ARGUMENTS = b"\0\0" + b"\0" + b"\1q" + b"\0"

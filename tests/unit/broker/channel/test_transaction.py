@@ -3,8 +3,8 @@
 from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE, Transaction
 from leveret.broker.channel.unacked import UnackedMessages
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.broker.queues.confirm_holder import ConfirmHolder
-from leveret.storage.message import Entry, Message
+from leveret.broker.queues.contract.confirm_holder import ConfirmHolder
+from leveret.storage.messages.message import Entry, Message
 from tests.unit.storage.fakes import ADDRESS
 
 MESSAGE = Message(ADDRESS, None, b"")

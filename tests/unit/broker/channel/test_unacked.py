@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from leveret.broker.channel.unacked import PUT_BACK_AT_ONCE, PUT_BACK_WORK, UnackedMessages
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.storage.message import Entry, Message
+from leveret.storage.messages.message import Entry, Message
 from tests.unit.storage.fakes import ADDRESS
 
 MESSAGE = Message(ADDRESS, None, b"")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leveret.broker.config import Config, ConfigError, load_config
-from leveret.broker.node_address import NodeAddress, read_node_address
+from leveret.broker.runtime.node_address import NodeAddress, read_node_address
 
 EVERY_BACKEND = """
 cluster_formation.classic_config.nodes.1 = a@127.0.0.1:25672

@@ -6,8 +6,8 @@ from leveret.broker.config import Config
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.resources.unread_sockets import UnreadSockets
-from leveret.broker.turns import WORK_MAX, Turns
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.turns import WORK_MAX, Turns
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 
 class FakeTurns(Turns):

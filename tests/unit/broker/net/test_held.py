@@ -6,7 +6,7 @@ from leveret.broker.amqp.errors import ConnectionFault, channel_error
 from leveret.broker.net.held import FRAME_COST_BYTES, KEPT_BYTES_MAX, HeldChannels
 from leveret.broker.net.output import Output
 from leveret.broker.net.unsynced_replies import UnsyncedReplies
-from leveret.broker.pending import Answer, begin
+from leveret.broker.runtime.pending import Answer, begin
 from tests.unit.broker.net.fakes import make_services
 
 CONNECTION = 0

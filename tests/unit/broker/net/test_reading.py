@@ -10,7 +10,7 @@ from leveret.broker.net.reading import (
     Reading,
 )
 from leveret.broker.resources.alarms import DISK, MEMORY
-from leveret.broker.turns import WORK_MAX
+from leveret.broker.runtime.turns import WORK_MAX
 from tests.unit.broker.net.fakes import Socket, make_services
 
 TIMEOUT_MS = 1000

@@ -20,7 +20,7 @@ from leveret.broker.net.tls import (
     make_server_context,
     session_facts,
 )
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.feature.certificate_authority import CertificateAuthority
 
 LOOK_S = 5.0

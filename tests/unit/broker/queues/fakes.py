@@ -2,16 +2,16 @@
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
-from leveret.broker.pending import Answer
-from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.priority import PriorityQueue
-from leveret.broker.queues.publication import publication_of
-from leveret.broker.queues.queue_client import Consumer
-from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
-from leveret.broker.requester import THE_NODE
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Address, Message
-from leveret.storage.transient_queue import TransientQueue
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.queue_client import Consumer
+from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.queue.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
 from tests.turns_by_hand import TurnsByHand
 

@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 
 from leveret.broker.auth.users import with_hash
-from leveret.broker.declarations import (
+from leveret.broker.declarations.requester import AMQP, CONTROL, DEFINITIONS, HTTP, NODE, Requester
+from leveret.broker.declarations.values import (
     AnyDeclaration,
     ChangeQueueMirrors,
     DeleteBinding,
@@ -37,7 +38,6 @@ from leveret.broker.declarations import (
     RequireParameter,
     TopicPermission,
 )
-from leveret.broker.requester import AMQP, CONTROL, DEFINITIONS, HTTP, NODE, Requester
 from tests.declaring import Declared
 
 POLICY = Policy("/", "ttl", "^t", "queues", {"message-ttl": 9}, 0)

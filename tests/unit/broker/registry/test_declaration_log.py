@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteBinding,
     DeleteExchange,
     DeleteQueue,
@@ -17,8 +17,8 @@ from leveret.broker.declarations import (
     PutVhost,
     User,
 )
-from leveret.broker.pending import Answer
-from leveret.storage.metadata import MetadataError, MetadataFull, SqliteMetadata
+from leveret.broker.runtime.pending import Answer
+from leveret.storage.metadata.metadata import MetadataError, MetadataFull, SqliteMetadata
 from tests.declaring import Declared, state_of
 
 

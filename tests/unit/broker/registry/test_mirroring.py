@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     ChangeQueueMirrors,
     DeleteQueue,
     DeleteVhost,
@@ -15,12 +15,12 @@ from leveret.broker.declarations import (
     PutQueueMirrors,
     PutVhost,
 )
-from leveret.broker.queues.arguments import read_options
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.broker.queues.contract.arguments import read_options
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.broker.registry import stored
 from leveret.broker.registry.contents import contents
-from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.declaring import Declared
 
 

@@ -8,7 +8,7 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.auth.users import with_password
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteExchange,
     DeleteQueue,
     DeleteUser,

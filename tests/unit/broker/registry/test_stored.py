@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     DeleteBinding,
     DeleteExchange,
     DeleteParameter,
@@ -43,7 +43,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.registry.stored import declarations
-from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.declaring import Declared, state_of
 
 NAMES = st.sampled_from(["a", "b", b"\xff".decode("utf-8", "surrogateescape")])

@@ -7,7 +7,7 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.events.taps import TRACE_EXCHANGE
-from leveret.storage.message import Address, Entry, Message
+from leveret.storage.messages.message import Address, Entry, Message
 
 
 class Connection:

@@ -4,8 +4,8 @@ import pytest
 
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.config.tracing_settings import TracingSettings
-from leveret.broker.declarations import DeleteParameter, PutParameter
-from leveret.broker.server import Broker
+from leveret.broker.declarations.values import DeleteParameter, PutParameter
+from leveret.broker.node.broker import Broker
 
 LOG = {"format": "log", "pattern": "#"}
 

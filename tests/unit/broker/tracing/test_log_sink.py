@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.broker.amqp.content_header import read_header
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
 from leveret.broker.tracing.log_sink import BLOCK_BYTES, LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.pattern import Pattern
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.storage.message import Entry, Message
+from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.tracing.stand_ins import (
     Channel,
     Connection,

@@ -7,11 +7,11 @@ import pytest
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
-from leveret.broker.message_numbers import MessageNumbers
+from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.tracing.firehose import Firehose
 from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.tracer import Tracer
-from leveret.storage.message import Address, Entry, Message
+from leveret.storage.messages.message import Address, Entry, Message
 from tests.unit.broker.tracing.stand_ins import Vhost
 
 PLAIN = read_header(b"\0\0")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.broker.transfers.runs import Runs
+from leveret.broker.moving.transfers.runs import Runs
 
 PLACE = "place"
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from leveret.broker.config.formation_settings import DISC
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import Discovered, DiscoveryError
 from leveret.cluster.discovery.forming import JoinRefusedError
 

@@ -8,7 +8,7 @@ from leveret.broker.config.formation_settings import (
     EtcdSettings,
     FormationSettings,
 )
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.backends import MAKERS, discovery_of
 from tests.installed_package import install_in
 

@@ -9,7 +9,7 @@ import pytest
 
 from leveret.broker.config.formation_settings import ConsulSettings
 from leveret.broker.config.setting_error import SettingError
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.consul import Consul
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.discovery.node_names import NodeNames

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from leveret.broker.config.formation_settings import FormationSettings
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.discovery.dns import Dns, SystemResolver
 from leveret.cluster.discovery.node_names import NodeNames

@@ -2,7 +2,7 @@
 
 import itertools
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.formation import (
     Ask,
     Discover,

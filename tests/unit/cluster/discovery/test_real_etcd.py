@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from leveret.broker.config.formation_settings import EtcdSettings
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.discovery.etcd import Etcd
 from tests.patience import PATIENCE_SECONDS

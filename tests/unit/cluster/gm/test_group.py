@@ -17,7 +17,7 @@ from leveret.cluster.gm.group import (
     changed,
     founded,
 )
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 A, B, C, D = (Member(name, 1, 1) for name in "abcd")
 

@@ -4,9 +4,9 @@ import asyncio
 import itertools
 from contextlib import asynccontextmanager, suppress
 
-from leveret.broker.loop_watch import LoopWatch
-from leveret.broker.node_address import NodeAddress
-from leveret.broker.system_clock import SystemClock
+from leveret.broker.runtime.loop_watch import LoopWatch
+from leveret.broker.runtime.node_address import NodeAddress
+from leveret.broker.runtime.system_clock import SystemClock
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.links import LinkOptions, Links

@@ -1,6 +1,6 @@
 """What a node knows of the ports of others, and keeps over a restart."""
 
-from leveret.broker.node_address import DEFAULT_PORT
+from leveret.broker.runtime.node_address import DEFAULT_PORT
 from leveret.cluster.links.addresses import ADDRESSES_FILE, ENTRIES_MAX, AddressBook, KnownPort
 
 B = "b@host"

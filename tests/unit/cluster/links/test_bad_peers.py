@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from leveret.broker.log_limit import LINES_A_MINUTE
-from leveret.broker.node_address import NodeAddress
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.log_limit import LINES_A_MINUTE
+from leveret.broker.runtime.node_address import NodeAddress
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.links.admission import UNFINISHED_MAX
 from leveret.cluster.links.frames import HEADER, header_of
 from leveret.cluster.links.handshake import MAGIC, NONCE_OCTETS, Handshake

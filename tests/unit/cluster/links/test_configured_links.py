@@ -10,7 +10,7 @@ from leveret.broker.config import (
     SettingError,
     load_config,
 )
-from leveret.broker.node_address import read_node_address
+from leveret.broker.runtime.node_address import read_node_address
 from leveret.cluster.links.configured_links import make_links, port_of
 from leveret.cluster.links.cookie import COOKIE_FILE
 from tests.ports import free_ports

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import uvloop
 
-from leveret.broker.node_address import NodeAddress
+from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.links import link
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import DEFLATE, readable_methods

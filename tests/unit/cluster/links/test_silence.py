@@ -2,7 +2,7 @@
 
 import asyncio
 
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.links.ticks import interval_s
 from tests.unit.cluster.links.fakes import linked, linked_by_proxy, nodes, until
 

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
-from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 
 A, B = QueueHome("a@host", 7), QueueHome("b@host", 7)

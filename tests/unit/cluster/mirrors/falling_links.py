@@ -19,19 +19,19 @@ import random
 from collections import deque
 from itertools import combinations, permutations
 
-from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.late_confirms import LOOKS_MAX
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.replicas import Replicas
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 from tests.linked_nodes import LinkedNode, LinkEnd
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher
+from tests.unit.cluster.remote_queues.fakes import Publisher
 
 NAMES = ("a@host", "b@host", "c@host", "d@host", "e@host")
 UP, DOWN = "up", "down"

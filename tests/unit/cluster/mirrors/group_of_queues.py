@@ -9,7 +9,7 @@ from collections import deque
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.queues.levels import priority_levels
+from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror import Mirror
@@ -17,10 +17,10 @@ from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.mirrors.synchronisation import Synchronisation, read_batch
-from leveret.storage.addresses import Addresses
-from leveret.storage.message import Address, Message
-from leveret.storage.message_run import run_of
-from leveret.storage.transient_queue import TransientQueue
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue.transient_queue import TransientQueue
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, STORAGE_ID, Implementation
 from tests.storage.backing_contract.implementations import Tiered as TieredImplementation
 

@@ -3,7 +3,7 @@
 import logging
 
 from tests.unit.broker.queues.fakes import publish
-from tests.unit.cluster.queues.fakes import Publisher
+from tests.unit.cluster.remote_queues.fakes import Publisher
 
 
 def lose(nodes, monkeypatch, sender, receiver, kind):

@@ -1,12 +1,12 @@
 """Nodes of a cluster in one process that mirror a queue. The test applies the records."""
 
-from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.contract.placement import QueueHome
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.mirrors.record_changes import encode
 from leveret.cluster.mirrors.replicas import Replicas
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 from tests.linked_nodes import Nodes
 
 RING = 99

@@ -8,8 +8,8 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.cluster.mirrors.batches import Batch, decode
-from leveret.storage.addresses import Addresses
-from leveret.storage.message import Address, Entry, Message
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Address, Entry, Message
 
 WALL_OFFSET_MS = 5_000
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from leveret.cluster.gm.group import Died
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import replicas
-from leveret.cluster.queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import FrameError
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher, asked, consuming
+from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
 

@@ -19,7 +19,7 @@ from leveret.cluster.mirrors.late_confirms import (
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.late_clusters import look, lose, published, warnings
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher
+from tests.unit.cluster.remote_queues.fakes import Publisher
 
 A, B, C = "a@host", "b@host", "c@host"
 

@@ -7,7 +7,7 @@ from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher, asked
+from tests.unit.cluster.remote_queues.fakes import Publisher, asked
 
 A, B = "a@host", "b@host"
 

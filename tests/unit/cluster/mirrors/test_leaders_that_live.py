@@ -4,11 +4,11 @@ moment only.
 
 import pytest
 
-from leveret.broker.pending import Answer
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher, consuming
+from tests.unit.cluster.remote_queues.fakes import Publisher, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
 

@@ -6,9 +6,9 @@ from leveret.cluster.mirrors import decisions
 from leveret.cluster.mirrors.decisions import DecisionReader
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.senders import Run
-from leveret.storage.message import Message
-from leveret.storage.message_run import run_of
-from leveret.storage.transient_queue import TransientQueue
+from leveret.storage.messages.message import Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.queue.transient_queue import TransientQueue
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
 NODE = 4

@@ -3,7 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
-from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.contract.placement import QueueHome
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.leaving import Leaving
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.queues.publication import publication_of
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DecisionWriter
@@ -12,10 +12,10 @@ from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
-from leveret.cluster.queues.queue_frames import fields
-from leveret.storage.addresses import Addresses
-from leveret.storage.message import Entry, Message
-from leveret.storage.transient_queue import TransientQueue
+from leveret.cluster.remote_queues.queue_frames import fields
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Entry, Message
+from leveret.storage.queue.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import FakeVhost, declared
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 

@@ -7,7 +7,7 @@ import pytest
 from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.mirror_record import Copy
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 
 def member(node, life=1):

@@ -10,10 +10,10 @@ import random
 
 import pytest
 
-from leveret.broker.pending import Answer
+from leveret.broker.runtime.pending import Answer
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher
+from tests.unit.cluster.remote_queues.fakes import Publisher
 
 SEEDS = range(int(os.environ.get("LEVERET_MIRROR_SEEDS", "40")))
 NAMES = ("a@host", "b@host", "c@host", "d@host")

@@ -3,13 +3,13 @@
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, access_refused
-from leveret.broker.pending import Answer
-from leveret.broker.queues.arguments import QueueOptions
-from leveret.broker.queues.demand import Demand
-from leveret.broker.requester import THE_NODE
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.mirrored_queue import STALE
-from leveret.cluster.queues.queue_frames import REMOTE_TAGS
-from leveret.storage.message import Entry, Message
+from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
+from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, publish
 from tests.unit.cluster.mirrors.fakes import A, B, asked, led, lose, mirrored
 

@@ -3,8 +3,8 @@
 import pytest
 
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
-from leveret.storage.backing_queue import BeingRead, Unreadable
-from leveret.storage.message import Message
+from leveret.storage.contract.backing_queue import BeingRead, Unreadable
+from leveret.storage.messages.message import Message
 from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.cluster.mirrors.group_of_queues import (
     ADDRESS,

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.broker.amqp.errors import Fault, not_allowed
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import (
+from leveret.broker.declarations.values import (
     ChangeQueueMirrors,
     DeletePolicy,
     Policy,
@@ -14,8 +14,8 @@ from leveret.broker.declarations import (
     PutQueue,
     PutVhost,
 )
-from leveret.broker.pending import Answer
-from leveret.broker.queues.arguments import read_options
+from leveret.broker.queues.contract.arguments import read_options
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died, HasJoined
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
@@ -27,7 +27,7 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
-from leveret.storage.metadata import MetadataError
+from leveret.storage.metadata.metadata import MetadataError
 from tests.declaring import Declared
 from tests.turns_by_hand import TurnsByHand
 

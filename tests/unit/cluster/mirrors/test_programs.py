@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from leveret.storage.message import Message
+from leveret.storage.messages.message import Message
 from tests.unit.cluster.mirrors.group_of_queues import (
     ADDRESS,
     HEADERS,

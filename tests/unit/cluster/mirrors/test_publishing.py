@@ -2,16 +2,16 @@
 
 import pytest
 
-from leveret.broker.queues.publication import publication_of
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.queues.message_runs import RunReader
-from leveret.cluster.queues.queue_frames import NO_TTL, fields
-from leveret.cluster.queues.remote_hold import WINDOW_BYTES, UntakenBytes
-from leveret.storage.addresses import Addresses
-from leveret.storage.message import Message
+from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.cluster.remote_queues.queue_frames import NO_TTL, fields
+from leveret.cluster.remote_queues.remote_hold import WINDOW_BYTES, UntakenBytes
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import HEADER
-from tests.unit.cluster.queues.fakes import ADDRESS, Publisher
+from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher
 
 IDENTITY = 77
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.planning import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
@@ -22,7 +22,7 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
-from leveret.cluster.refused import Refused
+from leveret.cluster.rpc.refused import Refused
 
 A, B = Member("a", 1, 1), Member("b", 1, 1)
 QUEUE = QueueFacts("queue 'q' in vhost '/'", "a", True, True, Mirroring("all"))

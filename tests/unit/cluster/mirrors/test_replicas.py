@@ -7,10 +7,10 @@ from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import Progress
-from leveret.cluster.queues.queue_frames import packed
+from leveret.cluster.remote_queues.queue_frames import packed
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher, asked, consuming
+from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
 AUTOMATIC = Mirroring("all", is_automatic=True)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.declarations import ChangeQueueMirrors, PutQueue
+from leveret.broker.declarations.values import ChangeQueueMirrors, PutQueue
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
 from leveret.cluster.mirrors.planned_changes import RunningView

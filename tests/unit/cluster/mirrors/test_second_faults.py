@@ -7,11 +7,11 @@ from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.synchronisation import BATCH_BYTES_MAX
-from leveret.storage.backing_queue import BeingRead, Unreadable
+from leveret.storage.contract.backing_queue import BeingRead, Unreadable
 from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
-from tests.unit.cluster.queues.fakes import Publisher, consuming
+from tests.unit.cluster.remote_queues.fakes import Publisher, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.cluster.mirrors.senders import Run, Senders
-from leveret.storage.message import Message
+from leveret.storage.messages.message import Message
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
 NODE, OTHER = 1, 2

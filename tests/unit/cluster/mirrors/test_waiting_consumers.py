@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.pending import Answer
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors import mirror_record as records
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes

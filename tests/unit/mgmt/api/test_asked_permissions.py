@@ -8,9 +8,9 @@ import pytest
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.identity import BackendUnavailable, Identity
 from leveret.broker.config import Config
-from leveret.broker.pending_in_task import in_task
-from leveret.broker.virtual_clock import VirtualClock
-from leveret.cluster.questions import NotAnswered
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.asked_permissions import (
     TOPIC,
     AskedPermissions,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from leveret.cluster.questions import NotAnswered
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api import file_pieces
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.file_pieces import file_of_node, read_piece

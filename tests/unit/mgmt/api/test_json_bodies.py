@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.mgmt import json_texts
 from leveret.mgmt.api import json_bodies, large_texts
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.large_texts import LargeText
+from leveret.mgmt.http import json_texts
 
 RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
 UNITS = [

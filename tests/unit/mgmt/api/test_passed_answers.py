@@ -7,7 +7,7 @@ import pytest
 
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config
-from leveret.broker.requester import THE_NODE
+from leveret.broker.declarations.requester import THE_NODE
 from leveret.mgmt.api.passed_answers import answer_other_nodes
 from leveret.mgmt.api.passed_requests import (
     ASKED_PERMISSIONS,

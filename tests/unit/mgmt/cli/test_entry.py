@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from leveret.broker import pcre2
+from leveret.broker.runtime import pcre2
 from leveret.mgmt.cli import entry
 from leveret.mgmt.cli.subcommands import SUBCOMMANDS, descriptions
 from tests.installed_package import install_in

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl.clustering import with_host
+from leveret.mgmt.ctl.clustering import with_host
 
 
 @pytest.mark.parametrize(

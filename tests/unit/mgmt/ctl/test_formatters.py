@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl import formatters
-from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
-from leveret.mgmt.tools.ctl.ip_addresses import Address
+from leveret.mgmt.ctl import formatters
+from leveret.mgmt.ctl.amqp_tables import AmqpTable
+from leveret.mgmt.ctl.ip_addresses import Address
 
 ARGUMENTS = AmqpTable(
     [

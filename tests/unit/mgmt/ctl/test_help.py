@@ -2,11 +2,11 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl import help as ctl_help
-from leveret.mgmt.tools.ctl.absent import ABSENT
-from leveret.mgmt.tools.ctl.index import COMMAND_MODULES, MODULES, all_commands
-from leveret.mgmt.tools.ctl.leveretctl import main
-from leveret.mgmt.tools.ctl.similar_names import jaro
+from leveret.mgmt.ctl import help as ctl_help
+from leveret.mgmt.ctl.absent import ABSENT
+from leveret.mgmt.ctl.index import COMMAND_MODULES, MODULES, all_commands
+from leveret.mgmt.ctl.leveretctl import main
+from leveret.mgmt.ctl.similar_names import jaro
 from tests.installed_package import install_in
 
 COMMANDS = all_commands()
@@ -107,7 +107,7 @@ def test_names_are_completed(capsys):
 
 
 GREET = """
-from leveret.mgmt.tools.ctl.command import NOTHING, command
+from leveret.mgmt.ctl.command import NOTHING, command
 
 @command("greet", "<name>", "Greets somebody", "Greetings", needs=NOTHING)
 def greet(ctl):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl.leveretctl import main
-from leveret.mgmt.tools.ctl.tool import LEVERET_UPGRADE
+from leveret.mgmt.ctl.leveretctl import main
+from leveret.mgmt.ctl.tool import LEVERET_UPGRADE
 
 
 def test_it_lists_its_commands_only(capsys):

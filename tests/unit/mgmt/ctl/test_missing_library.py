@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from leveret.broker import pcre2
-from leveret.mgmt.tools.ctl import leveretctl
+from leveret.broker.runtime import pcre2
+from leveret.mgmt.ctl import leveretctl
 from tests.patience import PATIENCE_SECONDS
 
 WITHOUT_LIBRARIES = """
@@ -18,7 +18,7 @@ def no_library(*arguments):
 ctypes.PyDLL = no_library
 ctypes.util.find_library = lambda name: None
 
-from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.ctl.leveretctl import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl.options import parse, read_option
+from leveret.mgmt.ctl.options import parse, read_option
 
 OWN = [read_option(text) for text in ("limit=#", "user=", "if-empty|e", "number|N=#")]
 

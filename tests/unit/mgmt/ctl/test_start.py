@@ -9,7 +9,7 @@ SLOW = ("aiohttp", "asyncio", "cryptography", "inspect", "msgspec", "pamqp", "ri
 
 
 def test_nothing_slow_is_imported():
-    program = "import sys, leveret.mgmt.tools.ctl.leveretctl; print(*sys.modules)"
+    program = "import sys, leveret.mgmt.ctl.leveretctl; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
         capture_output=True,
@@ -19,4 +19,4 @@ def test_nothing_slow_is_imported():
     )
     imported = set(done.stdout.split())
     assert not set(SLOW) & imported
-    assert "leveret.mgmt.tools.ctl.checks" not in imported
+    assert "leveret.mgmt.ctl.checks" not in imported

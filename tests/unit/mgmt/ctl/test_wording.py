@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.ctl.wording import in_words
+from leveret.mgmt.ctl.wording import in_words
 
 
 @pytest.mark.parametrize(

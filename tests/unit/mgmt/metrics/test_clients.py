@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.counts import MessageCounts, NodeCounts
+from leveret.broker.runtime.counts import MessageCounts, NodeCounts
 from leveret.mgmt.metrics.clients import Clients
 
 

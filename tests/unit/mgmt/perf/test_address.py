@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from leveret.mgmt.tools.perf.address import read_address
+from leveret.mgmt.perf.address import read_address
 
 
 @pytest.mark.parametrize(

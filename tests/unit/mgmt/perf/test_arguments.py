@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.perf.arguments import read_options
+from leveret.mgmt.perf.arguments import read_options
 
 
 def read(text="", environment=None):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.perf.confirms import Confirms
+from leveret.mgmt.perf.confirms import Confirms
 
 SECOND_NS = 10**9
 

@@ -6,8 +6,8 @@ from pamqp import commands
 from leveret.broker.amqp.content import body_frames, header_frame
 from leveret.broker.amqp.methods import decode_method, method_frame
 from leveret.broker.amqp.properties import encode_properties
-from leveret.mgmt.tools.perf.consumer import Consumer
-from leveret.mgmt.tools.perf.options import Options
+from leveret.mgmt.perf.consumer import Consumer
+from leveret.mgmt.perf.options import Options
 
 
 class Connection:

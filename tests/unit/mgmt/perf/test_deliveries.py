@@ -7,8 +7,8 @@ from leveret.broker.amqp.content import body_frames, header_frame
 from leveret.broker.amqp.frames import BODY, HEADER
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.amqp.properties import encode_properties
-from leveret.mgmt.tools.perf.deliveries import Assembly, shape_of, step
-from leveret.mgmt.tools.perf.histogram import Histogram
+from leveret.mgmt.perf.deliveries import Assembly, shape_of, step
+from leveret.mgmt.perf.histogram import Histogram
 
 MINUTE_NS = 60 * 10**9
 MILLISECOND_NS = 10**6

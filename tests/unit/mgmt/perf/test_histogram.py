@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from leveret.mgmt.tools.perf.histogram import Histogram, bucket_of, value_of
+from leveret.mgmt.perf.histogram import Histogram, bucket_of, value_of
 
 
 def filled(values):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from leveret.mgmt.tools.perf.counts import Counts
-from leveret.mgmt.tools.perf.histogram import Histogram
-from leveret.mgmt.tools.perf.lines import (
+from leveret.mgmt.perf.counts import Counts
+from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.lines import (
     compact_header,
     compact_line,
     csv_header,
@@ -15,8 +15,8 @@ from leveret.mgmt.tools.perf.lines import (
     rate,
     summary_lines,
 )
-from leveret.mgmt.tools.perf.options import Options
-from leveret.mgmt.tools.perf.samples import Sample, Summary
+from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.samples import Sample, Summary
 
 
 def options(**given):

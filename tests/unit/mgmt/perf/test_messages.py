@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from leveret.mgmt.tools.perf.bodies import bodies_of, json_bodies
-from leveret.mgmt.tools.perf.deliveries import Assembly
-from leveret.mgmt.tools.perf.messages import (
+from leveret.mgmt.perf.bodies import bodies_of, json_bodies
+from leveret.mgmt.perf.deliveries import Assembly
+from leveret.mgmt.perf.messages import (
     Address,
     MessageMaker,
     PropertyError,
     message_properties,
 )
-from leveret.mgmt.tools.perf.options import Options
+from leveret.mgmt.perf.options import Options
 
 ADDRESS = Address(channel=1, exchange="e", is_mandatory=False, frame_bytes_max=4096)
 

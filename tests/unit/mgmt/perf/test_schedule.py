@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.tools.perf.schedule import (
+from leveret.mgmt.perf.schedule import (
     NO_LIMIT,
     TICK_SECONDS_MAX,
     TICK_SECONDS_MIN,

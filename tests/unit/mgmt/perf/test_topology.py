@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.mgmt.tools.perf.options import Options
-from leveret.mgmt.tools.perf.run import shares
-from leveret.mgmt.tools.perf.topology import key_of_producer, queues_of_consumer
+from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.run import shares
+from leveret.mgmt.perf.topology import key_of_producer, queues_of_consumer
 
 
 def options(**given):

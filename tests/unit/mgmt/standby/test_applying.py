@@ -4,8 +4,9 @@ import pytest
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.config import Config, TcpSettings
-from leveret.broker.declarations import PutBinding, PutParameter, PutQueue, RequireParameter
-from leveret.broker.pending_in_task import in_task
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.declarations.values import PutBinding, PutParameter, PutQueue, RequireParameter
+from leveret.broker.node.broker import Broker
 from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.policies.schema_replication import (
     COMPONENT,
@@ -17,8 +18,7 @@ from leveret.broker.policies.schema_replication import (
     state_of,
 )
 from leveret.broker.registry.objects.parameters import RequirementError
-from leveret.broker.requester import THE_NODE
-from leveret.broker.server import Broker
+from leveret.broker.runtime.pending_in_task import in_task
 from leveret.mgmt.definitions.exporting import export
 from leveret.mgmt.standby.actions import ActionError, ReplicationActions
 from leveret.mgmt.standby.applying import SLICE, Applying, Superseded

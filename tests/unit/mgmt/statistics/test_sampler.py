@@ -3,7 +3,7 @@
 import aio_pika
 import pytest
 
-from leveret.broker.declarations import DeleteVhost, PutVhost
+from leveret.broker.declarations.values import DeleteVhost, PutVhost
 from leveret.mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.testing import EmbeddedBroker

@@ -8,7 +8,7 @@ from leveret.broker.auth.backends import cache
 from leveret.broker.auth.backends.cache import CachedBackend
 from leveret.broker.auth.backends.pair import Pair
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 ATTEMPT = LoginAttempt("anna", "secret", "127.0.0.1")
 TTL_MS = 15_000

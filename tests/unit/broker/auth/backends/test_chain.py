@@ -18,7 +18,7 @@ from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAtte
 from leveret.broker.auth.permissions import PermissionTable
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.config import AuthenticationSettings, load_config
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.installed_package import install_in
 
 ATTEMPT = LoginAttempt("anna", "secret", "127.0.0.1")

@@ -18,7 +18,7 @@ from leveret.broker.auth.backends.oauth2 import OAuth2Backend
 from leveret.broker.auth.backends.oauth2_keys import key_of_file
 from leveret.broker.auth.identity import LoginAttempt
 from leveret.broker.config import OAuth2Settings
-from leveret.broker.virtual_clock import VirtualClock
+from leveret.broker.runtime.virtual_clock import VirtualClock
 
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -1,0 +1,1 @@
+"""Declarations as values, their requesters and their audit."""

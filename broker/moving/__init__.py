@@ -1,0 +1,1 @@
+"""Moving messages between brokers: shovels, federation, and the client they use."""

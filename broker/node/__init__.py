@@ -1,0 +1,1 @@
+"""A node put together from its parts, and its start."""

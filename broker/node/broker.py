@@ -1,0 +1,500 @@
+"""The broker: composes its parts, opens its listeners, and shuts down in order.
+
+`Broker` needs a running event loop and nothing else: no process of its own, no signals, no global
+state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (leveret/testing) runs
+one inside a test.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Protocol
+
+from leveret.broker.amqp.content_header import read_stored
+from leveret.broker.auth.access_control import AccessControl
+from leveret.broker.auth.backends.chain import build_chain
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.channel.outdated_targets import OutdatedTargets
+from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.declarations.audit import Audit
+from leveret.broker.events.alarm_events import AlarmEvents
+from leveret.broker.events.events import Events
+from leveret.broker.moving.links import Links
+from leveret.broker.net.acceptor import Acceptor
+from leveret.broker.net.connection import Connection
+from leveret.broker.net.listeners import open_listener
+from leveret.broker.net.tls import CertificateWatcher, context_of
+from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
+from leveret.broker.node.start_progress import StartProgress
+from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
+from leveret.broker.registry import stored, tables
+from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.registry.declaration_writer import DeclarationWriter
+from leveret.broker.registry.registry import Registry
+from leveret.broker.resources.alarms import DISK
+from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
+from leveret.broker.resources.memory_monitor import MemoryMonitor
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.loop_watch import LoopWatch
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.runtime.system_clock import SystemClock
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.services.clustering import Clustering
+from leveret.broker.services.services import Services
+from leveret.broker.tracing.sinks import Tracing
+from leveret.broker.tracing.traces import TRACE_LOG, Traces
+from leveret.broker.vhost.dead_letters.worker import WorkerSettings
+from leveret.broker.vhost.shard_declarations import ShardDeclarations
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.disk.disk import Disk
+from leveret.storage.metadata.metadata import Metadata, NoMetadata
+from leveret.storage.metadata.metadata_rows import Definitions
+from leveret.storage.metadata.metadata_sync import MetadataSync
+from leveret.storage.store.store import Store
+
+CONSUMER_TIMEOUT_CHECK_MS = 60_000
+"""RabbitMQ checks the consumer timeout once a minute."""
+STOP_SECONDS_MAX = 3.0
+"""Time limit for clients to answer connection.close when the broker stops."""
+ABORT_SECONDS_MAX = 1.0
+"""Time limit for aborting the connections that did not answer."""
+MEGABYTE = 1_000_000
+SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
+
+HEADERS_KEPT = 64
+"""Messages that are read from disk share their properties with earlier ones that had the same."""
+
+logger = logging.getLogger("leveret.broker")
+
+
+class NodeParts(tables.Dependents, Protocol):
+    """The broker, as the registry sees it."""
+
+    def make_vhost(self, name: str) -> VirtualHost:
+        """Create the object of a vhost, with the predeclared exchanges."""
+
+    def new_storage_id(self) -> int:
+        """Allocate the number under which a new queue's messages are stored; 0 without a store."""
+
+
+def make_services(
+    config: Config,
+    metadata: Metadata,
+    sync: MetadataSync,
+    clock: Clock,
+    turns: Turns,
+    node: NodeParts,
+) -> Services:
+    """Create the empty services of all connections. Raises BackendError for invalid backends."""
+    events = Events(clock.wall_time_s, config.node_name)
+    registry = Registry(events, node.make_vhost, node, turns.call_soon)
+    internal = InternalBackend(registry.users, registry.permissions)
+    audit = Audit()
+    writer = DeclarationWriter(registry, metadata, node.new_storage_id, audit)
+    writer.checkpoint = partial(_checkpoint, sync)
+    chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
+    return Services(
+        config=config,
+        clock=clock,
+        turns=turns,
+        metadata=metadata,
+        registry=registry,
+        declarations=LocalDeclarationLog(registry, writer, sync, turns),
+        declaration_writer=writer,
+        access=AccessControl(config, clock, internal, chain),
+        events=events,
+        audit=audit,
+    )
+
+
+def _checkpoint(sync: MetadataSync) -> Answer[None]:
+    """Have a thread checkpoint the metadata; the answer is given when that has ended."""
+    answer: Answer[None] = Answer()
+    sync.checkpoint(lambda: answer.give(None))
+    return answer
+
+
+class Broker:
+    """One broker node.
+
+    connections: the open ones. tracing: the sinks that get the trace events of each vhost. traces:
+    traces to files. links: shovels and federation. clustering: its membership; None without one.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        metadata: Metadata | None = None,
+        clock: Clock | None = None,
+        connection_type: type[Connection] = Connection,
+        data_dir: Path | None = None,
+        disk: Disk | None = None,
+        clustering: Clustering | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        metadata = metadata if metadata is not None else NoMetadata()
+        self.config = config
+        self.connections: set[Connection] = set()
+        self._metadata = metadata
+        self._connection_type = connection_type
+        self._acceptors: list[Acceptor] = []
+        self._tls_acceptors: list[Acceptor] = []
+        self._tls_context: ServerContext | None = None
+        self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
+        self._consumer_timer: Timer | None = None
+        watch = LoopWatch(loop.call_later)
+        turns = Turns(loop, watch, None if clock is None else clock.now_ms)
+        clock = clock or SystemClock(loop, watch)
+        self._sync = MetadataSync(metadata, loop)
+        self._sync.call_soon = turns.before_flush
+        self._sync.failed = self._store_failed
+        if disk is not None:
+            self._sync.passed = disk.passed
+        self.services = make_services(config, metadata, self._sync, clock, turns, self)
+        self.services.open_counts.connections = self.connections
+        self._outdated_targets = OutdatedTargets(turns, self.connections)
+        self.clustering = clustering
+        local = self.services.declarations
+        assert isinstance(local, LocalDeclarationLog), "a cluster's log is made of it"
+        self._local_declarations = local
+        if clustering is not None:
+            clustering.failed = self._store_failed
+            self.services.declarations = clustering.declaration_log(
+                self.services, local, self._sync
+            )
+        self._shards = ShardDeclarations(
+            self.services.vhosts, config.node_name, self.services.declarations.submit, clock, turns
+        )
+        self.services.registry.policing.exchange_changed = self._shards.exchange_changed
+        self._store: Store | None = None
+        self.monitors: list[MemoryMonitor | DiskMonitor] = []
+        if data_dir is not None:
+            self._store = self._make_store(data_dir, disk)
+            self.monitors = self._make_monitors(data_dir, self._store)
+        self.failure: asyncio.Future[Exception] = loop.create_future()
+        self.services.alarms.listen(self._alarms_changed)
+        self.services.flow.listen(self._congestion_changed)
+        AlarmEvents(self.services.events, self.services.alarms)
+        self.certificates = CertificateWatcher(self.services.clock)
+        self.tracing = Tracing(self.services.message_numbers, config.node_name)
+        self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
+        self.links = Links(self.services, self._make_connection, lambda: self.cluster_name)
+        self.shovels, self.federation = self.links.shovels, self.links.federation
+        self.services.registry.policing.policy_changed = self.federation.changed
+        if clustering is not None:
+            self.links.take_part_in(clustering)
+
+    def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
+        services = self.services
+        clock = services.clock
+        store = Store(
+            data_dir,
+            self._metadata,
+            lru_cache(HEADERS_KEPT)(read_stored),
+            wall_offset_ms=int(clock.wall_time_s() * 1000) - clock.now_ms(),
+            embed_below=self.config.queue_index_embed_below_bytes,
+            disk=disk,
+            log_file_bytes=self.config.message_log_file_bytes,
+            keeps_reserve=True,
+        )
+        store.log.call_soon = services.turns.before_flush
+        pressure = store.pressure
+        pressure.congestion_changed = lambda: services.flow.set_congested(
+            pressure.is_congested, pressure.is_memory_short
+        )
+        pressure.disk_filled = self._disk_filled
+        services.declaration_writer.disk_filled = pressure.note_full
+        store.failed = self._store_failed
+        return store
+
+    def _make_monitors(self, data_dir: Path, store: Store) -> list[MemoryMonitor | DiskMonitor]:
+        config, clock, alarms = self.config, self.services.clock, self.services.alarms
+        pager = store.pager
+        return [
+            MemoryMonitor(
+                config.memory, clock, alarms,
+                held=lambda: pager.memory_bytes, allow=pager.set_budget,
+            ),
+            DiskMonitor(
+                config, clock, alarms, lambda: free_bytes(data_dir), store.pressure.note_free_bytes
+            ),
+        ]  # fmt: skip
+
+    # Starting
+
+    async def start(self) -> None:
+        """Recover the declared objects and messages, then accept clients."""
+        progress = StartProgress()
+        if self._store is not None:
+            self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
+        definitions = self._metadata.load()
+        for problem in definitions.damaged:
+            logger.error("%s", problem)
+        if self.clustering is not None:
+            self.clustering.prepare(definitions)
+        if definitions.vhosts or definitions.parameters or definitions.damaged:
+            self._restore(definitions, progress)
+        else:
+            # In one transaction: a vhost without a user could never be used.
+            submitted = self.services.declarations.submit(*initial_declarations(self.config))
+            await self._or_stop(in_task(submitted))
+        if self._store is not None:
+            # So no declaration waits for the disk because of its queue's storage id.
+            self._metadata.reserve_storage_ids()
+            self._metadata.sync()
+            # Messages of a queue whose declaration is damaged are kept for a repair.
+            self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
+        await self._or_stop(self._open(definitions))
+
+    async def _or_stop(self, step: Awaitable[None]) -> None:
+        """Await a step of the start. If it fails or is cancelled, nothing stays open."""
+        try:
+            await step
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open(self, definitions: Definitions) -> None:
+        """Wait for the other nodes of the cluster, and accept clients."""
+        if self.clustering is not None:
+            await self.clustering.start(definitions)
+        if not self.cluster_id:
+            # An operator has deleted it, or an earlier release made the data directory.
+            await in_task(self.services.declarations.submit(put_new_cluster_id()))
+        self._shards.start()
+        self.traces.restore()
+        for monitor in self.monitors:
+            monitor.start()
+        # No client waits for the turns of a start.
+        self.services.turns.watch.start()
+        self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
+        self._watch_consumers()
+        self.links.start()
+
+    def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
+        for listener in plain:
+            self._acceptors += self._acceptors_of("tcp.listeners", listener, None)
+        if tls and self._tls_context is None:
+            options = self.config.tls.options
+            self._tls_context = context_of("tls.options", options)
+            self.certificates.watch(self._tls_context, options)
+        for listener in tls:
+            self._tls_acceptors += self._acceptors_of("tls.listeners", listener, self._tls_context)
+
+    def _acceptors_of(
+        self, attribute: str, listener: Listener, context: ServerContext | None
+    ) -> list[Acceptor]:
+        try:
+            return open_listener(listener, self.config, self._make_connection, context)
+        except OSError as error:
+            raise SettingError(attribute, error.strerror or str(error)) from None
+
+    def suspend_listeners(self) -> None:
+        """Accept no new clients until `resume_listeners`; open connections are not affected."""
+        if any(self._suspended):
+            return
+        self._suspended = self.listening_on, self.tls_listening_on
+        for acceptor in (*self._acceptors, *self._tls_acceptors):
+            acceptor.close()
+        self._acceptors.clear()
+        self._tls_acceptors.clear()
+
+    def resume_listeners(self) -> None:
+        """Accept clients again, on the same ports. Raises SettingError."""
+        (plain, tls), self._suspended = self._suspended, ((), ())
+        self._open_listeners(plain, tls)
+
+    @property
+    def tls_listening_on(self) -> Sequence[Listener]:
+        """The addresses on which clients can connect with TLS."""
+        return _addresses(self._tls_acceptors)
+
+    @property
+    def listening_on(self) -> Sequence[Listener]:
+        """The addresses on which clients can connect, with the ports that the system chose."""
+        return _addresses(self._acceptors)
+
+    def _make_connection(self) -> Connection:
+        """Create the protocol of an accepted connection; called by the event loop."""
+        return self._connection_type(self.services, self.connections)
+
+    def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
+        registry, counts = self.services.registry, self.services.counts
+        note, total = progress.of_step("restoring queues", "queues"), len(definitions.queues)
+        for declaration in stored.declarations(definitions):
+            registry.apply(declaration)
+            note(counts.queues_created, total)
+        # Recovered queues do not count as created.
+        counts.queues_created = 0
+        if total:
+            messages = 0 if self._store is None else self._store.ready_count
+            logger.info("restored %d queues with %d messages", total, messages)
+
+    # Virtual hosts
+
+    @property
+    def store(self) -> Store | None:
+        """The message store; None if nothing survives a restart."""
+        return self._store
+
+    @property
+    def disk_monitor(self) -> DiskMonitor | None:
+        """None if the disk is not monitored."""
+        return next((one for one in self.monitors if isinstance(one, DiskMonitor)), None)
+
+    def disk_limit_bytes(self) -> int:
+        """The limit of free disk space, which can change at any time."""
+        monitor = self.disk_monitor
+        return disk_limit_bytes(self.config) if monitor is None else monitor.limit_bytes
+
+    @property
+    def cluster_name(self) -> str:
+        """The services that all connections share."""
+        return self.services.cluster_name
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that tells the cluster from all others: each has made one at random, and keeps it.
+
+        It is empty after an operator has deleted it, until the next start of a node.
+        """
+        return str(self.services.parameters.get(GLOBAL, NO_VHOST, INTERNAL_CLUSTER_ID) or "")
+
+    def make_vhost(self, name: str) -> VirtualHost:
+        """Create the object of a vhost, with the predeclared exchanges."""
+        services = self.services
+        return VirtualHost(
+            name, services.turns, services.clock, services.declarations.submit, self._store,
+            services.registry.policing, services.counts, self.config.is_as_rabbitmq_4,
+            services.events, services.queue_kinds,
+            WorkerSettings(
+                self.config.dead_letter_worker_consumer_prefetch,
+                self.config.dead_letter_worker_retry_ms,
+            ),
+            services.queue_places, services.flow,
+        )  # fmt: skip
+
+    def new_storage_id(self) -> int:
+        """Allocate the number under which a new queue's messages are stored; 0 without a store."""
+        if self._store is None:
+            return 0
+        return self._metadata.new_storage_id(above=self._store.highest_storage_id)
+
+    def close_connections_to(self, vhost: VirtualHost) -> None:
+        """A vhost is deleted: close the connections to it."""
+        for connection in tuple(self.connections):
+            if connection.login is None and connection.vhost is vhost:
+                connection.force_close(f"vhost '{vhost.name}' is deleted")
+
+    def close_connections_of(self, user: str) -> None:
+        """A user is deleted: close its connections."""
+        for connection in tuple(self.connections):
+            if connection.login is None and connection.user.name == user:
+                connection.force_close(f"user '{user}' is deleted")
+
+    def end_traces_of(self, vhost: VirtualHost) -> None:
+        """A vhost is deleted: end its traces."""
+        self.tracing.forget_vhost(vhost)
+        self.traces.forget_vhost(vhost.name)
+        self.links.vhost_deleted(vhost.name)
+
+    def parameter_changed(self, component: str, vhost: str, name: str) -> None:
+        """A parameter was put or deleted: tell traces and links."""
+        if component == TRACE_LOG:
+            self.traces.log_changed(vhost, name)
+        self.links.parameter_changed(component, vhost, name)
+
+    def resource_changed(self, kind: str, vhost: str, name: str) -> None:
+        """An exchange or a queue was deleted, or a queue has another home."""
+        self._outdated_targets.note_deletion()
+        self.federation.changed(kind, vhost, name)
+
+    # Watching
+
+    def _alarms_changed(self) -> None:
+        if self._store is not None:
+            self._store.set_disk_short(self.services.alarms.has(DISK))
+        for connection in tuple(self.connections):
+            connection.alarms_changed()
+
+    def _congestion_changed(self) -> None:
+        for connection in tuple(self.connections):
+            connection.congestion_changed()
+
+    def _disk_filled(self, is_full: bool) -> None:
+        """The store cannot write because the disk is full, or can write again.
+
+        The declarations are moved into their file while there is the reserve for that: SQLite's log
+        then has the room for deletions.
+        """
+        self.services.declaration_writer.is_disk_full = is_full
+        if is_full:
+            self.services.alarms.set(DISK, "store")
+            self._sync.checkpoint()
+        else:
+            self.services.alarms.clear(DISK, "store")
+
+    def _store_failed(self, error: Exception) -> None:
+        """The store failed, so no confirm can be given: the caller of the broker must stop it."""
+        if not self.failure.done():
+            self.failure.set_result(error)
+
+    def _watch_consumers(self) -> None:
+        """Check the consumer timeout of all connections once a minute."""
+        if self.config.consumer_timeout_ms is None:
+            return
+        self._check_consumers(self.config.consumer_timeout_ms)
+        self._consumer_timer = self.services.clock.call_later_ms(
+            CONSUMER_TIMEOUT_CHECK_MS, self._watch_consumers
+        )
+
+    def _check_consumers(self, timeout_ms: int) -> None:
+        for connection in tuple(self.connections):
+            connection.check_consumer_timeout(timeout_ms)
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Close the listeners, send connection.close to every client, and await the answers."""
+        self.services.turns.watch.stop()
+        self._shards.stop()
+        if self._consumer_timer is not None:
+            self._consumer_timer.cancel()
+        for monitor in self.monitors:
+            monitor.stop()
+        self.certificates.stop()
+        for acceptor in (*self._acceptors, *self._tls_acceptors):
+            acceptor.close()
+        await self.links.stop()
+        for connection in tuple(self.connections):
+            connection.force_close(SHUTDOWN_REASON)
+        await self._connections_end(STOP_SECONDS_MAX)
+        for connection in tuple(self.connections):
+            connection.abort()
+        await self._connections_end(ABORT_SECONDS_MAX)
+        if self.clustering is not None:
+            await self.clustering.stop()
+        for vhost in self.services.vhosts.values():
+            vhost.close()
+        self._local_declarations.close()
+        # No more trace events occur.
+        self.tracing.stop()
+        await self.traces.stop()
+        if self._store is not None:
+            await self._store.close()
+        await self._sync.close()
+        self._metadata.close()
+        await self.services.access.close()
+
+    async def _connections_end(self, seconds_max: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds_max
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+
+
+def _addresses(acceptors: Sequence[Acceptor]) -> list[Listener]:
+    return [Listener(acceptor.host, acceptor.port) for acceptor in acceptors]

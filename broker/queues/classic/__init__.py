@@ -1,0 +1,1 @@
+"""Classic queues: a queue of one node over a backing queue of the store."""

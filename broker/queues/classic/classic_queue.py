@@ -1,0 +1,496 @@
+"""The classic queue: a queue in this process, which keeps its messages in a backing queue.
+
+It is an actor (broker/runtime/turns.py). Publishing appends and, if a consumer may have room, wakes
+the queue. Its turn comes when the publisher's bytes have been read, and delivers all messages that
+have gathered. A queue without limits and without expiring messages takes the short path, `publish`
+and `_deliver_many`. Other checks are made only when needed: limits when messages are published or
+requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when it gets
+there), dead-lettering through the virtual host.
+
+Every question is answered at once: `QueueClient` has the interface and its promises.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from leveret.broker.amqp.errors import access_refused, precondition_failed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.events.taps import PURGE, QUEUE_DELETED
+from leveret.broker.queues.classic.figures import ClassicFigures
+from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
+from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.queues.dead_letters.dead_lettering import NO_DEATHS, Deaths
+from leveret.broker.queues.delivery.age import QueueAges
+from leveret.broker.queues.delivery.counting import QueueCounts
+from leveret.broker.queues.delivery.dispatch import ConsumerRing
+from leveret.broker.queues.delivery.expiry import UnusedExpiry
+from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
+from leveret.broker.queues.delivery.publisher_hold import PublisherHold
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Actor
+from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
+from leveret.storage.messages.message import Entry, Message
+from leveret.storage.messages.message_run import MessageRun
+
+TURN_MESSAGES_MAX: Final = 2000
+"""About a millisecond of work: a queue's share before others have their turn."""
+TURN_IN_TIME_MS: Final = 1000
+"""A message with a shorter time to live is delivered at once, as in RabbitMQ, not in a turn."""
+DELIVERY_BYTES_MAX: Final = 512 * 1024
+"""About the most that one consumer is given at once, so that large bodies do not pile up on it."""
+
+
+class ClassicQueue(Actor):
+    """A queue whose messages are kept by this process, in a backing queue.
+
+    storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
+    what: its name, for texts.
+    is_plain: runs are published unchecked, since there is no limit or time to live.
+    levels: those that all queues of the kind have; None if the arguments decide.
+    elects_by_priority: the single active consumer is the one of the highest priority.
+    """
+
+    __slots__ = (
+        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
+        "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
+        "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive",
+        "is_plain", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
+        "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name", "what",
+    )  # fmt: skip
+
+    is_exchange: ClassVar[bool] = False
+    is_down: ClassVar[bool] = False
+    kind: ClassVar[QueueKind] = CLASSIC_QUEUE
+    levels: ClassVar[Levels | None] = None
+    elects_by_priority: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        owner: QueueOwner,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None = None,
+        storage_id: int = 0,
+    ) -> None:
+        super().__init__()
+        self._owner = owner
+        self._turns = owner.turns
+        self._clock = owner.clock
+        self.vhost_name, self.name = owner.name, name
+        self.durable, self.auto_delete = durable, auto_delete
+        self.arguments, self.owner_connection = arguments, owner_connection
+        self.is_exclusive = owner_connection is not None
+        self.declared = read_options(arguments)
+        self.options: QueueOptions = self.declared
+        self.policy: Any = None
+        self.operator_policy: Any = None
+        self.storage_id = storage_id
+        self.home: QueueHome = HERE
+        self.bindings: dict[Any, Any] = {}
+        self.is_deleted = False
+        self.demand: Demand | None = None
+        self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
+        priority_max = self.declared.max_priority
+        levels = priority_levels(priority_max) if priority_max else self.levels
+        self.backing: BackingQueue = owner.make_backing(self, levels)
+        self.what = resource(QUEUE, name, owner.name)
+        self.reads = FailedReads(
+            owner.clock, self.what, self.backing, self.ring, self._reading_changed
+        )
+        self.is_plain = self._can_publish_runs()
+        self.may_redeliver = self.backing.ready_count > 0
+        self.counts = QueueCounts(self._clock.wall_time_s())
+        self.ages = QueueAges(levels, self._turns.now_ms)
+        self._plain_ages = None if levels is not None else self.ages.plain
+        self.figures: QueueFigures = ClassicFigures(
+            self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
+            self.reads,
+        )  # fmt: skip
+        self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
+        self._deaths = Deaths(self, owner)
+        self._expiry = self._deaths.expiry
+        self._unused = UnusedExpiry(
+            self._clock,
+            lambda: bool(self.ring.consumers),
+            lambda _: owner.delete_unused(self, False),
+        )
+        self._unused.set_time(self.options.expires_ms)
+        self._deaths.watch_head()
+
+    def __repr__(self) -> str:
+        return f"<ClassicQueue {self.name!r}>"
+
+    def _can_publish_runs(self) -> bool:
+        options = self.options
+        is_watched = options.has_limit or options.message_ttl_ms is not None
+        return not (is_watched or self.reads.has_crashed)
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed the options; they take effect at once."""
+        self.options = options
+        self.is_plain = self._can_publish_runs()
+        self.backing.set_lazy(options.is_lazy)
+        self._unused.set_time(options.expires_ms)
+        self._deaths.enforce_limits()
+        self._deaths.drop_expired()
+
+    # Publishing
+
+    def publish(self, publication: Publication) -> None:
+        """Take messages."""
+        if not self.is_plain and self.reads.refuses_publication(publication):
+            return
+        messages = publication.messages
+        self.counts.published += len(messages)
+        now_ms = self._turns.now_ms
+        ages = self._plain_ages
+        if ages is None:
+            ages = self.ages.of_message(messages[0], now_ms)
+        if ages.marked_ms != now_ms:
+            ages.mark(now_ms, self.backing.next_position_of(messages[0]))
+        ttl_ms = publication.ttl_ms
+        if self.is_plain and ttl_ms is None:
+            if self.backing.publish(publication, 0):
+                self._hold(publication)
+            if not self.is_awake and self.ring.has_candidates:
+                self._turns.wake(self)
+            return
+        ttl_ms = self.options.lower_ttl_ms(ttl_ms)
+        if ttl_ms and not self.options.has_limit:
+            is_safe = self._publish_expiring(publication, ttl_ms)
+        else:
+            is_safe = True
+            for number, message in enumerate(messages, publication.first):
+                is_safe &= self._publish_with_care(message, publication.publisher, number, ttl_ms)
+        if not is_safe:
+            self._hold(publication)
+
+    def _hold(self, publication: Publication) -> None:
+        """Have messages confirmed when the store has them on disk, if their publisher waits."""
+        publisher, first = publication.publisher, publication.first
+        if publisher is not None:
+            publisher.hold(first, len(publication.messages), self)
+            self.backing.when_safe(publisher, first, self)
+
+    def _publish_expiring(self, run: MessageRun, ttl_ms: int) -> bool:
+        """Publish a run that expires later, to a queue without limits; whether it is safe now."""
+        backing = self.backing
+        self._expiry.is_wanted = True
+        is_safe = not backing.publish(run, self._clock.now_ms() + ttl_ms)
+        if ttl_ms < TURN_IN_TIME_MS:
+            self.deliver_ready()
+        elif not self.is_awake and self.ring.has_candidates:
+            self._turns.wake(self)
+        if self._plain_ages is None or backing.ready_count <= len(run.messages):
+            # Otherwise an earlier message is first, and is watched.
+            self._deaths.watch_head()
+        return is_safe
+
+    def _publish_with_care(
+        self, message: Message, publisher: Publisher | None, number: int, ttl_ms: int | None
+    ) -> bool:
+        """Publish to a queue that must check each message; return whether it is safe now."""
+        options, backing = self.options, self.backing
+        if options.rejects_when_full and self._would_overflow(message):
+            self._deaths.refuse(message)
+            if publisher is not None:
+                publisher.refuse(number)
+            return True
+        expires_at_ms = 0
+        if ttl_ms is not None:
+            expires_at_ms = self._clock.now_ms() + ttl_ms
+            self._expiry.is_wanted = True
+        run = MessageRun([message], len(message.body))
+        is_safe = not backing.publish(run, expires_at_ms)
+        if ttl_ms == 0:
+            self._deliver_at_once_or_expire(expires_at_ms)
+        self.deliver_ready()
+        self._deaths.enforce_limits()
+        self._deaths.watch_head()
+        return is_safe
+
+    @reading
+    def _deliver_at_once_or_expire(self, now_ms: int) -> None:
+        """Publish with a time to live of 0: only a consumer that has room now gets the message."""
+        while self.backing.ready_count and self._deliver_many(TURN_MESSAGES_MAX, now_ms):
+            pass
+        self._deaths.drop_expired()
+
+    def _would_overflow(self, message: Message) -> bool:
+        body_bytes = self.backing.ready_bytes + len(message.body)
+        return self.options.is_exceeded(self.backing.ready_count + 1, body_bytes)
+
+    # Delivering
+
+    def take_turn(self) -> None:
+        """Give consumers the messages that one turn may deliver."""
+        self.deliver_ready()
+        self.publisher_hold.look()
+        if self._deaths.is_behind:
+            self._deaths.go_on()
+            self.wake()
+
+    def deliver_ready(self) -> None:
+        """Deliver until there are no messages, no consumer with room, or no time left."""
+        if not self.reads.is_failing:
+            # As a method that is `reading`, but compiled: that decorator is not.
+            try:
+                self._deliver_ready()
+            except Unreadable as error:
+                self.reads.note(error)
+        if self.demand is not None:
+            self.demand.look(self.backing.ready_count, self.ring)
+
+    def _deliver_ready(self) -> None:
+        budget = TURN_MESSAGES_MAX
+        backing = self.backing
+        while backing.ready_count:
+            if budget <= 0:
+                self._turns.wake(self)
+                return
+            delivered = self._deliver_many(budget)
+            if not delivered:
+                self._deaths.watch_head()
+                return
+            budget -= delivered
+        if self._expiry.is_wanted and not backing.unacked_count:
+            self._expiry.is_wanted = False
+
+    def _deliver_many(self, budget: int, now_ms: int = 0) -> int:
+        """Deliver to the next consumer; many at once if it is the only candidate. now_ms: the time
+        by which expired messages are dropped instead; if 0, the time now.
+        """
+        ring = self.ring
+        consumer = ring.next()
+        if consumer is None:
+            return 0
+        count = 1
+        backing = self.backing
+        ready_count = backing.ready_count
+        if ready_count > 1 and ring.has_one_candidate:
+            affordable = 1 + DELIVERY_BYTES_MAX * ready_count // (backing.ready_bytes + 1)
+            count = min(consumer.room(), budget, affordable)
+            if count > 1:
+                count = backing.fetchable(count)
+        if self._expiry.is_wanted:
+            count = backing.unexpired(count, now_ms or self._clock.now_ms())
+            if not count:
+                return 1 if self._deaths.drop_expired() and backing.ready_count else 0
+        entries = backing.fetch(count, not consumer.no_ack)
+        self._hand_over(entries, consumer)
+        return len(entries)
+
+    def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
+        if consumer.no_ack:
+            self.counts.delivered_no_ack += len(entries)
+        else:
+            self.counts.delivered += len(entries)
+        self.note_left(entries)
+        consumer.deliver(entries)
+
+    def note_left(self, entries: list[Entry]) -> None:
+        """Count how long messages were in the queue, and which of them are redelivered."""
+        plain = self._plain_ages
+        if plain is not None and entries:
+            plain.delivered(entries[0].position, len(entries), self._turns.now_ms)
+        else:
+            self.ages.note_left(entries, self._turns.now_ms)
+        if self.may_redeliver:
+            self.counts.redelivered += sum(entry.redelivered for entry in entries)
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message, as basic.get does; None if there is none."""
+        self._unused.touch()
+        if self.reads.holds(answer, lambda: self.get(ack_required, answer)):
+            return
+        self.settle_deliveries()
+        if not self._deaths.drop_expired():
+            self._deaths.when_done(lambda: self.get(ack_required, answer))
+            return
+        try:
+            entries = self.backing.fetch(1, ack_required)
+        except Unreadable as error:
+            self.reads.note(error)
+            self.reads.wait(answer, lambda: self.get(ack_required, answer))
+            return
+        entry = entries[0] if entries else None
+        self.counts.note_got(entry, ack_required)
+        if entry is None:
+            answer.give(None)
+            return
+        self.note_left(entries)
+        self._deaths.watch_head()
+        answer.give(Got(entry, self.backing.ready_count))
+
+    def settle_deliveries(self) -> None:
+        """Make the deliveries of the queue's next turn now, before the queue is inspected."""
+        if self.is_awake:
+            self.deliver_ready()
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Delivered messages are acknowledged."""
+        self.counts.acked += len(entries)
+        self.backing.ack(entries)
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Delivered messages are rejected: they are dead-lettered or dropped."""
+        if self.is_deleted:
+            return
+        self._deaths.reject(entries)
+
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+        """Delivered messages go back to their places."""
+        if self.is_deleted:
+            if self._owner.tracer is not None:
+                for entry in entries:
+                    self._owner.tracer.dropped(self, entry.message, QUEUE_DELETED)
+            return
+        self.may_redeliver = True
+        self.backing.requeue(entries)
+        if not self.is_plain or self._expiry.is_wanted:
+            self._deaths.drop_expired()
+            self.deliver_ready()
+            self._deaths.enforce_limits()
+        if self.ring.has_candidates:
+            self._turns.wake(self)
+
+    def as_published(self, message: Message) -> Message:
+        """A message of the queue as it is dead-lettered."""
+        return message
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer, which gets messages from the next turn on."""
+        if self.reads.refuses(answer):
+            return
+        if not self.ring.may_add(consumer):
+            answer.refuse(access_refused(f"{self.what} in exclusive use"))
+            return
+        self._add_consumer(consumer, answer)
+
+    def _add_consumer(self, consumer: Consumer, answer: Answer[None]) -> None:
+        self.ring.add(consumer)
+        answer.give(None)
+        self.wake()
+
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
+        """A consumer leaves; an auto-delete queue is deleted with its last one."""
+        if not self.is_deleted:
+            self._remove(consumer, channel_ended)
+        if answer is not None:
+            answer.give(None)
+
+    def _remove(self, consumer: Consumer, channel_ended: bool) -> None:
+        if not channel_ended:
+            self.settle_deliveries()
+        self.ring.remove(consumer)
+        self.publisher_hold.look()
+        self._unused.touch()
+        self.wake()
+        if self.auto_delete and not self.ring.consumers:
+            self._owner.delete_unused(self, is_urgent=not channel_ended)
+
+    def credit(self, consumer: Consumer) -> None:
+        """A consumer that was skipped has room again."""
+        if self.ring.wake(consumer):
+            self.wake()
+
+    def watch(self, demand: Demand | None) -> None:
+        """Keep a demand up to date from now on; None: none."""
+        self.demand = demand
+        self.wake()
+
+    def _reading_changed(self) -> None:
+        """The queue has crashed, or its messages can be read again."""
+        self.is_plain = self._can_publish_runs()
+        self._deaths.drop_expired()
+        self._deaths.enforce_limits()
+        self.wake()
+
+    def wake(self) -> None:
+        """Messages came back, or consumers have room: deliver in the next turn."""
+        if self.backing.ready_count and self.ring.has_candidates:
+            self._turns.wake(self)
+        elif self.demand is not None:
+            self.demand.look(self.backing.ready_count, self.ring)
+
+    def have_turn(self) -> None:
+        """Have a turn soon, which calls `Deaths.go_on`."""
+        self._turns.wake(self)
+
+    # The queue as a whole
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """The numbers of messages and consumers. Counts as use of the queue (x-expires)."""
+        self._unused.touch()
+        self.settle_deliveries()
+        if not self.reads.refuses(answer):
+            answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
+
+    def age_ms(self, entry: Entry) -> int:
+        """The age of an entry's message: the time since it was published to the queue."""
+        now_ms = self._clock.now_ms()
+        return self.ages.of_message(entry.message, now_ms).age_ms(entry.position, now_ms)
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Drop every ready message; answer with their number."""
+        if self.reads.refuses(answer):
+            return
+        self.settle_deliveries()
+        count, freeing = self.backing.purge()
+        self.publisher_hold.look()
+        if self._owner.tracer is not None:
+            self._owner.tracer.emptied(self, PURGE, count)
+        LongWork(self._turns, f"the purge of {self!r}", freeing).start()
+        answer.give(count)
+
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
+        """Delete the queue; answer with the number of its ready messages."""
+        self.settle_deliveries()
+        if if_empty and self.backing.ready_count and not self.reads.has_crashed:
+            answer.refuse(precondition_failed(f"{self.what} not empty"))
+        elif if_unused and self.ring.consumers:
+            answer.refuse(precondition_failed(f"{self.what} in use"))
+        else:
+            self._owner.delete_queue(self, requester, answer.preceding(self.backing.ready_count))
+
+    def delete_now(self) -> Sequence[Consumer]:
+        """The virtual host has deleted the queue: free everything; return its consumers."""
+        if self._owner.tracer is not None:
+            self._owner.tracer.emptied(self, QUEUE_DELETED, self.backing.ready_count)
+        consumers = self.close()
+        LongWork(self._turns, f"the deletion of {self!r}", self.backing.delete()).start()
+        return consumers
+
+    def close(self) -> Sequence[Consumer]:
+        """The node stops, or the queue is deleted: data on disk stays there."""
+        self.is_deleted = True
+        # Without these cycles a queue is freed at once, not by a full collection of garbage.
+        deaths, self._deaths = self._deaths, NO_DEATHS
+        deaths.close()
+        self.publisher_hold.release()
+        self._unused.close()
+        self.reads.close()
+        consumers = self.ring.clear()
+        for consumer in consumers:
+            consumer.queue_deleted()
+        return consumers

@@ -1,0 +1,90 @@
+"""Browsing a classic queue, and taking messages from anywhere in it, for operators.
+
+Browsing does not change the queue. Taking makes messages unacked and is counted, as with basic.get:
+the caller settles them, or puts them back without the redelivered flag, since no client has seen
+them. Both run after the deliveries that the queue's next turn would make, so that waiting consumers
+are served first.
+
+The name of a message is its position in the queue (`BackingQueue.position_of`), as text. It is
+valid while the message is in the queue.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.storage.contract.backing_queue import BeingRead, Cursor
+from leveret.storage.messages.message import Entry
+
+NAME_DIGITS_MAX = 20
+
+
+class Inspection:
+    """The inspection of one queue."""
+
+    def __init__(self, queue: ClassicQueue) -> None:
+        self.queue = queue
+
+    def cursor(self, position: int = 0) -> Cursor:
+        """A cursor that reads from a position on. The caller must close it."""
+        self.queue.settle_deliveries()
+        return self.queue.backing.cursor(position)
+
+    async def find(self, name: str) -> Entry | None:
+        """The ready message of this name, left where it is. Raises Unreadable."""
+        if not _is_name(name):
+            return None
+        cursor = self.cursor(int(name))
+        try:
+            found = await read_on(cursor, 1)
+        finally:
+            cursor.close()
+        return next((entry for entry in found[:1] if self.name_of(entry) == name), None)
+
+    def name_of(self, entry: Entry) -> str:
+        """The name of a message."""
+        return str(self.queue.backing.position_of(entry))
+
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Take those of the messages read by a cursor that are ready, in queue order.
+
+        They become unacked.
+        """
+        queue = self.queue
+        if queue.is_deleted:
+            return []
+        queue.settle_deliveries()
+        taken = queue.backing.take(entries)
+        queue.counts.got += len(taken)
+        queue.note_left(taken)
+        return taken
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Return taken messages to their positions, ready, without the redelivered flag."""
+        queue = self.queue
+        if entries and not queue.is_deleted:
+            queue.backing.requeue(entries, redelivered=False)
+            queue.wake()
+
+
+async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:
+    """The result of `Cursor.read`, read by a thread if the disk has to be waited for."""
+    future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+
+    def read() -> None:
+        if future.done():
+            # The answer is no longer waited for.
+            return
+        try:
+            future.set_result(cursor.read(bytes_max))
+        except BeingRead as error:
+            error.when_done(read)
+        except Exception as error:
+            future.set_exception(error)
+
+    read()
+    return await future
+
+
+def _is_name(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= NAME_DIGITS_MAX

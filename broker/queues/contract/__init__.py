@@ -1,0 +1,1 @@
+"""What channels, virtual hosts and management know of a queue of any kind."""

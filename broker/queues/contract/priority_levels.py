@@ -1,0 +1,22 @@
+"""The levels of a queue: the parts that hold its messages, the highest being delivered first.
+
+A classic queue with priorities has a level for each of them. A quorum queue has one for the
+messages that were returned to it (returned.py).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.storage.messages.message import Message
+
+
+class Levels(NamedTuple):
+    """highest: the highest level; 0 is the lowest. of: the level of a message."""
+
+    highest: int
+    of: Callable[[Message], int]
+
+
+def priority_levels(priority_max: int) -> Levels:
+    """The levels of a queue with priorities: a missing one is 0, a too high one the maximum."""
+    return Levels(priority_max, lambda message: min(message.header.priority or 0, priority_max))

@@ -1,0 +1,102 @@
+"""A publication: messages handed to queues together, and the publisher that gets the confirms.
+
+All queues that the messages are routed to get the same object, so none changes it; a queue that
+keeps other properties, or a part, makes a publication of its own. The publisher sets `publisher`
+and `first` before the first queue gets the object.
+"""
+
+from typing import Protocol
+
+from leveret.broker.amqp.properties import expiration_ms
+from leveret.storage.messages.message import Header, Message
+from leveret.storage.messages.message_run import MessageRun, body_bytes_of
+
+
+class Publisher(Protocol):
+    """A channel that publishes with confirms or in a transaction, as its queues see it.
+
+    A run is identified by the number of its first message. A `holder` of a run is the log, a queue
+    on another node, or a mirror. A holder confirms or refuses what it holds, or dies.
+    """
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The holder will confirm this run later. It holds a run at most once."""
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The holder has stored the run safely."""
+
+    def refuse(self, number: int) -> None:
+        """A queue refuses the message with this number."""
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The holder will confirm nothing more.
+
+        is_settled: its runs count as confirmed (for example, its queue was deleted), not refused.
+        """
+
+
+class Publication(MessageRun):
+    """Messages that are published to queues at once.
+
+    ttl_ms: the messages' own time to live, in milliseconds. publisher: receives the confirms;
+    `first` is its number of the first message, and the others are numbered consecutively.
+    """
+
+    __slots__ = ("first", "publisher", "ttl_ms")
+
+    def __init__(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None = None,
+        publisher: Publisher | None = None,
+        first: int = 0,
+    ) -> None:
+        super().__init__(messages, body_bytes)
+        self.ttl_ms = ttl_ms
+        self.publisher = publisher
+        self.first = first
+
+    def of(self, messages: list[Message]) -> "Publication":
+        """The same publication with other message objects, whose bodies are the same."""
+        return Publication(messages, self.body_bytes, self.ttl_ms, self.publisher, self.first)
+
+    def by(self, publisher: Publisher) -> "Publication":
+        """The same publication by another publisher, which has given the messages equal numbers."""
+        return Publication(self.messages, self.body_bytes, self.ttl_ms, publisher, self.first)
+
+    def split(self, count: int) -> tuple["Publication", "Publication"]:
+        """Two publications: the first messages, up to this count, and the remaining ones."""
+        return self._part(0, count, self.ttl_ms), self._part(count, len(self.messages), self.ttl_ms)
+
+    def by_time_to_live(self) -> list["Publication"]:
+        """The messages, all of which expire, in parts: runs with the same time to live."""
+        parts: list[Publication] = []
+        start = place = ttl_ms = 0
+        last: Header | None = None
+        for message in self.messages:
+            header = message.header
+            if header is not last:
+                last = header
+                own_ms = expiration_ms(header.raw)
+                if own_ms != ttl_ms and place:
+                    parts.append(self._part(start, place, ttl_ms))
+                    start = place
+                ttl_ms = own_ms
+            place += 1
+        parts.append(self._part(start, place, ttl_ms))
+        return parts
+
+    def _part(self, start: int, end: int, ttl_ms: int | None) -> "Publication":
+        messages = self.messages[start:end]
+        return publication_of(messages, ttl_ms, self.publisher, self.first + start)
+
+
+def publication_of(
+    messages: list[Message],
+    ttl_ms: int | None = None,
+    publisher: Publisher | None = None,
+    first: int = 0,
+) -> Publication:
+    """The publication of these messages."""
+    return Publication(messages, body_bytes_of(messages), ttl_ms, publisher, first)

@@ -1,0 +1,157 @@
+"""Kinds of queues, by the value of `x-queue-type`, and the features of each kind.
+
+A kind adds itself to the table of a node with `QueueKinds.add`. Its features are data, which
+declarations, policies and channels look up: the arguments that it takes and those by which a
+redeclaration is compared, whether a queue may be exclusive, auto-delete or transient, and which
+operations channels may ask for (compare the capabilities in RabbitMQ's `rabbit_queue_type`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leveret.broker.amqp.errors import not_implemented, precondition_failed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.runtime.names import QUEUE, resource
+
+CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"
+TYPE_ARGUMENT = "x-queue-type"
+
+CLASSIC_ARGUMENTS = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
+    "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
+)  # fmt: skip
+QUORUM_ARGUMENTS = (
+    "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
+    "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
+    "x-overflow", "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size",
+    "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator",
+)  # fmt: skip
+STREAM_ARGUMENTS = (
+    "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
+    "x-initial-cluster-size", "x-queue-leader-locator",
+)  # fmt: skip
+EVERY_ARGUMENT = frozenset((*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS, *STREAM_ARGUMENTS)) - {
+    TYPE_ARGUMENT
+}
+"""Arguments that a kind refuses if it does not take them; any other is accepted and kept."""
+EVERY_CONSUMER_ARGUMENT = frozenset(
+    ("x-priority", "x-credit", "x-cancel-on-ha-failover", "x-stream-offset")
+)
+
+MIRRORING_POLICIES = (
+    "ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure",
+    "queue-master-locator",
+)  # fmt: skip
+STREAM_POLICIES = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
+
+
+@dataclass(frozen=True)
+class QueueKind:
+    """The features of a kind of queue.
+
+    name: its `x-queue-type`. module: its name in RabbitMQ's error texts and API.
+    arguments: those of queue.declare that it takes; a redeclaration is compared by them.
+    consumer_arguments: those of basic.consume that it takes.
+    policy_target: the value of a policy's apply-to for queues of this kind.
+    unsupported_policies: a policy with one of these keys does not apply to it at all.
+    policy_wins: keys whose value in a policy counts, whatever the value of the argument.
+    credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
+    None for any number.
+    knows_deliveries: even after the node was killed, only messages that were delivered count as
+    redelivered.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    consumer_arguments: tuple[str, ...] = ("x-priority", "x-credit")
+    policy_target: str = ""
+    unsupported_policies: frozenset[str] = frozenset()
+    policy_wins: frozenset[str] = frozenset()
+    credit_max: int | None = None
+    knows_deliveries: bool = False
+    may_be_transient: bool = True
+    may_be_exclusive: bool = True
+    may_be_auto_delete: bool = True
+    may_be_named_by_server: bool = True
+    has_basic_get: bool = True
+    has_global_qos: bool = True
+    has_no_ack_consumers: bool = True
+
+    @property
+    def policy_targets(self) -> tuple[str, ...]:
+        """The values of apply-to with which a policy is for queues of this kind."""
+        return ("all", "queues", self.policy_target)
+
+    def check_properties(
+        self, durable: bool, exclusive: bool, auto_delete: bool, queue: str, vhost: str
+    ) -> None:
+        """Raise 406 for a property that queues of this kind cannot have."""
+        problems = {
+            "auto-delete": auto_delete and not self.may_be_auto_delete,
+            "exclusive-owner": exclusive and not self.may_be_exclusive,
+            "non-durable": not durable and not self.may_be_transient,
+        }
+        for problem, has_it in problems.items():
+            if has_it:
+                what = resource(QUEUE, queue, vhost)
+                raise precondition_failed(f"invalid property '{problem}' for {what}")
+
+    def check_has_name(self, name: str) -> None:
+        """Raise 406 for an empty name, if the server does not name queues of this kind."""
+        if not name and not self.may_be_named_by_server:
+            raise precondition_failed(f"Cannot declare a server-named queue for type {self.module}")
+
+    def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
+        """Raise 406 for an argument of queue.declare that only other kinds take."""
+        self._refuse(EVERY_ARGUMENT.difference(self.arguments), arguments, queue, vhost)
+
+    def check_consumer_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
+        """Raise 406 for an argument of basic.consume that only other kinds take."""
+        refused = EVERY_CONSUMER_ARGUMENT.difference(self.consumer_arguments)
+        self._refuse(refused, arguments, queue, vhost)
+
+    def _refuse(
+        self, refused: frozenset[str], arguments: Iterable[str], queue: str, vhost: str
+    ) -> None:
+        for name in arguments:
+            if name in refused:
+                what = resource(QUEUE, queue, vhost)
+                raise precondition_failed(
+                    f"invalid arg '{name}' for {what} of queue type {self.module}"
+                )
+
+    def check_get(self, queue: str, vhost: str) -> None:
+        """Raise 540 if messages cannot be taken one by one."""
+        if not self.has_basic_get:
+            what = resource(QUEUE, queue, vhost)
+            raise not_implemented(f"basic.get not supported by {self.name} {what}")
+
+    def check_consumer(self, no_ack: bool, global_prefetch: bool, queue: str, vhost: str) -> None:
+        """Raise 540 for a way of consuming that the kind does not support."""
+        what = resource(QUEUE, queue, vhost)
+        if global_prefetch and not self.has_global_qos:
+            raise not_implemented(f"{what} does not support global qos")
+        if no_ack and not self.has_no_ack_consumers:
+            raise not_implemented(f"automatic acknowledgement not supported by {self.name} {what}")
+
+
+CLASSIC_QUEUE = QueueKind(
+    CLASSIC,
+    "rabbit_classic_queue",
+    CLASSIC_ARGUMENTS,
+    consumer_arguments=("x-cancel-on-ha-failover", "x-priority", "x-credit"),
+    policy_target="classic_queues",
+    unsupported_policies=frozenset(
+        (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
+    ),
+)
+STREAM_QUEUE = QueueKind(
+    STREAM, "rabbit_stream_queue", STREAM_ARGUMENTS, ("x-stream-offset", "x-credit"), "streams",
+    may_be_transient=False, may_be_exclusive=False, may_be_auto_delete=False,
+    may_be_named_by_server=False, has_basic_get=False, has_global_qos=False,
+    has_no_ack_consumers=False,
+)  # fmt: skip
+NOT_SERVED = {STREAM: STREAM_QUEUE}
+"""Kinds that RabbitMQ has: their declarations are checked, and then refused."""

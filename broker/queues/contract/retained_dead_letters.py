@@ -1,0 +1,48 @@
+"""The two sides of dead-lettering at least once: the queue that keeps letters, and its worker.
+
+The queue (retained.py) knows where its letters are stored. The worker (worker.py),
+which belongs to the virtual host, knows exchanges and routes. It takes letters, publishes them, and
+settles each when every queue that it reaches has confirmed it.
+"""
+
+from typing import NamedTuple, Protocol
+
+from leveret.storage.messages.message import Entry, Message
+
+
+class KeptLetter(NamedTuple):
+    """A message that died, as it was published, and the reason. entry: its place in the source."""
+
+    entry: Entry
+    message: Message
+    reason: str
+
+
+class LetterSource(Protocol):
+    """The dead letters of one queue, as its worker sees them."""
+
+    @property
+    def has_ready(self) -> bool:
+        """There are letters that were not taken."""
+
+    def take(self) -> KeptLetter | None:
+        """The next letter; None if there is none, or if it cannot be read now."""
+
+    def settle(self, letter: KeptLetter) -> None:
+        """A letter that was taken is safe at its targets: forget it."""
+
+
+class DeadLetterWorker(Protocol):
+    """Publishes the letters of one source."""
+
+    def wake(self) -> None:
+        """There are letters to be taken."""
+
+    def look_again(self) -> None:
+        """The dead-letter exchange or routing key may have changed."""
+
+    def forget(self) -> None:
+        """The source has dropped all its letters, also those that were taken."""
+
+    def close(self) -> None:
+        """The queue ends."""

@@ -1,0 +1,164 @@
+"""A queue's figures as plain data, possibly from another process or node.
+
+Code that shows or sums up queues uses only a queue's `QueueFigures`. A node may have many thousand
+queues, so there are two levels: `counts` is a few integers, cheap enough to read for every queue;
+`status` is everything that management shows of one queue. `ages` is separate for metrics, and
+`consumers` because there may be thousands. A queue of this process computes the results
+(figures.py); a remote queue returns those that it received last.
+
+All results are msgspec structs of plain values: `msgspec.msgpack` encodes and decodes them
+directly. They contain no reference cycles, so the garbage collector does not track them. Texts are
+valid Unicode: bytes of a name that are not UTF-8 are replaced, as in JSON. The declaration (name,
+arguments, policies) is not in a status, because every node has the declarations.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from leveret.broker.runtime.pending import Answer
+from leveret.storage.contract.queue_status import StorageCounts
+
+RUNNING, CRASHED = "running", "crashed"
+"""A queue's state. Crashed: the store has not been able to read its messages for some time."""
+UP, WAITING, SINGLE_ACTIVE = "up", "waiting", "single_active"
+"""A consumer's activity: it gets messages; it waits, as another consumer is the single active one;
+it is the single active consumer."""
+
+
+class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The numbers of a queue's messages and consumers, and totals of its message events.
+
+    ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
+    they are confirmed. All others except `consumers` are totals since the queue was declared or the
+    node started; with `no_ack`: deliveries and gets that need no ack.
+    """
+
+    ready: int = 0
+    unacked: int = 0
+    consumers: int = 0
+    published: int = 0
+    delivered: int = 0
+    delivered_no_ack: int = 0
+    got: int = 0
+    got_no_ack: int = 0
+    got_empty: int = 0
+    redelivered: int = 0
+    acked: int = 0
+    dlx: int = 0
+
+    @property
+    def messages(self) -> int:
+        """Ready, unacked, and dead letters that are kept."""
+        return self.ready + self.unacked + self.dlx
+
+    @property
+    def deliver_get(self) -> int:
+        """Messages delivered or got, with or without ack."""
+        return self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """Its counts of messages given to clients, in the order of `broker.counts.GIVEN`."""
+        return (
+            self.delivered, self.delivered_no_ack, self.got, self.got_no_ack, self.got_empty,
+            self.redelivered, self.acked,
+        )  # fmt: skip
+
+
+class AgeFigures(msgspec.Struct, frozen=True, gc=False):
+    """The ages of a queue's messages, in milliseconds.
+
+    oldest_ready_ms: the age of the oldest ready message; None if none is ready.
+    waited_counts: a histogram of the waiting times of delivered messages, one number for each of
+    `age.BOUNDS_MS` and one for longer times. waited_ms: the sum of the waiting times.
+    """
+
+    oldest_ready_ms: int | None
+    waited_counts: list[int]
+    waited_ms: int
+
+
+class ConnectionFigures(msgspec.Struct, frozen=True, gc=False):
+    """The owning connection's fields that management shows with a queue or consumer."""
+
+    name: str
+    peer_host: str
+    peer_port: int
+
+
+class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
+    """One consumer.
+
+    activity: `UP`, `WAITING` or `SINGLE_ACTIVE`. unacked: the number of messages that it holds
+    unsettled. credit: the number of further messages that it may hold; None if unlimited.
+    timeout_ms: how long it may hold one; None if only the node's limit applies. arguments: as JSON
+    (amqp/json_form.py). node: the node of its channel, if the queue lives on another one; the other
+    figures are then those of its subscription.
+    """
+
+    tag: str
+    ack_required: bool
+    activity: str
+    is_exclusive: bool
+    priority: int
+    prefetch_count: int
+    credit: int | None
+    timeout_ms: int | None
+    arguments: dict[str, Any]
+    connection: ConnectionFigures
+    channel_name: str
+    channel_number: int
+    user: str
+    unacked: int = 0
+    node: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether messages may be delivered to it."""
+        return self.activity != WAITING
+
+
+class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The status of one queue for management, without its declaration.
+
+    consumer_capacity: the share of consumers that have room for a message; 0 without consumers.
+    owner: the connection that owns an exclusive queue. memory_bytes: approximate.
+    head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
+    declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes: of
+    the bodies of the dead letters that it keeps.
+    """
+
+    counts: CoarseCounts
+    storage: StorageCounts
+    declared_at_s: float
+    state: str = RUNNING
+    consumer_capacity: int | float = 0
+    exclusive_consumer_tag: str | None = None
+    single_active_consumer_tag: str | None = None
+    owner: ConnectionFigures | None = None
+    memory_bytes: int = 0
+    head_timestamp_s: int | None = None
+    dlx_bytes: int = 0
+
+
+class QueueFigures(Protocol):
+    """The interface to a queue's figures. Every method returns immediately."""
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """Bring the figures up to date. Refused if the queue's node cannot be reached."""
+
+    def counts(self) -> CoarseCounts:
+        """The counts; takes about a microsecond."""
+
+    def ages(self) -> AgeFigures:
+        """The ages of its messages."""
+
+    def consumers(self) -> list[ConsumerFigures]:
+        """All consumers, in the order in which they subscribed."""
+
+    def status(self) -> QueueStatus:
+        """The status, without ages and the list of consumers."""
+
+    def backing_queue_status(self) -> dict[str, Any]:
+        """Where its messages are: RabbitMQ's field of this name, as JSON."""

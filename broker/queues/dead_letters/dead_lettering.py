@@ -1,0 +1,262 @@
+"""The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
+
+Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has
+arrived there (retained.py). Messages that die in one turn for one reason are dead-lettered
+together. A policy may make a million messages die at once, or a client may reject as many with one
+method, so each turn of the queue handles only as many deaths as its budget of work allows
+(broker/runtime/turns.py). Until its turn a message stays where it was: the queue is longer than its
+limit, and rejected messages are unacked.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.queues.contract.arguments import REJECT_PUBLISH_DLX, QueueOptions
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.dead_letters.header import EXPIRED, MAXLEN, REJECTED, letter_work
+from leveret.broker.queues.delivery.expiry import HeadExpiry
+from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
+from leveret.broker.runtime.clock import Clock
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Entry, Message
+
+DEATH_WORK = 4
+"""The work of taking a message out of a queue, in the units of broker/runtime/turns.py."""
+
+
+class DyingQueue(QueueClient, Protocol):
+    """The queue. reads: its failed reads."""
+
+    backing: BackingQueue
+    reads: FailedReads
+
+    def have_turn(self) -> None:
+        """Have a turn soon, which calls `Deaths.go_on`."""
+
+    def as_published(self, message: Message) -> Message:
+        """A message of the queue as it is dead-lettered."""
+
+
+class LetterKeeper(Protocol):
+    """Keeps dead letters until they are confirmed (retained.py)."""
+
+    is_wanted: bool
+
+    def add(self, message: Message, reason: str) -> None:
+        """A message has died. It is given as it was published."""
+
+
+class Deaths:
+    """The deaths in one queue. is_behind: some are left for the queue's next turn.
+
+    expiry: watches the head of the queue. keeper: None if the queue keeps no dead letters.
+    """
+
+    __slots__ = (
+        "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
+        "keeper", "reads",
+    )  # fmt: skip
+
+    def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
+        self._queue = queue
+        self._owner = owner
+        self._turns = owner.turns
+        self._clock: Clock = owner.clock
+        self._rejected: deque[Entry] = deque()
+        self._waiting: list[Callable[[], object]] = []
+        self.is_behind = False
+        self.keeper: LetterKeeper | None = None
+        self.reads = queue.reads
+        self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
+
+    @property
+    def _options(self) -> QueueOptions:
+        return self._queue.options
+
+    def go_on(self) -> None:
+        """In the queue's turn: handle the deaths that were left for it."""
+        self.is_behind = False
+        self._reject_some()
+        self.enforce_limits()
+        self.drop_expired()
+        if not self.is_behind:
+            self._call_waiting()
+
+    def close(self) -> None:
+        """The queue ends."""
+        self._rejected.clear()
+        self.is_behind = False
+        self.expiry.stop()
+        self._call_waiting()
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call back when nothing is left for the next turn, or when the queue ends."""
+        self._waiting.append(callback)
+
+    def _call_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def _go_on_later(self) -> None:
+        self.is_behind = True
+        self._queue.have_turn()
+
+    # Messages that die together
+
+    def refuse(self, message: Message) -> None:
+        """The queue is full, and its overflow behaviour is to refuse publishes."""
+        queue = self._queue
+        if self._owner.tracer is not None:
+            self._owner.tracer.dropped(queue, message, MAXLEN)
+        if self._options.overflow == REJECT_PUBLISH_DLX:
+            self.dead_letter(message, MAXLEN)
+
+    def dead_letter(self, message: Message, reason: str) -> None:
+        """Dead-letter a message, or drop it if the queue has no dead-letter exchange."""
+        self._count_work(message)
+        self._dead_letter([message], reason)
+
+    def _count_work(self, message: Message) -> None:
+        """Count the death of a message as work of this turn, and publishing its dead letter."""
+        work = DEATH_WORK
+        if self._options.dead_letter_exchange is not None:
+            assert isinstance(message.header, ContentHeader), "messages have content headers"
+            work += letter_work(message.header)
+        self._turns.work_left -= work
+
+    def _dead_letter(self, messages: list[Message], reason: str) -> None:
+        """Messages died together, and are counted as work."""
+        if not messages:
+            return
+        messages = [self._queue.as_published(message) for message in messages]
+        if self.keeper is not None and self.keeper.is_wanted:
+            for message in messages:
+                self.keeper.add(message, reason)
+        elif self._options.dead_letter_exchange is not None:
+            self._owner.dead_letter(self._queue, messages, reason)
+        else:
+            self._owner.note_discarded(self._queue, reason, len(messages))
+
+    # Limits
+
+    def enforce_limits(self) -> None:
+        """Drop from the head until the queue is within its limits (overflow drop-head)."""
+        options = self._options
+        if options.has_limit and not options.rejects_when_full:
+            self._drop_over_limits()
+
+    @reading
+    def _drop_over_limits(self) -> None:
+        options, backing = self._options, self._queue.backing
+        dropped: list[Message] = []
+        try:
+            while options.is_exceeded(backing.ready_count, backing.ready_bytes):
+                if self._turns.work_left <= 0:
+                    self._go_on_later()
+                    return
+                entry = backing.drop()
+                if entry is None:
+                    return
+                self._count_work(entry.message)
+                if self._owner.tracer is not None:
+                    self._owner.tracer.dropped(self._queue, entry.message, MAXLEN)
+                dropped.append(entry.message)
+        finally:
+            self._dead_letter(dropped, MAXLEN)
+
+    # Expiry
+
+    def drop_expired(self) -> bool:
+        """Drop the expired messages at the head. Returns False if some are left."""
+        return not self.expiry.is_wanted or self._queue.is_deleted or self._drop_expired()
+
+    @reading
+    def _drop_expired(self) -> bool:
+        now_ms = self._clock.now_ms()
+        backing = self._queue.backing
+        expired: list[Message] = []
+        try:
+            while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms:
+                if self._turns.work_left <= 0:
+                    self._go_on_later()
+                    return False
+                backing.drop()
+                self._count_work(head.message)
+                if self._owner.tracer is not None:
+                    self._owner.tracer.expired(self._queue, head.message)
+                expired.append(head.message)
+        finally:
+            self._dead_letter(expired, EXPIRED)
+        self.watch_head()
+        return True
+
+    def watch_head(self) -> None:
+        """Be called back when the message at the head expires."""
+        if self.expiry.is_wanted:
+            self._watch_head()
+
+    @reading
+    def _watch_head(self) -> None:
+        head = self._queue.backing.peek()
+        if head is not None:
+            self.expiry.watch(head.expires_at_ms)
+
+    # Rejections
+
+    def reject(self, entries: Sequence[Entry]) -> None:
+        """A client rejects delivered messages."""
+        self._rejected.extend(entries)
+        self._reject_some()
+
+    def _reject_some(self) -> None:
+        rejected, done = self._rejected, []
+        while rejected and self._turns.work_left > 0:
+            done.append(rejected.popleft())
+            self._count_work(done[-1].message)
+        if done:
+            self._dead_letter([entry.message for entry in done], REJECTED)
+            self._queue.backing.ack(done)
+        if rejected:
+            self._go_on_later()
+
+
+class NoDeaths(Deaths):
+    """The deaths of a queue that has ended: none. All ended queues share one object."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.is_behind = False
+
+    def go_on(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call back at once."""
+        callback()
+
+    def dead_letter(self, message: Message, reason: str) -> None:
+        """Do nothing."""
+
+    def enforce_limits(self) -> None:
+        """Do nothing."""
+
+    def drop_expired(self) -> bool:
+        """True: nothing is left."""
+        return True
+
+    def watch_head(self) -> None:
+        """Do nothing."""
+
+    def reject(self, entries: Sequence[Entry]) -> None:
+        """Do nothing."""
+
+
+NO_DEATHS = NoDeaths()

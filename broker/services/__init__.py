@@ -1,0 +1,1 @@
+"""The services of a node that its connections and channels use."""

@@ -1,0 +1,103 @@
+"""The services that all connections share: configuration, clock, vhosts, users and so on."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from leveret.broker.auth.access_control import AccessControl
+from leveret.broker.auth.permissions import PermissionTable
+from leveret.broker.auth.users import UserDirectory
+from leveret.broker.config import Config
+from leveret.broker.declarations.audit import Audit
+from leveret.broker.events.events import Events
+from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.open_counts import OpenCounts
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
+from leveret.broker.policies.policy_table import PolicyTable
+from leveret.broker.queues.contract.queue_kinds import QueueKinds
+from leveret.broker.queues.contract.queue_places import QueuePlaces
+from leveret.broker.queues.served_kinds import served_kinds
+from leveret.broker.registry.declaration_log import DeclarationLog
+from leveret.broker.registry.declaration_writer import DeclarationWriter
+from leveret.broker.registry.registry import Registry
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.unread_sockets import UnreadSockets
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.counts import NodeCounts
+from leveret.broker.runtime.message_numbers import MessageNumbers
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.vhost.direct_replies import Replies
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.messages.message import Message
+from leveret.storage.metadata.metadata import Metadata
+
+
+class Observer(Protocol):
+    """Observes published and delivered messages; used by a broker embedded in a test."""
+
+    def published(self, vhost: str, message: Message, queues: list[str]) -> None:
+        """A client published a message."""
+
+    def delivered(self, vhost: str, queue: str, message: Message, redelivered: bool) -> None:
+        """A message was delivered to a client."""
+
+
+@dataclass(slots=True)
+class Services:
+    """Created by the server and passed to each connection.
+
+    registry: the declared objects; vhosts, users and so on are its parts.
+    declarations: the log to which changes of declared objects are submitted.
+    declaration_writer: what writes and applies them.
+    replies: the channels that consume from amq.rabbitmq.reply-to.
+    audit: told of changes, with their requester.
+    open_counts: of connections and channels, for limits.
+    holds_confirms: publisher confirms are withheld, for tests of publishers.
+    queue_places: where queues live, if the node is in a cluster; set before the broker starts.
+    """
+
+    config: Config
+    clock: Clock
+    turns: Turns
+    metadata: Metadata
+    registry: Registry
+    declarations: DeclarationLog
+    declaration_writer: DeclarationWriter
+    access: AccessControl
+    events: Events
+    audit: Audit
+    queue_kinds: QueueKinds = field(default_factory=served_kinds)
+    queue_places: QueuePlaces | None = None
+    vhosts: dict[str, VirtualHost] = field(init=False)
+    users: UserDirectory = field(init=False)
+    permissions: PermissionTable = field(init=False)
+    parameters: Parameters = field(init=False)
+    limits: Limits = field(init=False)
+    policies: PolicyTable = field(init=False)
+    alarms: Alarms = field(default_factory=Alarms)
+    flow: Flow = field(init=False)
+    unread_sockets: UnreadSockets = field(default_factory=UnreadSockets)
+    message_numbers: MessageNumbers = field(init=False)
+    counts: NodeCounts = field(default_factory=NodeCounts)
+    open_counts: OpenCounts = field(default_factory=OpenCounts)
+    replies: Replies = field(init=False)
+    observer: Observer | None = None
+    holds_confirms: bool = False
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.alarms)
+        self.replies = Replies(self.config.node_name)
+        self.message_numbers = MessageNumbers(self.clock.wall_time_s)
+        registry = self.registry
+        self.vhosts, self.users = registry.vhosts, registry.users
+        self.permissions, self.parameters = registry.permissions, registry.parameters
+        self.limits, self.policies = registry.limits, registry.policies
+
+    @property
+    def cluster_name(self) -> str:
+        """The global parameter, else the configured name, else the node's name.
+
+        It can change at any time.
+        """
+        named = self.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
+        return str(named or self.config.cluster_name or self.config.node_name)

@@ -1,0 +1,1 @@
+"""Virtual hosts: their exchanges, queues and bindings, and publishing into them."""

@@ -1,0 +1,1 @@
+"""Publishing dead letters through the exchanges of a virtual host."""

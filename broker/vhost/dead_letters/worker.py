@@ -1,0 +1,367 @@
+"""Dead-lettering at least once: publishes the dead letters that one queue keeps, with confirms.
+
+Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
+it, and there was at least one. Until then it is in its source (queues/kept_letters.py).
+
+Not promised: that a target gets a letter once. After a crash all unsettled letters are published
+again.
+
+Mechanism: the worker takes letters from the source while it has fewer than its prefetch limit under
+way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would go in a
+cycle) is tried again as soon as the routes of the virtual host change, and after the retry time. A
+letter that a target refused is tried again after the retry time, with all targets that have not
+confirmed it. A target that holds the letter will confirm it or die, so it is not given it again.
+
+Invariants:
+
+DL1  At most `prefetch_count` letters are under way.
+DL2  A target that holds or has confirmed a letter does not get it again.
+
+Source: RabbitMQ's `rabbit_fifo_dlx_worker`. Differences: RabbitMQ looks at routes after the retry
+time only; a letter whose routes were removed after it was confirmed once is settled.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.retained_dead_letters import KeptLetter, LetterSource
+from leveret.broker.runtime.clock import Timer
+from leveret.broker.runtime.counts import NodeCounts
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.names import EXCHANGE, resource
+from leveret.broker.runtime.turns import Actor
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.dead_letters.publishing import (
+    Dead,
+    DeadLetteringVhost,
+    LetterRun,
+    letter_runs,
+    work_of,
+)
+from leveret.broker.vhost.fan_out import ROUTE_STEP_WORK
+from leveret.broker.vhost.routing import ROUTED_WORK, hand_over, header_of
+from leveret.storage.messages.message import Message
+
+Target = QueueClient | Exchange
+"""Where a letter goes: a queue, or an exchange that delays it."""
+
+REASONS_MAX = 20
+"""Logged reasons for keeping letters, until settings change: limited, as clients name queues."""
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class WorkerSettings(NamedTuple):
+    """prefetch_count: letters that may be under way. retry_ms: the time between two tries."""
+
+    prefetch_count: int = 32
+    retry_ms: int = 180_000
+
+
+class WorkerVhost(DeadLetteringVhost, Protocol):
+    """The virtual host, as a worker sees it. generation: grows when routes change."""
+
+    name: str
+    counts: NodeCounts
+    generation: int
+
+    def wake_when_routes_change(self, actor: Actor) -> None:
+        """Wake the actor once, at the next change of routes."""
+
+
+@dataclass(slots=True, eq=False)
+class Letter:
+    """A letter that is under way.
+
+    time_s: of its death, as its header says. waiting: targets that hold it. settled: targets that
+    have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
+    retry_at_ms: when a refused or unrouted letter is tried again. is_due: it is tried again in this
+    turn or the next, or its route is being found.
+    """
+
+    kept: KeptLetter
+    time_s: int
+    waiting: set[Target] = field(default_factory=set)
+    settled: set[Target] = field(default_factory=set)
+    is_refused: bool = False
+    is_unrouted: bool = False
+    retry_at_ms: int = 0
+    is_due: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Every target has confirmed it, and there is at least one."""
+        return bool(self.settled) and not (self.waiting or self.is_refused or self.is_due)
+
+
+class Confirm:
+    """The `Publisher` of one letter to one target."""
+
+    __slots__ = ("_letter", "_target", "_worker", "is_pending")
+
+    def __init__(self, worker: "LetterWorker", letter: Letter, target: Target) -> None:
+        self._worker = worker
+        self._letter = letter
+        self._target = target
+        self.is_pending = False
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The target will confirm it later."""
+        self.is_pending = True
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The target has it safely."""
+        self._worker.confirmed(self._letter, self._target)
+
+    def refuse(self, number: int) -> None:
+        """The target refuses it."""
+        self.is_pending = True
+        self._worker.refused(self._letter, self._target)
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The target will confirm nothing more."""
+        if is_settled:
+            self._worker.confirmed(self._letter, self._target)
+        else:
+            self._worker.refused(self._letter, self._target)
+
+
+class LetterWorker(Actor):
+    """The worker of one queue, which takes letters in its turns."""
+
+    __slots__ = (
+        "_due", "_generation", "_is_closed", "_letters", "_looks_again", "_queue", "_settings",
+        "_source", "_timer", "_vhost", "_warned",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        vhost: WorkerVhost,
+        queue: QueueClient,
+        source: LetterSource,
+        settings: WorkerSettings,
+    ) -> None:
+        super().__init__()
+        self._vhost = vhost
+        self._queue = queue
+        self._source = source
+        self._settings = settings
+        self._letters: dict[int, Letter] = {}
+        self._due: deque[Letter] = deque()
+        self._generation = vhost.generation
+        self._looks_again = self._is_closed = False
+        self._warned: set[str] = set()
+        self._timer: Timer | None = None
+
+    def __repr__(self) -> str:
+        return f"<dead-letter worker of {self._queue!r}>"
+
+    # Calls by the source
+
+    def wake(self) -> None:
+        """There are letters to be taken."""
+        self._vhost.turns.wake(self)
+
+    def look_again(self) -> None:
+        """The dead-letter exchange or routing key may have changed."""
+        self._looks_again = True
+        self._warned.clear()
+        self.wake()
+
+    def forget(self) -> None:
+        """The source has dropped all its letters."""
+        self._letters.clear()
+        self._due.clear()
+
+    def close(self) -> None:
+        """The queue ends: no more letters are settled."""
+        self._is_closed = True
+        self.forget()
+        self._stop_timer()
+
+    # Publishing
+
+    def take_turn(self) -> None:
+        """Publish letters that are due again, and new ones, up to the work of one turn."""
+        if self._is_closed:
+            return
+        self._find_due()
+        turns = self._vhost.turns
+        while turns.work_left > 0:
+            letter = self._due.popleft() if self._due else self._take()
+            if letter is None:
+                break
+            self._publish(letter)
+        else:
+            turns.wake(self)
+        self._wait()
+
+    def _find_due(self) -> None:
+        vhost = self._vhost
+        routes_changed = self._looks_again or vhost.generation != self._generation
+        self._looks_again, self._generation = False, vhost.generation
+        now_ms = vhost.clock.now_ms()
+        for letter in self._letters.values():
+            is_late = _is_tried_again(letter) and letter.retry_at_ms <= now_ms
+            if (is_late or (letter.is_unrouted and routes_changed)) and not letter.is_due:
+                letter.is_due = True
+                self._due.append(letter)
+
+    def _take(self) -> Letter | None:
+        """A letter that was not published before."""
+        if len(self._letters) >= self._settings.prefetch_count:
+            return None
+        kept = self._source.take()
+        if kept is None:
+            return None
+        letter = Letter(kept, int(self._vhost.clock.wall_time_s()))
+        self._letters[kept.entry.position] = letter
+        assert len(self._letters) <= self._settings.prefetch_count, "DL1"
+        return letter
+
+    def _publish(self, letter: Letter) -> None:
+        """Find the targets of a letter, and give it to those that do not have it."""
+        vhost, kept = self._vhost, letter.kept
+        vhost.turns.work_left -= work_of(kept.message)
+        letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
+        letter.is_refused = letter.is_due = False
+        name = self._queue.options.dead_letter_exchange
+        exchange = None if name is None else vhost.exchanges.get(name)
+        if exchange is None:
+            letter.is_unrouted = not letter.settled
+            self._warn("its dead-letter exchange does not exist")
+        else:
+            dead = Dead(self._queue, [kept.message], kept.reason)
+            (run,) = letter_runs(vhost, dead, exchange.name, letter.time_s)
+            found = Route(exchange, run.routing_keys, header_of(_as_kept(run.letters[0])))
+            is_complete = found.go_on(WORK_AT_ONCE)
+            vhost.turns.work_left -= found.work
+            if is_complete:
+                self._give(letter, run, exchange, found)
+            else:
+                letter.is_due = True
+                finding = self._finding(letter, run, exchange, found)
+                LongWork(vhost.turns, f"the route of a letter of {self!r}", finding).start()
+        self._settle_if_done(letter)
+
+    def _finding(
+        self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route
+    ) -> Iterator[int]:
+        """The steps of finding a long route (broker/runtime/long_work.py), then of giving it."""
+        while not found.go_on(ROUTE_STEP_WORK):
+            yield ROUTE_STEP_WORK
+        if self._letters.get(letter.kept.entry.position) is letter:
+            letter.is_due = False
+            self._give(letter, run, exchange, found)
+            self._settle_if_done(letter)
+            self.wake()
+
+    def _give(self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route) -> None:
+        """Give a letter to all targets on its route that do not have it."""
+        vhost, queue, kept = self._vhost, self._queue, letter.kept
+        message = _as_kept(run.letters[0])
+        header = header_of(message)
+        targets = self._targets(found, run.in_cycle)
+        letter.is_unrouted = not (targets or letter.settled or letter.waiting)
+        if letter.is_unrouted:
+            self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
+        if not letter.settled and not letter.waiting:
+            for history in found.remembering:
+                history.remember(message, header)
+        new = [one for one in targets if one not in letter.settled and one not in letter.waiting]
+        if vhost.tracer is not None and new:
+            given = set(new)
+            queues = [one for one in found.queues if one in given]
+            vhost.tracer.dead_lettered(
+                queue, kept.message, kept.reason, message, run.routing_keys, queues
+            )
+        letter.waiting.update(new)
+        LongWork(vhost.turns, f"a letter of {self!r}", self._giving(letter, message, new)).start()
+
+    def _giving(self, letter: Letter, message: Message, targets: list[Target]) -> Iterator[int]:
+        """The steps of giving a letter to its targets (broker/runtime/long_work.py)."""
+        for target in targets:
+            confirm = Confirm(self, letter, target)
+            if isinstance(target, Exchange) or not target.is_deleted:
+                hand_over(target, message, confirm)
+            if not confirm.is_pending:
+                self.confirmed(letter, target)
+            yield ROUTED_WORK
+
+    def _targets(self, found: Route, in_cycle: frozenset[str]) -> list[Target]:
+        targets: list[Target] = [one for one in found.delaying if isinstance(one, Exchange)]
+        for queue in found.queues:
+            if queue.name in in_cycle:
+                self._warn(f"they would reach {queue!r} in a cycle")
+            else:
+                targets.append(queue)
+        return targets
+
+    def _warn(self, why: str) -> None:
+        """Log once why letters stay in their queue."""
+        if why in self._warned or len(self._warned) == REASONS_MAX:
+            return
+        self._warned.add(why)
+        is_last = len(self._warned) == REASONS_MAX
+        logger.warning(
+            "%r keeps its dead letters: %s; declare what is missing, or change its policy%s",
+            self._queue, why, " (further reasons are not logged)" if is_last else "",
+        )  # fmt: skip
+
+    # Confirms
+
+    def confirmed(self, letter: Letter, target: Target) -> None:
+        """A target has the letter safely."""
+        letter.waiting.discard(target)
+        letter.settled.add(target)
+        self._settle_if_done(letter)
+
+    def refused(self, letter: Letter, target: Target) -> None:
+        """A target refuses the letter: try again later."""
+        letter.waiting.discard(target)
+        letter.is_refused = True
+        self.wake()
+
+    def _settle_if_done(self, letter: Letter) -> None:
+        position = letter.kept.entry.position
+        if not letter.is_done or self._letters.get(position) is not letter:
+            return
+        del self._letters[position]
+        self._source.settle(letter.kept)
+        self._vhost.counts.kept_confirmed[self._queue.kind.name] += 1
+        if self._source.has_ready:
+            self.wake()
+
+    # Waiting
+
+    def _wait(self) -> None:
+        """Take a turn when a letter is to be tried again."""
+        waiting = [letter for letter in self._letters.values() if _is_tried_again(letter)]
+        self._stop_timer()
+        if not waiting:
+            return
+        if any(letter.is_unrouted for letter in waiting):
+            self._vhost.wake_when_routes_change(self)
+        clock = self._vhost.clock
+        delay_ms = min(letter.retry_at_ms for letter in waiting) - clock.now_ms()
+        self._timer = clock.call_later_ms(max(0, delay_ms), self.wake)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _as_kept(letter: Message) -> Message:
+    """A letter that durable queues keep on disk, whatever its delivery mode is."""
+    header = header_of(letter).as_persistent()
+    return Message(letter.address, header, letter.body, None, letter.number)
+
+
+def _is_tried_again(letter: Letter) -> bool:
+    return letter.is_refused or letter.is_unrouted

@@ -1,0 +1,224 @@
+"""Publishing inside a virtual host: from an exchange to queues, along one path for all messages.
+
+Publications of clients, dead letters, delayed messages, the copies of the firehose and the history
+for a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
+it where an exchange asks for that, and hands it to the queues it reaches. A publisher that keeps
+its look-ups does the last step alone, by `deliver`.
+
+A message whose route is long is routed in steps, in the turns of a delivery (fan_out.py); all else
+is the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from leveret.broker.amqp.content_header import ContentHeader, read_header
+from leveret.broker.events.taps import Taps
+from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
+from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.dead_letters.header import cc_keys
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.fan_out import (
+    CARE_WORK,
+    QUEUES_AT_ONCE,
+    ROUTE_STEP_WORK,
+    Delivery,
+    FanOuts,
+)
+from leveret.storage.messages.message import Message
+
+ROUTED_WORK = 8
+"""The work of matching and handing a message to one queue (broker/runtime/turns.py)."""
+
+NO_PROPERTIES = read_header(b"\0\0")
+
+Routed = Callable[[list[QueueClient], bool], object]
+"""Called with the queues that a message reaches, before they have it, and whether an exchange keeps
+it and will route it later.
+"""
+Choose = Callable[[list[QueueClient]], list[QueueClient]]
+"""Returns those of the queues that are to get a message."""
+
+
+class RoutingVhost(Protocol):
+    """The virtual host, as routing sees it. tracer: None while it is not traced."""
+
+    fan_outs: FanOuts
+    turns: Turns
+    tracer: Taps | None
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """The exchanges by their names."""
+
+
+def publish(
+    vhost: RoutingVhost,
+    exchange: Exchange,
+    publication: Publication,
+    routing_keys: Sequence[str],
+    *,
+    routed: Routed | None = None,
+    choose: Choose | None = None,
+) -> Answer[None] | None:
+    """Route a publication of one message from an exchange, and hand it to the queues that it
+    reaches.
+
+    routing_keys: its own, then those of CC and BCC. The answer is given when all queues have it;
+    None if they have it now.
+    """
+    (message,) = publication.messages
+    found = Route(exchange, routing_keys, header_of(message))
+    is_complete = found.go_on(WORK_AT_ONCE)
+    vhost.turns.work_left -= found.work
+    if not is_complete:
+        queues = _found_later(found, publication, routed, choose)
+        return vhost.fan_outs.begin(Delivery(queues, publication))
+    reached = _reached(found, publication, routed, choose)
+    vhost.turns.work_left -= ROUTED_WORK * min(len(reached), QUEUES_AT_ONCE)
+    return deliver(vhost, reached, publication)
+
+
+def _found_later(
+    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
+) -> Iterator[QueueClient | None]:
+    """The queues that a message reaches, after steps of finding its route, for `publish`."""
+    while not found.go_on(ROUTE_STEP_WORK):
+        yield None
+    yield from _reached(found, publication, routed, choose)
+
+
+def _reached(
+    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
+) -> list[QueueClient]:
+    """The queues that are to get a message whose route is complete, for `publish`.
+
+    The exchanges on the route that keep it have it then.
+    """
+    queues = found.queues if choose is None else choose(found.queues)
+    if routed is not None:
+        routed(queues, bool(found.delaying))
+    message = publication.messages[0]
+    for history in found.remembering:
+        history.remember(message, header_of(message))
+    for delaying in found.delaying:
+        assert isinstance(delaying, Exchange), "only an exchange delays messages"
+        _delay(delaying, publication)
+    return queues
+
+
+def queues_by_key(
+    vhost: RoutingVhost, exchange: Exchange, routing_key: str
+) -> list[QueueClient] | None:
+    """The queues that every message with a routing key reaches from an exchange, until routes
+    change; None if an exchange on the way decides message by message, or remembers messages, or if
+    the route is long.
+    """
+    found = Route(exchange, [routing_key], NO_PROPERTIES)
+    is_complete = found.go_on(WORK_AT_ONCE)
+    vhost.turns.work_left -= found.work
+    return found.queues if is_complete and is_of_every_message(found) else None
+
+
+def is_of_every_message(found: Route) -> bool:
+    """Whether a route is that of all messages with its routing keys, until routes change."""
+    return found.is_cacheable and not found.remembering
+
+
+def deliver(
+    vhost: RoutingVhost,
+    queues: list[QueueClient],
+    publication: Publication,
+) -> Answer[None] | None:
+    """Hand a publication to queues.
+
+    The answer is given when all of very many queues have it; None if they have it now.
+    """
+    if len(queues) > QUEUES_AT_ONCE:
+        return vhost.fan_outs.begin(Delivery(queues, publication))
+    for queue in queues:
+        queue.publish(publication)
+    return None
+
+
+def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
+    """Give one message to one target of its route, as number 0 of its publisher."""
+    publication = Publication([message], len(message.body), None, publisher)
+    if isinstance(target, Exchange):
+        _delay(target, publication)
+    else:
+        target.publish(publication)
+
+
+def _delay(exchange: Exchange, publication: Publication) -> None:
+    """x-delayed-message: the message waits at the exchange until its delay is over."""
+    header = header_of(publication.messages[0])
+    assert isinstance(exchange.type, DelayedMessage), "only this type of exchange delays messages"
+    assert exchange.delayed is not None, "an exchange of this type has a place for messages"
+    exchange.delayed.add(publication, exchange.type.delay_ms(header))
+
+
+def publish_delayed(
+    vhost: RoutingVhost, exchange: Exchange, message: Message, publisher: Publisher
+) -> Answer[None] | None:
+    """The delay of a message is over: it goes on from the exchange at which it waited.
+
+    The answer is given when all of very many queues have it; None if all have it now.
+    Its routing keys and its time to live, which begins now, are read from its properties again,
+    since it may have waited on disk.
+    """
+    header = header_after_delay(header_of(message))
+    late = Message(message.address, header, message.body, None, message.number)
+    routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
+    expiration = header.properties.get("expiration")
+    ttl_ms = None if expiration is None else int(expiration)
+    publication = Publication([late], len(late.body), ttl_ms, publisher)
+    traced = _trace_of(vhost, late, routing_keys)
+    return publish(vhost, exchange, publication, routing_keys, routed=traced)
+
+
+def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
+    """The trace callback of a message that is not published by a client now."""
+    return partial(_trace, vhost, message, routing_keys)
+
+
+def _trace(
+    vhost: RoutingVhost,
+    message: Message,
+    routing_keys: Sequence[str],
+    queues: list[QueueClient],
+    _is_delayed: bool,
+) -> None:
+    if vhost.tracer is not None:
+        vhost.tracer.published(None, [message], routing_keys, queues)
+
+
+def replaying_history(
+    vhost: RoutingVhost, history: RecentHistory, destination: QueueClient | Exchange
+) -> Iterator[int]:
+    """x-recent-history: the steps of giving the last messages to a new binding's destination
+    (broker/runtime/long_work.py).
+    """
+    for message in history.history:
+        if destination.is_deleted:
+            return
+        assert isinstance(message, Message), "a history keeps messages"
+        publication = Publication([message], len(message.body))
+        if isinstance(destination, Exchange):
+            keys = [message.address.routing_key]
+            publish(vhost, destination, publication, keys, routed=_trace_of(vhost, message, keys))
+        else:
+            destination.publish(publication)
+        yield CARE_WORK
+
+
+def header_of(message: Message) -> ContentHeader:
+    """A message's properties, of which the store decodes less than the broker."""
+    assert isinstance(message.header, ContentHeader), "messages are made with content headers"
+    return message.header

@@ -1,0 +1,411 @@
+"""A virtual host: its exchanges, queues and bindings.
+
+`generation` grows with every change that could route a message differently. Publishers keep their
+look-ups until then. The `routes_listener` is called at every such change. Exchanges, queues and
+bindings change by declarations only (broker/registry), also when a queue deletes itself.
+`mirrors` has the records of the mirrored queues (queues/queue_mirrors.py), by name.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from mypy_extensions import mypyc_attr
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.declarations.requester import THE_NODE, Requester
+from leveret.broker.declarations.values import DeleteQueue, Submit
+from leveret.broker.events.events import Events
+from leveret.broker.events.taps import Taps
+from leveret.broker.exchanges import create_exchange_type
+from leveret.broker.exchanges.default import DefaultExchange
+from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.queue_kinds import QueueKinds
+from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.queue_places import QueuePlaces
+from leveret.broker.queues.contract.retained_dead_letters import LetterSource
+from leveret.broker.queues.served_kinds import served_kinds
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import Flow
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.counts import MessageCounts, NodeCounts
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Actor, Turns
+from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.dead_letters.publishing import DeadLetterer
+from leveret.broker.vhost.dead_letters.worker import LetterWorker, WorkerSettings
+from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
+from leveret.broker.vhost.fan_out import FanOuts
+from leveret.broker.vhost.own_deletions import OwnDeletions
+from leveret.broker.vhost.routing import publish_delayed
+from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Message
+from leveret.storage.queue.chained_queue import ChainedQueue
+from leveret.storage.queue.transient_queue import TransientQueue
+from leveret.storage.store.store import Store
+
+LETTERS_LEVEL = 2
+"""The level of a quorum queue's storage id that has its dead letters; its messages have 0 and 1."""
+PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+"""Name, type and whether it is internal."""
+PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class Policing(Protocol):
+    """Gives new queues and exchanges the policies that match them (registry/policing.py)."""
+
+    def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
+        """Give a queue the options that its policies ask for."""
+
+    def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
+        """Give an exchange the settings that its policy asks for."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class VirtualHost:
+    """One vhost of a running broker."""
+
+    def __init__(
+        self,
+        name: str,
+        turns: Turns,
+        clock: Clock,
+        submit: Submit,
+        store: Store | None = None,
+        policing: Policing | None = None,
+        counts: NodeCounts | None = None,
+        is_as_rabbitmq_4: bool = False,
+        events: Events | None = None,
+        kinds: QueueKinds | None = None,
+        letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
+        places: QueuePlaces | None = None,
+        flow: Flow | None = None,
+    ) -> None:
+        self.name = name
+        self.kinds = kinds if kinds is not None else served_kinds()
+        self.is_as_rabbitmq_4 = is_as_rabbitmq_4
+        self.places = places
+        self._policing = policing
+        self.counts = counts or NodeCounts()
+        self.events = events or Events()
+        self.closed_channels = MessageCounts()
+        self.turns = turns
+        self.tracer: Taps | None = None
+        self.clock = clock
+        self.generation = 0
+        self.routes_listener: Callable[[], object] | None = None
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, QueueClient] = {}
+        self.mirrors: dict[str, bytes] = {}
+        self.is_deleted = False
+        self.description = self.tags = ""
+        self.is_traced = False
+        self._submit = submit
+        self._store = store
+        self.fan_outs = FanOuts(turns, flow or Flow(Alarms()))
+        self._dead_letters: DeadLetterer | None = DeadLetterer(self)
+        self._letter_settings = letter_settings
+        self._waiting_for_routes: set[Actor] = set()
+        self._own_deletions = OwnDeletions(name, turns, clock, self.delete_queue)
+        default = DefaultExchange(self.queues)
+        self._add(Exchange(self.exchanges, "", default, True, False, False, {}))
+        for exchange, type_name, internal in PREDECLARED_EXCHANGES:
+            self.add_exchange(exchange, type_name, True, False, internal, {})
+
+    # Declared objects: broker/registry changes them
+
+    def add_exchange(
+        self,
+        name: str,
+        type_name: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+        storage_id: int = 0,
+    ) -> Exchange:
+        """Add an exchange, with the policies that match it and the delayed messages that a restart
+        found. Raises 406 and 503 for a bad type.
+        """
+        exchange_type = create_exchange_type(type_name, arguments)
+        exchange = Exchange(
+            self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
+        )
+        if isinstance(exchange_type, DelayedMessage):
+            exchange.delayed = self._make_delayed(exchange, storage_id)
+        self._add(exchange)
+        return exchange
+
+    def _add(self, exchange: Exchange) -> None:
+        self.exchanges[exchange.name] = exchange
+        if self._policing is not None:
+            self._policing.apply_to_exchange(self.name, exchange)
+        self.routes_changed()
+
+    def add_queue(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None,
+        storage_id: int,
+        home: QueueHome = HERE,
+        mirrors: bytes = b"",
+    ) -> QueueClient:
+        """Add a queue, with the policies that match it and the messages that a restart found.
+
+        A queue that was declared before its node was in a cluster names no home, and lives here.
+        mirrors: the record of its mirrors, if it has any.
+        """
+        places = self.places
+        if places is not None and not home.node:
+            home = QueueHome(places.node, 0)
+        queue: QueueClient
+        if places is not None and mirrors:
+            kind = self.kinds.kind_of(arguments)
+            declared = DeclaredQueue(self.name, name, kind, durable, auto_delete, arguments, home)
+            queue = places.mirrors.make_queue(declared, mirrors)
+        elif places is None or home.node == places.node:
+            queue = self.kinds.make(
+                self, name, durable, auto_delete, arguments, owner_connection, storage_id
+            )
+        else:
+            queue = places.make_remote(
+                self, self.kinds.kind_of(arguments), name, durable, auto_delete, arguments,
+                owner_connection, home,
+            )  # fmt: skip
+        queue.home = home
+        self.queues[name] = queue
+        if mirrors:
+            self.mirrors[name] = mirrors
+        if self._policing is not None:
+            self._policing.apply_to_queue(self.name, queue)
+        self.routes_changed()
+        if places is not None:
+            places.added(self.name, queue)
+            if mirrors:
+                places.mirrors.changed(self.name, queue, mirrors, storage_id)
+        return queue
+
+    def set_mirrors(self, queue: QueueClient, node: str, record: bytes, storage_id: int) -> None:
+        """A queue's record of mirrors has changed, and perhaps its home.
+
+        record, storage_id: as in `QueueMirrors.changed`.
+        """
+        queue.home = QueueHome(node, queue.home.identity)
+        if record:
+            self.mirrors[queue.name] = record
+        else:
+            self.mirrors.pop(queue.name, None)
+        if self.places is not None:
+            self.places.mirrors.changed(self.name, queue, record, storage_id)
+        self.routes_changed()
+
+    def replace_queue(self, queue: QueueClient) -> None:
+        """Have another object stand for a queue from now on: its mirroring begins or ends.
+
+        The bindings are changed to it in one step: a message must not go to both. Channels that
+        consume from the queue are told by `Consumer.queue_replaced`.
+        """
+        before = self.queues[queue.name]
+        queue.policy, queue.operator_policy = before.policy, before.operator_policy
+        queue.apply(before.options)
+        self.queues[queue.name] = queue
+        for binding in tuple(before.bindings.values()):
+            binding.lead_to(queue)
+        self.routes_changed()
+
+    def set_places(self, places: QueuePlaces) -> None:
+        """The node is in a cluster from now on; all queues so far live on it."""
+        self.places = places
+        for queue in self.queues.values():
+            queue.home = QueueHome(places.node, 0)
+
+    def lives_here(self, queue: QueueClient) -> bool:
+        """Whether a queue of this vhost lives on this node."""
+        return self.places is None or queue.home.node == self.places.node
+
+    def choose_home(self, name: str, arguments: Table) -> QueueHome:
+        """The home of a queue that is about to be declared, by `QueuePlaces.choose`."""
+        if self.places is None:
+            return HERE
+        kind = self.kinds.kind_of(arguments)
+        return self.places.choose(self.name, name, kind, arguments)
+
+    def delete_queue(
+        self,
+        queue: QueueClient,
+        requester: Requester = THE_NODE,
+        answer: Answer[None] | None = None,
+    ) -> None:
+        """Have a queue deleted, unless it is already, or its vhost is.
+
+        answer: given when the deletion is on disk. Without it no client waits, and a deletion that
+        fails is tried again.
+        """
+        if queue.is_deleted or self.is_deleted:
+            if answer is not None:
+                answer.give(None)
+            return
+        declaration = DeleteQueue(self.name, queue.name, acting_user=requester.user)
+        answer = answer or self._own_deletions.answer(queue)
+        self._submit(declaration, answer=answer, requester=requester)
+
+    def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
+        """Have an unused queue deleted, in this turn if it is urgent."""
+        if is_urgent:
+            self.delete_queue(queue)
+            return
+        self._own_deletions.delete_unused(queue)
+
+    def delete_queues(self, queues: Iterable[QueueClient], what: str) -> None:
+        """Have queues deleted, in this turn or in later ones. what: the work, for logs."""
+        self._own_deletions.delete_all(queues, what)
+
+    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
+        """Where a new queue keeps its messages, with those that a restart found."""
+        knows_deliveries = queue.kind.knows_deliveries
+        if levels is None:
+            return self._make_queue_level(queue, 0, knows_deliveries)
+        found = self._levels_of(queue.storage_id, levels.highest) if queue.durable else []
+        return PriorityQueue(
+            levels, lambda level: self._make_queue_level(queue, level, knows_deliveries), found
+        )
+
+    def _make_queue_level(
+        self, queue: QueueClient, level: int, knows_deliveries: bool
+    ) -> BackingQueue:
+        tail = self.make_part(queue, level, False, knows_deliveries)
+        store = self._store
+        if store is None or not queue.durable or not store.has_head(queue.storage_id, level):
+            return tail
+        head = self.make_part(queue, level, True, knows_deliveries)
+        given = head.given_positions()
+        return ChainedQueue(head, tail, max([end for _, end in given], default=0))
+
+    def make_part(
+        self, queue: QueueClient, level: int, is_head: bool, knows_deliveries: bool = False
+    ) -> BackingQueue:
+        """A level of a queue, or the head or tail of a chain (storage/queue/chained_queue.py)."""
+        title, is_lazy = resource(QUEUE, queue.name, self.name), queue.options.is_lazy
+        return self._make_level(
+            queue.storage_id, level, title, queue.durable, is_lazy, knows_deliveries, is_head
+        )
+
+    def has_letters(self, queue: QueueClient) -> bool:
+        """Whether a restart found dead letters that a queue keeps."""
+        return LETTERS_LEVEL in self._levels_of(queue.storage_id, LETTERS_LEVEL)
+
+    def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
+        """Where a queue keeps its dead letters, with those that a restart found."""
+        return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
+
+    def make_dead_letter_worker(self, queue: QueueClient, letters: LetterSource) -> LetterWorker:
+        """The worker that publishes the dead letters that a queue keeps."""
+        return LetterWorker(self, queue, letters, self._letter_settings)
+
+    def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
+        """Where messages wait at an exchange of the type x-delayed-message."""
+        is_durable = bool(storage_id)
+        title = resource(EXCHANGE, exchange.name, self.name)
+        if exchange.durable and not is_durable and self._store is not None:
+            logger.warning(
+                "%s was declared by a version that does not store delayed messages, and keeps them "
+                "in memory: delete it and declare it again", title,
+            )  # fmt: skip
+        return DelayedMessages(
+            self.clock,
+            self.turns,
+            lambda level: self._make_level(storage_id, level, title, is_durable, False, True),
+            self._levels_of(storage_id, BUCKETS - 1) if is_durable else [],
+            lambda message, publisher: publish_delayed(self, exchange, message, publisher),
+            0 if self._store is None else self._store.wall_offset_ms,
+        )
+
+    def _make_level(
+        self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool,
+        knows_deliveries: bool, is_head: bool = False,
+    ) -> BackingQueue:  # fmt: skip
+        """A backing queue: in memory, or in the store if there is one."""
+        if self._store is None:
+            return TransientQueue()
+        return self._store.queue(
+            storage_id, level, title, is_durable, is_lazy, knows_deliveries, is_head
+        )
+
+    def _levels_of(self, storage_id: int, level_max: int) -> list[int]:
+        """The levels in which a restart found messages."""
+        return [] if self._store is None else self._store.levels_of(storage_id, level_max)
+
+    # Routing
+
+    def routes_changed(self) -> None:
+        """Messages may be routed differently from now on."""
+        self.generation += 1
+        if self.routes_listener is not None:
+            self.routes_listener()
+        if self._waiting_for_routes:
+            waiting, self._waiting_for_routes = self._waiting_for_routes, set()
+            for actor in waiting:
+                self.turns.wake(actor)
+
+    def wake_when_routes_change(self, actor: Actor) -> None:
+        """Wake the actor once, at the next change of routes."""
+        self._waiting_for_routes.add(actor)
+
+    def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
+        """Messages died in a queue that has a dead-letter exchange: publish them there soon."""
+        dead_letters = self._dead_letters
+        if dead_letters is None or queue.options.dead_letter_exchange not in self.exchanges:
+            self.note_discarded(queue, reason, len(messages))
+            return
+        self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
+        dead_letters.add(queue, messages, reason)
+
+    def note_kept(self, queue: QueueClient, reason: str) -> None:
+        """A message died in a queue that keeps its dead letters until they are confirmed."""
+        self.counts.kept[queue.kind.name, reason] += 1
+
+    def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
+        """Messages, `count` of them, died without a dead-letter exchange for them."""
+        self.counts.discarded[queue.kind.name, reason] += count
+
+    # Starting and ending
+
+    def close(self) -> None:
+        """The broker stops: queues release timers and consumers."""
+        self.is_deleted = True
+        self._own_deletions.close()
+        for queue in tuple(self.queues.values()):
+            queue.close()
+        for delayed in self._delayed():
+            delayed.close()
+
+    def emptied(self) -> None:
+        """The vhost is deleted, with all its objects: its parts no longer refer to it."""
+        self._own_deletions.close()
+        self._dead_letters = None
+
+    def delete_with_it(self, queue: QueueClient) -> None:
+        """The vhost is deleted, and this one of its queues with it."""
+        self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
+        queue.delete_now()
+
+    def _delayed(self) -> list[DelayedMessages]:
+        places = [exchange.delayed for exchange in self.exchanges.values()]
+        return [place for place in places if place is not None]

@@ -1,0 +1,58 @@
+"""The declared members of this node's cluster, and the actions that each change of them causes.
+
+Membership is declared like everything else (metadata/member_records.py). A node dials all members,
+closes links to nodes that are no members, and numbers its messages by its place among the members.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from leveret.broker.services.services import Services
+from leveret.cluster.links.links import Links
+from leveret.cluster.metadata.member_records import members_of
+
+FORGET_MS = 5_000
+
+
+class DeclaredMembers:
+    """See the module."""
+
+    def __init__(self, services: Services, links: Links) -> None:
+        self._services = services
+        self._links = links
+
+    @property
+    def declared(self) -> dict[str, bool]:
+        """The nodes of the cluster, and whether each is a disc node; none without a cluster."""
+        return members_of(self._services.parameters)
+
+    @property
+    def all(self) -> Mapping[str, bool]:
+        """The nodes of the cluster, and whether each is a disc node; at least this one."""
+        return self.declared or {self._links.node: True}
+
+    def link(self, names: Iterable[str]) -> None:
+        """Link these nodes as soon as they can be reached."""
+        for name in names:
+            if name != self._links.node:
+                self._links.dial(name)
+
+    def number_messages(self, members: Iterable[str]) -> None:
+        """Give messages other numbers than the other nodes do."""
+        names = sorted(members)
+        if self._links.node in names:
+            self._services.message_numbers.place = names.index(self._links.node)
+
+    def changed(self) -> None:
+        """A node was declared to be a member, or no longer to be one."""
+        members = self.declared
+        self.number_messages(members)
+        self.link(members)
+        # Later: a node that leaves waits for the answer to its question.
+        self._services.clock.call_later_ms(FORGET_MS, self._forget_others)
+
+    def _forget_others(self) -> None:
+        """Close links to nodes that are no members."""
+        members = self.all
+        for name in tuple(self._links.peers):
+            if name not in members:
+                self._links.forget(name, f"node {name} is not a member of the cluster")

@@ -1,0 +1,302 @@
+"""How nodes become members of a cluster, and cease to be: questions to a running member.
+
+A node that joins or leaves has its broker stopped, or is starting, so it asks a running member to
+declare the change; every node learns of it as of any declaration. A node asks only for changes of
+itself. `forget` is for a node that is gone.
+
+The member that is asked passes the change on to the coordinator of the view, which makes one change
+at a time. So two changes that are allowed one by one cannot leave a cluster without a disc node.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+import msgspec
+
+from leveret.broker.declarations.values import (
+    ChangeQueueMirrors,
+    Declaration,
+    DeleteQueue,
+    PutQueueHome,
+)
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.cluster.membership import members
+from leveret.cluster.membership.members import Members, MembershipRefused
+from leveret.cluster.metadata.member_records import (
+    cluster_id_of,
+    delete_member,
+    members_of,
+    put_member,
+)
+from leveret.cluster.mirrors.record_changes import Forget, Rename, encode
+from leveret.cluster.rpc.rpc import NotAnswered, Questions
+from leveret.storage.metadata.metadata import MetadataError
+
+JOIN, LEAVE, FORGET = "membership.join", "membership.leave", "membership.forget"
+CHANGE_TYPE, IS_MEMBER = "membership.change-type", "membership.is-member"
+MEMBERS, CHANGE = "membership.members", "membership.change"
+RENAME = "membership.rename"
+"""The topics of the questions."""
+ANSWER_SECONDS_MAX, CHANGE_SECONDS_MAX = 15.0, 600.0
+"""Time limit for a member's answer; a node that leaves may have very many queues to delete."""
+QUEUES_AT_ONCE = 100
+"""The number of queues whose deletion, or move, is one operation."""
+YES, NO = b"1", b"0"
+
+
+class ClusterError(Exception):
+    """The node cannot join its cluster, or leave it; the text says why and what to do."""
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """A cluster, and the names of its nodes with whether each is a disc node."""
+
+    cluster_id: str
+    members: dict[str, bool]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A requested change of the members.
+
+    kind: JOIN, CHANGE_TYPE, LEAVE, FORGET or RENAME. node: the node that changes. is_disc: whether
+    it becomes a disc node. asked: the member that was asked. was: the node's earlier name.
+    """
+
+    kind: str
+    node: str
+    asked: str
+    is_disc: bool = True
+    was: str = ""
+
+
+class MembershipChanges:
+    """The answers of one node to these questions.
+
+    name: this node's name. running: the names of the nodes that run. begin_cluster: makes a cluster
+    of this node, if it is in none. is_in_view: whether this node is in a view.
+    """
+
+    def __init__(
+        self,
+        questions: Questions,
+        services: Services,
+        name: str,
+        running: Callable[[], tuple[str, ...]],
+        begin_cluster: Callable[[], Awaitable[None]],
+        is_in_view: Callable[[], bool],
+    ) -> None:
+        self._is_in_view = is_in_view
+        self._questions = questions
+        self._services = services
+        self._name = name
+        self._running = running
+        self._begin_cluster = begin_cluster
+        self._one_at_a_time = asyncio.Lock()
+        questions.answer(JOIN, self._joins)
+        questions.answer(CHANGE_TYPE, self._changes_type)
+        questions.answer(LEAVE, self._leaves)
+        questions.answer(RENAME, self._is_renamed)
+        questions.answer(CHANGE, self._passed_on)
+        questions.answer(IS_MEMBER, self._is_member)
+        questions.answer(MEMBERS, self._tell_members)
+
+    @property
+    def _members(self) -> dict[str, bool]:
+        return members_of(self._services.parameters)
+
+    # Requests of other nodes
+
+    async def _joins(self, node: str, text: bytes) -> bytes:
+        """A node asks to become a member; the text says whether as a disc node."""
+        await self._begin_cluster()
+        return await self._ask_for(Change(JOIN, node, self._name, text == YES))
+
+    async def _changes_type(self, node: str, text: bytes) -> bytes:
+        """A member asks for another type; the text says whether a disc node."""
+        return await self._ask_for(Change(CHANGE_TYPE, node, self._name, text == YES))
+
+    async def _leaves(self, node: str, text: bytes) -> bytes:
+        """A member asks to leave the cluster."""
+        return await self._ask_for(Change(LEAVE, node, self._name))
+
+    async def _is_renamed(self, node: str, text: bytes) -> bytes:
+        """A member asks to be known under its new name; the text is its old one.
+
+        The answer is no if this node does not run yet: it was told of the new name, or the asking
+        node will not find its old one.
+        """
+        if not self._is_in_view():
+            return NO
+        await self._ask_for(Change(RENAME, node, self._name, was=text.decode()))
+        return YES
+
+    async def _tell_members(self, node: str, text: bytes) -> bytes:
+        """A node asks for the members of the cluster."""
+        parameters = self._services.parameters
+        return msgspec.msgpack.encode(Membership(cluster_id_of(parameters), self._members))
+
+    async def _is_member(self, node: str, text: bytes) -> bytes:
+        return YES if node in self._members else NO
+
+    async def forget(self, node: str) -> None:
+        """Remove a node that does not run, with the queues that it has. Raises ClusterError."""
+        try:
+            await self._ask_for(Change(FORGET, node, self._name))
+        except (MembershipRefused, NotAnswered) as error:
+            raise ClusterError(str(error)) from None
+
+    # One change after the other
+
+    async def _ask_for(self, change: Change) -> bytes:
+        """Have the coordinator make a change. Raises MembershipRefused and NotAnswered."""
+        coordinator = self._running()[0]
+        if coordinator == self._name:
+            return await self._make(change)
+        text = msgspec.msgpack.encode(change)
+        return await self._questions.ask(coordinator, CHANGE, text, CHANGE_SECONDS_MAX)
+
+    async def _passed_on(self, node: str, text: bytes) -> bytes:
+        """A member that was asked for a change passes it on."""
+        return await self._make(msgspec.msgpack.decode(text, type=Change))
+
+    async def _make(self, change: Change) -> bytes:
+        """Make a change, as the coordinator, and answer with the members after it."""
+        async with self._one_at_a_time:
+            running = self._running()
+            if running[0] != self._name:
+                raise MembershipRefused(
+                    f"node {self._name} does not coordinate the cluster any more: try again"
+                )
+            await self._make_now(change, frozenset(running))
+        return await self._tell_members(change.node, b"")
+
+    async def _make_now(self, change: Change, running: frozenset[str]) -> None:
+        node, is_disc, present = change.node, change.is_disc, self._members
+        if change.kind == JOIN:
+            members.join(present, node, is_disc, own={})
+            await self._declare(put_member(node, is_disc))
+        elif change.kind == CHANGE_TYPE:
+            members.change_type(present, node, is_disc, running=running - {node})
+            await self._declare(put_member(node, is_disc))
+        elif change.kind == FORGET:
+            members.forget(present, node, asked=change.asked, running=running)
+            await self._remove(node, running)
+        elif change.kind == RENAME and change.was in present:
+            members.rename(present, change.was, node, running=running)
+            await self._move_queues(change.was, node)
+            await self._declare(put_member(node, present[change.was]), delete_member(change.was))
+        elif change.kind == LEAVE and node in present:
+            members.leave(present, node)
+            await self._remove(node, running)
+
+    async def _move_queues(self, old: str, new: str) -> None:
+        await self._declare_all(
+            ChangeQueueMirrors(
+                vhost.name, queue.name, queue.home.identity, encode(Rename(old, new))
+            )
+            if queue.name in vhost.mirrors
+            else PutQueueHome(vhost.name, queue.name, new, queue.home.identity)
+            for vhost, queue in self._queues_of(old)
+        )
+
+    async def _remove(self, node: str, running: frozenset[str]) -> None:
+        """Remove a member and the queues that it alone has (mirrors/mirror_record.py)."""
+        forget = encode(Forget(node, tuple(sorted(running - {node}))))
+        await self._declare_all(
+            ChangeQueueMirrors(vhost.name, queue.name, queue.home.identity, forget)
+            if queue.name in vhost.mirrors
+            else DeleteQueue(vhost.name, queue.name)
+            for vhost, queue in self._queues_of(node)
+        )
+        await self._declare(delete_member(node))
+
+    def _queues_of(self, node: str) -> Iterator[tuple[VirtualHost, QueueClient]]:
+        """The queues that live on a node, and all mirrored ones: the node may have copies."""
+        for vhost in self._services.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.home.node == node or queue.name in vhost.mirrors:
+                    yield vhost, queue
+
+    async def _declare_all(self, declarations: Iterable[Declaration]) -> None:
+        left = list(declarations)
+        while left:
+            await self._declare(*left[:QUEUES_AT_ONCE])
+            del left[:QUEUES_AT_ONCE]
+
+    async def _declare(self, *declarations: Declaration) -> None:
+        answer = self._services.declarations.submit(*declarations)
+        try:
+            await in_task(answer)
+            await in_task(answer.synced())
+        except MetadataError as error:
+            raise MembershipRefused(str(error)) from None
+
+
+async def ask_to_join(questions: Questions, member: str, is_disc: bool) -> Membership:
+    """Ask a linked node to make this one a member. Raises ClusterError."""
+    answer = await _ask(questions, member, JOIN, YES if is_disc else NO)
+    return msgspec.msgpack.decode(answer, type=Membership)
+
+
+async def ask_to_change_type(questions: Questions, member: str, is_disc: bool) -> Membership:
+    """Ask a linked node to make this one a disc node or a RAM node. Raises ClusterError."""
+    answer = await _ask(questions, member, CHANGE_TYPE, YES if is_disc else NO)
+    return msgspec.msgpack.decode(answer, type=Membership)
+
+
+async def ask_for_members(questions: Questions, member: str, name: str) -> Membership:
+    """Ask a linked node for its cluster's members. Raises ClusterError if this node is none.
+
+    name: this node's name.
+    """
+    membership = msgspec.msgpack.decode(
+        await _ask(questions, member, MEMBERS, b""), type=Membership
+    )
+    if name not in membership.members:
+        raise ClusterError(
+            f"node {name} is not in the cluster of node {member}: use reset and join_cluster"
+        )
+    return membership
+
+
+async def ask_to_rename(questions: Questions, member: str, old: str) -> bool:
+    """Ask a linked node to know this one, which was called `old`, by its new name.
+
+    Returns whether that node runs. Raises ClusterError if it refuses.
+    """
+    answer = await _ask(questions, member, RENAME, old.encode(), CHANGE_SECONDS_MAX)
+    return answer == YES
+
+
+async def ask_to_leave(questions: Questions, member: str) -> None:
+    """Ask a linked node to remove this one from the cluster. Raises ClusterError."""
+    await _ask(questions, member, LEAVE, YES, CHANGE_SECONDS_MAX)
+
+
+async def check_membership(questions: Questions, member: str, name: str, own: Members) -> None:
+    """Raise ClusterError if a linked node does not count this one as a member.
+
+    name: this node's name. own: the members that it knows.
+    """
+    if await _ask(questions, member, IS_MEMBER, YES) == YES:
+        return
+    try:
+        members.check_start(name, own=own, theirs={}, other=member)
+    except MembershipRefused as error:
+        raise ClusterError(str(error)) from None
+
+
+async def _ask(
+    questions: Questions,
+    member: str,
+    topic: str,
+    text: bytes,
+    seconds_max: float = ANSWER_SECONDS_MAX,
+) -> bytes:
+    try:
+        return await questions.ask(member, topic, text, seconds_max)
+    except NotAnswered as error:
+        raise ClusterError(f"node {member} did not do what was asked: {error}") from None

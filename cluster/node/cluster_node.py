@@ -1,0 +1,420 @@
+"""A node as a member of its cluster, from the start of its broker to the end.
+
+It composes the cluster's parts for one run: links to the other nodes, the replicated declarations,
+the questions that nodes ask each other, and the membership. Its broker calls it
+(broker/services/clustering.py).
+
+    start:  the store is read ─► links ─► in no cluster: listen, and wait to be joined
+                                        └► in one: replicate, link the others, wait in the order in
+                                           which they stopped, join, and only then accept clients
+
+A node joins by a question to any member, which declares it as a member (`join`). Membership is
+declared like everything else (metadata/member_records.py): all members dial the nodes it names.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from leveret.broker.config import Config, SettingError
+from leveret.broker.declarations.values import PutParameter
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.services.services import Services
+from leveret.cluster.discovery.cleanup import CleanUp
+from leveret.cluster.links.configured_links import make_links
+from leveret.cluster.links.links import Links
+from leveret.cluster.links.services import METADATA_SERVICE
+from leveret.cluster.membership.declared_members import DeclaredMembers
+from leveret.cluster.membership.members import check_removal
+from leveret.cluster.membership.membership_changes import (
+    ClusterError,
+    Membership,
+    MembershipChanges,
+    ask_to_rename,
+)
+from leveret.cluster.membership.node_clean_up import NodeCleanUp
+from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved
+from leveret.cluster.metadata.member_records import (
+    CLUSTER_NODE,
+    cluster_id_of,
+    put_cluster_id,
+    put_member,
+)
+from leveret.cluster.metadata.messages import Member, ViewId, ViewStart
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
+from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
+from leveret.cluster.node.partition_handling import PartitionHandling
+from leveret.cluster.node_status import feature_flags
+from leveret.cluster.node_status.limited_counts import LimitedCounts
+from leveret.cluster.node_status.node_states import NodeStates
+from leveret.cluster.partitions import configured_rules
+from leveret.cluster.partitions.leftovers.keeping import Keeping
+from leveret.cluster.partitions.suspension import Suspension
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.rpc.direct_replies import RemoteReplies
+from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.startup import next_start
+from leveret.cluster.startup.first_start import FirstStart
+from leveret.cluster.startup.ordered_start import MEET_MS_MAX, OrderedStart
+from leveret.cluster.startup.start_as import NORMALLY, StartAs
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.metadata.metadata import MetadataError
+from leveret.storage.metadata.metadata_rows import Definitions
+from leveret.storage.metadata.metadata_sync import MetadataSync
+
+TICK_MS = 250
+logger = logging.getLogger("leveret.cluster")
+
+
+class ClusterNode:
+    """See `Clustering`.
+
+    start_as: see `StartAs`. restart_wanted: called when the node has to stop its broker and start
+    it again, with how it then starts. failed, running_changed: see `Clustering`.
+    """
+
+    def __init__(self, config: Config, data_dir: Path, start_as: StartAs = NORMALLY) -> None:
+        self.restart_wanted: Callable[[StartAs], object] = lambda start_as: None
+        self.failed: Callable[[Exception], object] = lambda error: None
+        self.running_changed: Callable[[tuple[str, ...]], object] = lambda running: None
+        self.links: Links
+        self.questions: Questions
+        self.log: ReplicatedDeclarations
+        self.states: NodeStates
+        self.mirrored_queues: MirroredQueues
+        self.suspension: Suspension
+        self._config = config
+        self._data_dir = data_dir
+        self._start_as = start_as
+        self._said = next_start.NOTHING_SAID
+        self._clock: Clock
+        self._services: Services
+        self._history: History
+        self._changes: MembershipChanges
+        self._queues: RemoteQueues
+        self._first_start: FirstStart
+        self._clean_up: NodeCleanUp
+        self._members: DeclaredMembers
+        self._ordered_start: OrderedStart
+        self._partition_handling: PartitionHandling
+        self._keeping: Keeping
+        self._is_new = self._is_restarting = False
+        self._beginning = asyncio.Lock()
+        self._replication: Replication | None = None
+        self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
+        self._takes_from: tuple[str, ...] = ()
+        self._timer: Timer | None = None
+
+    # The node's knowledge of its cluster
+
+    @property
+    def name(self) -> str:
+        """The name of this node."""
+        return self.links.node
+
+    @property
+    def members(self) -> dict[str, bool]:
+        """All nodes of the cluster, and whether each is a disc node; at least this one."""
+        return dict(self._members.all)
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The nodes of the view that this one is in."""
+        view = self.log.view
+        return (self.name,) if view is None else view.names
+
+    @property
+    def alive(self) -> frozenset[str]:
+        """The nodes that run, and those that one of them has a link with.
+
+        A node that starts is a member before it runs, and before discovery backends list it.
+        """
+        reached = () if self._replication is None else self._replication.reached
+        return frozenset((*self.running, *reached))
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The state of each feature flag."""
+        return feature_flags.states(peer.features for peer in self.links.peers.values())
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The running nodes from which this one is partitioned."""
+        return self._partition_handling.partitioned_from
+
+    # What the broker calls
+
+    def tell_static_shovels(self, names: tuple[str, ...]) -> None:
+        """See `Clustering`."""
+        self.states.set_static_shovels(names)
+
+    def others_with_static_shovel(self, name: str) -> frozenset[str]:
+        """See `Clustering`."""
+        return self.states.with_static_shovel(name)
+
+    def declaration_log(
+        self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
+    ) -> ReplicatedDeclarations:
+        """See `Clustering`. Raises SettingError and OSError."""
+        configured_rules.check(self._config.cluster)
+        self._services, self._clock = services, services.clock
+        links = make_links(self._config, self._data_dir, self._clock, features=feature_flags.NAMES)
+        assert links is not None, "without a port for links there is no cluster"
+        self.links, self.questions = links, Questions(links)
+        self._history = History(services.metadata)
+        self.log = log = ReplicatedDeclarations(
+            services.registry, services.declaration_writer, sync, self._history, services.events,
+            local, services.turns,
+        )  # fmt: skip
+        self._members = DeclaredMembers(services, links)
+        self._ordered_start = OrderedStart(
+            self._config.cluster, links, self.questions, self._clock, log
+        )
+        log.joined = self._ordered_start.joined
+        log.failed = self._log_failed
+        log.check_removal = lambda name, running: check_removal(name, running=running)
+        log.members_changed = self._members_changed
+        self.links.register(METADATA_SERVICE, log)
+        self.states = NodeStates(links, services.alarms)
+        self.states.static_shovels_changed = lambda: self.running_changed(self.running)
+        LimitedCounts(links, services)
+        self._queues = RemoteQueues(
+            self.name, services, links, self._config.cluster,
+            not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,
+        )  # fmt: skip
+        self.mirrored_queues = MirroredQueues(
+            self.name, links.incarnation, services, links, self._queues, log, self.states,
+            int(self._clock.wall_time_s() * 1000) - self._clock.now_ms(),
+        )  # fmt: skip
+        log.view_changed = self._view_changed
+        services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
+        self._changes = MembershipChanges(
+            self.questions, services, self.name, lambda: self.running, self._begin_cluster,
+            lambda: self.log.view is not None,
+        )  # fmt: skip
+        self._first_start = FirstStart(
+            self._config, links, self.questions, self._take_membership, self._begin_cluster
+        )
+        self._clean_up = NodeCleanUp(
+            CleanUp(self._config.cluster_formation, self._first_start.discovery), self._clock,
+            lambda: tuple(self.members), lambda: self.alive, self.forget,
+        )  # fmt: skip
+        self.suspension = Suspension(
+            services.turns, self._config.cluster.tick_time_s, log.suspended, self._knows_its_place
+        )
+        log.before_input = self.suspension.look
+        self._keeping = Keeping(
+            self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers)),
+            self.mirrored_queues.replicas.led_messages,
+        )  # fmt: skip
+        log.replacing = self._keeping.replacing
+        self._partition_handling = handling = PartitionHandling(
+            self._config.cluster, services, self.questions, self.name, self._members,
+            self._keeping, self._history, sync, self._restart,
+        )  # fmt: skip
+        log.partitioned = handling.partitioned
+        log.restart_wanted = handling.give_way
+        log.paused = handling.pause
+        return log
+
+    def prepare(self, definitions: Definitions) -> None:
+        """See `Clustering`."""
+        self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
+        if any(row.component == CLUSTER_NODE for row in definitions.parameters):
+            self._services.queue_places = self._queues
+
+    async def start(self, definitions: Definitions) -> None:
+        """See `Clustering`. Raises SettingError, DiscoveryError and ClusterError."""
+        self._saved = self._history.read(definitions.parameters)
+        self._keeping.takes_from = self._takes_from = (
+            self._start_as.takes_from or self._saved.takes_from
+        )
+        try:
+            self._said = next_start.read(self._data_dir)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+        members = self._members.declared
+        self.links.set_cluster(cluster_id_of(self._services.parameters))
+        try:
+            await self.links.start()
+        except SettingError as error:
+            if members or self._first_start.is_wanted or self._config.cluster.port is not None:
+                raise
+            logger.warning("no node can be linked to this one: %s", error)
+        if members:
+            await self._run(members)
+            await self._first_start.start_again()
+        elif self._is_new and self._first_start.is_wanted:
+            await self._first_start.run()
+        next_start.forget(self._data_dir)
+        self._clean_up.start()
+
+    async def stop(self) -> None:
+        """See `Clustering`."""
+        # The node loses all others, but must not pause and start again for that.
+        self.log.paused = self.log.restart_wanted = lambda names: None
+        view = self.log.view
+        if not self._is_restarting and view is not None and len(view.names) > 1:
+            # The others give this node no new mirrors while it stops.
+            self.states.set_under_maintenance(True)
+            await self.mirrored_queues.leave()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._clean_up.stop()
+        self.suspension.stop()
+        await self._partition_handling.stop()
+        await self._first_start.stop()
+        # Before the links go down: the node must not note that it ran on without the others.
+        self.log.end("the node stops")
+        await self.links.stop()
+        await self._keeping.stop()
+
+    # Joining
+
+    async def forget(self, node: str) -> None:
+        """Remove a node that does not run from the cluster. Raises ClusterError."""
+        await self._changes.forget(node)
+
+    async def _begin_cluster(self) -> None:
+        """Make a cluster of this node alone: its declarations so far are no entries of the log.
+
+        The log begins with an entry that no node has, so a node that joins gets a snapshot.
+        """
+        async with self._beginning:
+            if self._replication is None:
+                await self._begin_cluster_now()
+
+    async def _begin_cluster_now(self) -> None:
+        self._set_places()
+        parameters = self._services.parameters
+        name = parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
+        await in_task(
+            self.log.submit(
+                put_cluster_id(secrets.token_hex(16)),
+                put_member(self.name, True),
+                # As in RabbitMQ, a cluster is named after its first node unless it has a name.
+                PutParameter(
+                    GLOBAL, NO_VHOST, CLUSTER_NAME, name or self._config.cluster_name or self.name
+                ),
+            )
+        )
+        start = ViewStart(ViewId(0, self.name, self.links.incarnation), 1)
+        self._saved = Saved(OrderedLog(ENTRIES_KEPT, (start,), 1), None, frozenset())
+        self._replicate({self.name: True})
+        self.log.form()
+        self.links.set_cluster(cluster_id_of(self._services.parameters))
+
+    async def _take_membership(self, membership: Membership) -> None:
+        """A member has taken this node, which has nothing of its own, into its cluster."""
+        self._set_places()
+        await in_task(
+            self.log.submit(
+                put_cluster_id(membership.cluster_id),
+                *(put_member(name, is_disc) for name, is_disc in membership.members.items()),
+            )
+        )
+        self.links.set_cluster(membership.cluster_id)
+        await self._run(membership.members)
+
+    def _set_places(self) -> None:
+        """From now on queues may live on other nodes; the ones declared so far live here."""
+        self._services.queue_places = self._queues
+        for vhost in self._services.vhosts.values():
+            vhost.set_places(self._queues)
+
+    # Running
+
+    async def _run(self, members: dict[str, bool]) -> None:
+        """Replicate with these nodes, and wait until this one has all declarations."""
+        if self._said.was:
+            await self._tell_new_name(members)
+        left = {name: kind for name, kind in members.items() if name not in self._said.forgets}
+        replication = self._replicate(left)
+        self._members.link(left)
+        await self._ordered_start.meet(replication, left)
+        await self._ordered_start.wait(
+            replication,
+            left,
+            self._saved.companions,
+            is_forced=self._said.is_forced,
+            is_patient=self._start_as.is_patient,
+        )
+        for name in self._said.forgets:
+            if name in self.members:
+                await self.forget(name)
+        logger.info("node %s runs with %s", self.name, ", ".join(self.running))
+
+    def _replicate(self, members: dict[str, bool]) -> Replication:
+        self._members.number_messages(members)
+        saved = self._saved
+        self._replication = replication = Replication(
+            Member(self.name, self.links.incarnation, members.get(self.name, True)),
+            saved.log,
+            saved.view,
+            frozenset(members),
+            takes_from=self._takes_from,
+            may_go_on=self._partition_handling.may_go_on,
+            companions=saved.companions,
+            promised=saved.promised,
+        )
+        self._partition_handling.begin(replication)
+        self.log.begin(replication)
+        self.suspension.start()
+        self._tick()
+        return replication
+
+    async def _tell_new_name(self, members: dict[str, bool]) -> None:
+        """Have the other nodes, if they run, know this node by its new name.
+
+        Their declarations count then: their logs have the old name. Raises ClusterError.
+        """
+        self._members.link(members)
+        others = [name for name in members if name != self.name]
+        await self.questions.linked(others, MEET_MS_MAX / 1000)
+        for name in others:
+            is_linked = name in self.questions.nodes
+            if is_linked and await ask_to_rename(self.questions, name, self._said.was):
+                self._takes_from = (name,)
+                return
+
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
+        self.suspension.tick()
+        self.log.tick()
+        self._partition_handling.tick()
+        self.mirrored_queues.tick()
+
+    def _knows_its_place(self) -> bool:
+        """Whether this node may answer its clients: it is in its view, or about to leave it."""
+        views = None if self._replication is None else self._replication.views
+        return views is None or not views.fence.is_up or views.ending is not None
+
+    def _view_changed(self) -> None:
+        self.mirrored_queues.view_changed()
+        self.running_changed(self.running)
+
+    def _members_changed(self) -> None:
+        """A node was declared to be a member, or no longer to be one."""
+        self.log.admit(frozenset(self._members.declared))
+        self._members.changed()
+
+    def _restart(self, start_as: StartAs) -> None:
+        self._is_restarting = True
+        self.restart_wanted(start_as)
+
+    def _log_failed(self, error: Exception) -> None:
+        """An entry that the other nodes have applied cannot be applied here: the node stops."""
+        is_of_the_disk = isinstance(error, (OSError, MetadataError, StoreError))
+        logger.error(
+            "what is declared in the cluster cannot be applied on this node: %s",
+            error, exc_info=None if is_of_the_disk else error,
+        )  # fmt: skip
+        self._ordered_start.failed(error)
+        self.failed(error)

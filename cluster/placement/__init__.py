@@ -1,0 +1,1 @@
+"""Which node a new queue is placed on."""

@@ -1,0 +1,221 @@
+"""The frames of remote queues between the client's node and the queue's home node.
+
+The first octet is the kind. Frames sent for each run of messages are raw bytes with little-endian
+numbers; the rest is MessagePack. Names may be any bytes in AMQP, so they are bytes here.
+
+From the client's node:
+
+    OPEN        number u32, `Open`      the number stands for the queue until CLOSE
+    CLOSE       number u32
+    PUBLISH     number u32, first u64, ttl_ms i64, count u32, run      first: 0 without confirms
+    SETTLE      number u32, action u8, tags u64 each
+    CREDIT      consumer u32, messages i64, body bytes i64
+    ASK         number u32, question u32, `Question`
+    FIGURES     `FiguresQuestion`
+
+From the home node:
+
+    DELIVER     consumer u32, first tag u64, count u32, may_redeliver u8, run
+    TAKEN       number u32, taken bytes u64, ranges u32, (start, end) u64 each, (first, refused) u64
+                each: the outcomes of publishes
+    GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
+    ANSWER      question u32, `Result`
+    LOST        consumer u32            its queue has crashed
+                queue u32               the node leads it again: it has to be opened again
+    COUNTS      [(identity, `CoarseCounts`), ...]
+
+Anything else raises `FrameError`, and the link is closed for it.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueStatus,
+)
+
+OPEN: Final = 1
+CLOSE: Final = 2
+PUBLISH: Final = 3
+SETTLE: Final = 4
+CREDIT: Final = 5
+ASK: Final = 6
+FIGURES: Final = 7
+DELIVER: Final = 11
+TAKEN: Final = 12
+GOT: Final = 13
+ANSWER: Final = 14
+LOST: Final = 15
+COUNTS: Final = 16
+
+ACK: Final = 0
+REQUEUE: Final = 1
+GIVE_BACK: Final = 2
+DISCARD: Final = 3
+"""How tags are settled. GIVE_BACK: requeued, because the channel has ended."""
+ACTIONS: Final = (ACK, REQUEUE, GIVE_BACK, DISCARD)
+
+NO_TTL: Final = -1
+REMOTE_TAGS: Final = 1 << 61
+"""Tags of deliveries count from this number, above all positions of a queue."""
+NUMBER: Final = struct.Struct("<BI")
+PUBLISH_START: Final = struct.Struct("<BIQqI")
+SETTLE_START: Final = struct.Struct("<BIB")
+ASK_START: Final = struct.Struct("<BII")
+CREDIT_FRAME: Final = struct.Struct("<BIqq")
+DELIVER_START: Final = struct.Struct("<BIQIB")
+TAKEN_START: Final = struct.Struct("<BIQI")
+GOT_START: Final = struct.Struct("<BIIQ")
+TAG_BYTES: Final = 8
+
+
+class FrameError(ValueError):
+    """A frame of another node is damaged, or makes no sense."""
+
+
+class Open(msgspec.Struct, frozen=True, array_like=True):
+    """A queue that the client's node is about to use.
+
+    first_tag: the first tag of its deliveries. Tags grow over successive links, so that an old one
+    is recognised.
+    """
+
+    vhost: bytes
+    name: bytes
+    identity: int
+    first_tag: int
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A question to a queue."""
+
+
+class Get(Question, frozen=True):
+    """See `QueueClient.get`."""
+
+    ack_required: bool
+
+
+class Subscribe(Question, frozen=True):
+    """See `QueueClient.subscribe`. consumer: its number. messages, body_bytes: initial credit."""
+
+    consumer: int
+    tag: bytes
+    no_ack: bool
+    is_exclusive: bool
+    priority: int
+    messages: int
+    body_bytes: int
+    figures: ConsumerFigures
+
+
+class Cancel(Question, frozen=True):
+    """See `QueueClient.cancel`."""
+
+    consumer: int
+    channel_ended: bool
+
+
+class Length(Question, frozen=True):
+    """See `QueueClient.length`."""
+
+
+class Purge(Question, frozen=True):
+    """See `QueueClient.purge`."""
+
+
+class Delete(Question, frozen=True):
+    """See `QueueClient.delete`. The last three fields are the requester's."""
+
+    if_unused: bool
+    if_empty: bool
+    user: bytes
+    address: bytes
+    way: bytes
+
+
+class Status(Question, frozen=True):
+    """All figures of a queue."""
+
+
+AnyQuestion = Get | Subscribe | Cancel | Length | Purge | Delete | Status
+
+
+class FullFigures(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to `Status`."""
+
+    status: QueueStatus
+    ages: AgeFigures
+    consumers: list[ConsumerFigures]
+    backing: dict[str, Any]
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """An answer: counts, figures, or a fault.
+
+    count, consumer_count: the requested counts. code, text: the fault's; code 0 without a fault.
+    closes_connection: the fault closes the connection.
+    """
+
+    count: int = 0
+    consumer_count: int = 0
+    figures: FullFigures | None = None
+    code: int = 0
+    text: bytes = b""
+    closes_connection: bool = False
+
+
+class FiguresQuestion(msgspec.Struct, frozen=True, array_like=True):
+    """The queues whose counts are requested: vhost, name and identity of each."""
+
+    queues: list[tuple[bytes, bytes, int]]
+
+
+Counts = list[tuple[int, CoarseCounts]]
+
+Value = TypeVar("Value")
+encode = msgspec.msgpack.Encoder().encode
+decode_open: Final = msgspec.msgpack.Decoder(Open).decode
+decode_question: Final = msgspec.msgpack.Decoder(AnyQuestion).decode
+decode_result: Final = msgspec.msgpack.Decoder(Result).decode
+decode_figures_question: Final = msgspec.msgpack.Decoder(FiguresQuestion).decode
+decode_counts: Final = msgspec.msgpack.Decoder(Counts).decode
+
+
+def decoded(decode: Callable[[bytes], Value], data: bytes) -> Value:
+    """The structure in these bytes. Raises FrameError."""
+    try:
+        return decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(f"a structure cannot be decoded: {error}") from None
+
+
+def fields(layout: struct.Struct, payload: bytes) -> tuple[Any, ...]:
+    """The numbers at the start of a payload, without its kind. Raises FrameError."""
+    if len(payload) < layout.size:
+        raise FrameError(f"a frame of kind {payload[0]} has {len(payload)} bytes")
+    return layout.unpack_from(payload)[1:]
+
+
+def numbers(payload: bytes, start: int) -> tuple[int, ...]:
+    """The u64 numbers in the rest of a payload. Raises FrameError."""
+    count, rest = divmod(len(payload) - start, TAG_BYTES)
+    if rest:
+        raise FrameError(f"{rest} bytes follow the last number of a frame of kind {payload[0]}")
+    return struct.unpack_from(f"<{count}Q", payload, start)
+
+
+def packed(values: list[int]) -> bytes:
+    """Numbers in the form that `numbers` reads."""
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def to_bytes(text: str) -> bytes:
+    """A name as the bytes that a client sent."""
+    return text.encode("utf-8", "surrogateescape")

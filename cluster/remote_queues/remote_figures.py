@@ -1,0 +1,108 @@
+"""The figures of a queue on another node: the last received ones, refreshed while they are read.
+
+The `counts` of many queues are requested together, once a round; `status` and its details are
+requested queue by queue. Reading figures older than `FRESH_MS` requests new ones, and returns the
+old ones. `refresh` waits for new ones.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueStatus,
+)
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.remote_queues.queue_frames import FullFigures
+from leveret.storage.contract.queue_status import StorageCounts
+
+FRESH_MS = 1000
+DOWN = "down"
+"""The state of a queue whose node cannot be reached, as RabbitMQ's management shows it."""
+NO_AGES = AgeFigures(None, [], 0)
+NOTHING_KNOWN = FullFigures(
+    QueueStatus(counts=CoarseCounts(), storage=StorageCounts(), declared_at_s=0.0), NO_AGES, [], {}
+)
+
+
+class FiguredQueue(Protocol):
+    """The queue (remote_queue.py)."""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether there is no link to its node."""
+
+    def now_ms(self) -> int:
+        """The broker's time."""
+
+    def want_counts(self) -> None:
+        """Request the counts, which are given to `take_counts`."""
+
+    def ask_status(self, answer: Answer[FullFigures]) -> None:
+        """Ask for all figures."""
+
+
+class RemoteFigures:
+    """See `leveret.broker.queues.contract.status.QueueFigures`."""
+
+    __slots__ = ("_counts", "_counts_at_ms", "_full", "_full_at_ms", "_queue")
+
+    def __init__(self, queue: FiguredQueue) -> None:
+        self._queue = queue
+        self._counts = CoarseCounts()
+        self._full = NOTHING_KNOWN
+        self._counts_at_ms = self._full_at_ms = -FRESH_MS
+
+    def counts(self) -> CoarseCounts:
+        """See `QueueFigures.counts`."""
+        now_ms = self._queue.now_ms()
+        if now_ms - self._counts_at_ms >= FRESH_MS:
+            self._counts_at_ms = now_ms
+            self._queue.want_counts()
+        return self._counts
+
+    def take_counts(self, counts: CoarseCounts) -> None:
+        """Counts come from the home node."""
+        self._counts = counts
+
+    def _look(self) -> FullFigures:
+        now_ms = self._queue.now_ms()
+        if now_ms - self._full_at_ms >= FRESH_MS and not self._queue.is_down:
+            self._full_at_ms = now_ms
+            self.refresh(Answer())
+        return self._full
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """Ask for all figures; the answer is given when they have arrived."""
+        full: Answer[FullFigures] = Answer()
+        self._queue.ask_status(full)
+        full.when_given(lambda: self._take(full, answer))
+
+    def _take(self, full: Answer[FullFigures], answer: Answer[None]) -> None:
+        try:
+            self._full = full.result()
+        except Exception as error:
+            answer.refuse(error)
+            return
+        self._counts = self._full.status.counts
+        answer.give(None)
+
+    def status(self) -> QueueStatus:
+        """See `QueueFigures.status`."""
+        status = self._look().status
+        return msgspec.structs.replace(status, state=DOWN) if self._queue.is_down else status
+
+    def ages(self) -> AgeFigures:
+        """See `QueueFigures.ages`."""
+        return self._look().ages
+
+    def consumers(self) -> list[ConsumerFigures]:
+        """See `QueueFigures.consumers`."""
+        return self._look().consumers
+
+    def backing_queue_status(self) -> dict[str, Any]:
+        """See `QueueFigures.backing_queue_status`."""
+        return self._look().backing

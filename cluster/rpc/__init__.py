@@ -1,0 +1,1 @@
+"""Questions that nodes ask each other, and their answers."""

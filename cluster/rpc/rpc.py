@@ -1,0 +1,220 @@
+"""Questions that one node asks another one, each with one answer, over their link.
+
+Management asks every running node for its part of a list, and the node of a connection or a channel
+for its details. A question has a topic, for which the other node has registered a function that
+answers; both texts are bytes that only the two ends of the topic understand.
+
+Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A question is
+answered at most once. Not promised: that a question that was not answered had no effect.
+
+A frame is an octet (ASK, ANSWER, FAIL or WORKING), the question's number (8 octets), and its text;
+the text of a question begins with the length of the topic (1 octet) and the topic. WORKING says
+that the answer is being made, so the asking node can tell long work from a suspended node.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from struct import Struct
+
+import msgspec
+
+from leveret.cluster.links.services import QUESTIONS_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.rpc.refused import Refused
+
+ASK, ANSWER, FAIL, WORKING = 1, 2, 3, 4
+HEAD = Struct(">BQ")
+POLL_SECONDS = 0.05
+WORKING_SECONDS = 0.3
+"""How often WORKING is sent."""
+ANSWERING_MAX = 1000
+"""Limit of questions of one node that are answered at a time; above it they fail at once."""
+
+logger = logging.getLogger("leveret.cluster")
+
+AnswerTo = Callable[[str, bytes], Awaitable[bytes]]
+"""Answers a question, given the name of the asking node, which gets the text of an error.
+
+It raises Refused if it refuses the request; other errors are faults of this node.
+"""
+
+
+class NotAnswered(Exception):
+    """A node did not answer: it is not linked, took too long, or failed."""
+
+
+class Asked:
+    """An open question. is_working: WORKING has come since `awaited` looked last."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.is_working = False
+
+    async def awaited(self, seconds_max: float, silence_seconds_max: float) -> bytes:
+        """The answer. Raises TimeoutError and NotAnswered."""
+        async with asyncio.timeout(seconds_max):
+            while not self.answer.done():
+                self.is_working = False
+                done, _ = await asyncio.wait((self.answer,), timeout=silence_seconds_max)
+                if not done and not self.is_working:
+                    raise TimeoutError
+        return self.answer.result()
+
+
+class SignsOfWork:
+    """Calls `tell` again and again until the end."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+        self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        self._tell()
+        self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self._beat)
+
+    def end(self) -> None:
+        """The answer is made."""
+        self._timer.cancel()
+
+
+class Questions:
+    """The questions that this node asks and answers. See `Service`."""
+
+    def __init__(self, links: ServiceRegistry) -> None:
+        self._peers: dict[str, Peer] = {}
+        self._topics: dict[str, AnswerTo] = {}
+        self._asked: dict[int, Asked] = {}
+        self._answering: dict[Peer, set[asyncio.Task[None]]] = {}
+        self._number = 0
+        links.register(QUESTIONS_SERVICE, self)
+
+    def answer(self, topic: str, answer_to: AnswerTo) -> None:
+        """Register the function that answers questions of a topic."""
+        self._topics[topic] = answer_to
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that may be asked now."""
+        return tuple(self._peers)
+
+    async def linked(self, nodes: Collection[str], seconds_max: float) -> bool:
+        """Wait until these nodes may be asked. Returns whether all of them may."""
+        deadline_s = asyncio.get_running_loop().time() + seconds_max
+        while not self._peers.keys() >= set(nodes):
+            if asyncio.get_running_loop().time() > deadline_s:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    async def ask(
+        self,
+        node: str,
+        topic: str,
+        text: bytes,
+        seconds_max: float,
+        silence_seconds_max: float | None = None,
+    ) -> bytes:
+        """Ask a node, and wait for its answer. Raises NotAnswered.
+
+        silence_seconds_max: how long to wait without a sign that it is working on the answer.
+        """
+        peer = self._peers.get(node)
+        if peer is None:
+            raise NotAnswered(f"node {node} is not connected")
+        self._number += 1
+        number = self._number
+        asked = self._asked[number] = Asked(peer)
+        name = topic.encode()
+        peer.send(QUESTIONS_SERVICE, HEAD.pack(ASK, number), bytes((len(name),)), name, text)
+        silence_s = seconds_max if silence_seconds_max is None else silence_seconds_max
+        try:
+            return await asked.awaited(seconds_max, silence_s)
+        except TimeoutError:
+            raise NotAnswered(f"node {node} did not answer within {silence_s:g} s") from None
+        finally:
+            del self._asked[number]
+
+    # What links call
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        self._peers[peer.name] = peer
+        self._answering[peer] = set()
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """The link to a node is down."""
+        del self._peers[peer.name]
+        for task in self._answering.pop(peer):
+            task.cancel()
+        for asked in self._asked.values():
+            if asked.peer is peer and not asked.answer.done():
+                error = NotAnswered(f"the link to node {peer.name} ended: {reason}")
+                asked.answer.set_exception(error)
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """See `Service`. Raises ValueError for a frame that is none of these."""
+        if len(payload) < HEAD.size:
+            raise ValueError(f"a question of {len(payload)} bytes is too short")
+        kind, number = HEAD.unpack_from(payload)
+        text = payload[HEAD.size :]
+        if kind == ASK:
+            self._received_question(peer, number, text)
+        elif kind in (ANSWER, FAIL, WORKING):
+            self._received_answer(peer, number, kind, text)
+        else:
+            raise ValueError(f"{kind} is not a kind of question")
+
+    def drained(self, peer: Peer) -> None:
+        """See `Service`. Questions are few and do not wait for room."""
+
+    def _received_answer(self, peer: Peer, number: int, kind: int, text: bytes) -> None:
+        asked = self._asked.get(number)
+        if asked is None or asked.peer is not peer or asked.answer.done():
+            # The answer came too late.
+            return
+        if kind == ANSWER:
+            asked.answer.set_result(text)
+        elif kind == WORKING:
+            asked.is_working = True
+        else:
+            asked.answer.set_exception(NotAnswered(text.decode(errors="replace")))
+
+    def _received_question(self, peer: Peer, number: int, text: bytes) -> None:
+        if not text or len(text) < 1 + text[0]:
+            raise ValueError("the topic of a question is cut off")
+        topic = text[1 : 1 + text[0]].decode(errors="replace")
+        answer_to, answering = self._topics.get(topic), self._answering[peer]
+        if answer_to is None:
+            self._fail(peer, number, f"this node knows no questions about {topic}")
+        elif len(answering) >= ANSWERING_MAX:
+            self._fail(peer, number, f"{ANSWERING_MAX} questions are being answered already")
+        else:
+            steps = self._answer(peer, number, answer_to(peer.name, text[1 + text[0] :]))
+            task = asyncio.get_running_loop().create_task(steps)
+            answering.add(task)
+            task.add_done_callback(answering.discard)
+
+    async def _answer(self, peer: Peer, number: int, answering: Awaitable[bytes]) -> None:
+        frame = HEAD.pack(WORKING, number)
+        signs = SignsOfWork(lambda: peer.send(QUESTIONS_SERVICE, frame))
+        try:
+            text = await answering
+        except (Refused, NotAnswered) as error:
+            # That is an answer, also of a node that was asked in turn.
+            logger.info("what node %s asked for is refused: %s", peer.name, error)
+            self._fail(peer, number, str(error))
+        except msgspec.MsgspecError as error:
+            logger.warning("a question of node %s is damaged: %s", peer.name, error)
+            self._fail(peer, number, f"the question is damaged: {error}")
+        except Exception as error:
+            # With any error the asking node must not have to wait for the time limit.
+            logger.exception("a question of node %s was not answered", peer.name)
+            self._fail(peer, number, str(error))
+        else:
+            peer.send(QUESTIONS_SERVICE, HEAD.pack(ANSWER, number), text)
+        finally:
+            signs.end()
+
+    def _fail(self, peer: Peer, number: int, reason: str) -> None:
+        peer.send(QUESTIONS_SERVICE, HEAD.pack(FAIL, number), reason.encode())

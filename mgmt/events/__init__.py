@@ -1,0 +1,1 @@
+"""Events of the node for others: the audit log, the event exchange, the event stream."""

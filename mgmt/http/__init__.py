@@ -1,0 +1,1 @@
+"""HTTP below the API: listeners, limits on bodies and readers, JSON."""

@@ -1,0 +1,1 @@
+"""What management reads of a running node."""

@@ -1,0 +1,294 @@
+"""A consumer: one channel that receives messages, measures their latency, and acks them.
+
+Runs of similar deliveries are processed at once (deliveries.py), others frame by frame. A rate or a
+processing time limits how many messages are taken at once, and pauses reading in between, so that
+the broker sees a slow consumer. With --polling, messages are fetched with basic.get, and processed
+frame by frame.
+"""
+
+import asyncio
+import struct
+import time
+
+from pamqp import base, commands
+
+from leveret.broker.amqp.frames import BASIC_ACK, CLASS_BASIC, FRAME_END, METHOD
+from leveret.broker.amqp.json_tables import json_to_table
+from leveret.mgmt.perf.connection import Connection, PerfError
+from leveret.mgmt.perf.deliveries import Assembly, Shape, note_latency, shape_of, step
+from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.messages import clock_of
+from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.schedule import TICK_SECONDS_MIN, Pace, Schedule
+from leveret.mgmt.perf.topology import declare_queue
+
+RUN_MAX = 100_000
+IDLE_SECONDS = 1.0
+BASIC_NACK = CLASS_BASIC << 16 | 120
+_SETTLING = struct.Struct(">BHIIQBB")
+_SETTLING_PAYLOAD_BYTES = 13
+_MULTIPLE, _REQUEUE = 1, 2
+
+
+class Consumer:
+    """One consuming channel.
+
+    queues: the queues to consume from; an empty name for a server-named queue of its own. received:
+    number of messages. received_at: time of the last one, monotonic clock. done: all expected
+    messages were received.
+    """
+
+    def __init__(
+        self, connection: Connection, channel: int, queues: list[str], options: Options
+    ) -> None:
+        self.connection = connection
+        self.received = 0
+        self.received_at = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._channel = channel
+        self._queues = queues
+        self._options = options
+        self._clock = clock_of(options)
+        self._latencies = Histogram()
+        self._pace = Pace(Schedule.of([], options.consumer_rate))
+        self._work_us = Schedule.of(options.variable_latency, options.consumer_latency)
+        self._shape: Shape | None = None
+        self._assembly = Assembly()
+        self._arrived = asyncio.Event()
+        self._acks = _Acks(connection, channel, options)
+        self._started_at = 0.0
+        self._polling: asyncio.Task[None] | None = None
+        self._consumes = False
+        self._made_queues: list[str] = []
+
+    async def open(self) -> None:
+        """Open the channel, and declare the consumer's own queues. Raises PerfError."""
+        call, options, channel = self.connection.call, self._options, self._channel
+        await call(channel, commands.Channel.Open)
+        if options.qos:
+            await call(channel, commands.Basic.Qos, prefetch_count=options.qos)
+        if options.global_qos:
+            await call(channel, commands.Basic.Qos, prefetch_count=options.global_qos, global_=True)
+        if options.ctxsize:
+            await call(channel, commands.Tx.Select)
+        for place, name in enumerate(self._queues):
+            if not name or options.exclusive:
+                made = await declare_queue(self.connection, channel, name, options)
+                self._queues[place] = made
+                self._made_queues.append(made)
+        self.connection.handlers[channel] = self
+
+    async def start(self) -> None:
+        """Start consuming. Raises PerfError."""
+        if self.done.done():
+            return
+        self._started_at = self.received_at = time.monotonic()
+        if self._options.polling:
+            self._polling = asyncio.create_task(self._poll())
+            return
+        self._consumes = True
+        arguments = json_to_table(self._options.consumer_args)
+        for queue in self._queues:
+            await self.connection.call(
+                self._channel, commands.Basic.Consume, queue=queue,
+                no_ack=self._options.autoack, arguments=arguments,
+            )  # fmt: skip
+
+    async def stop(self) -> None:
+        """Settle received messages and stop consuming. Raises PerfError."""
+        self._finish()
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+        # Auto-delete queues are deleted with their last consumer, but these had none.
+        for queue in [] if self._consumes else self._made_queues:
+            await self.connection.call(self._channel, commands.Queue.Delete, queue=queue)
+
+    def take_latencies(self) -> Histogram:
+        """Return the latencies since the last call."""
+        taken, self._latencies = self._latencies, Histogram()
+        return taken
+
+    async def end_when_idle(self) -> None:
+        """End the consumer according to --exit-when. Raises PerfError."""
+        is_idle = self._started_at and time.monotonic() - self.received_at > IDLE_SECONDS
+        if not is_idle or self.done.done():
+            return
+        if self._options.exit_when == "idle" or self._polling or await self._is_empty():
+            self._finish()
+
+    async def _is_empty(self) -> bool:
+        for queue in self._queues:
+            found = await self.connection.call(
+                self._channel, commands.Queue.Declare, queue=queue, passive=True
+            )
+            if isinstance(found, commands.Queue.DeclareOk) and found.message_count:
+                return False
+        return True
+
+    def _finish(self) -> None:
+        """Settle received messages; closing the channel requeues the others."""
+        if self.done.done():
+            return
+        self.done.set_result(None)
+        self._acks.settle_rest()
+        if self._consumes:
+            self.connection.send(self._channel, commands.Channel.Close, reply_code=200)
+
+    # Incoming frames
+
+    def take(self, data: bytes, start: int) -> int:
+        """Process deliveries like the first one, as many as may be taken now."""
+        if self._assembly.is_open:
+            return start
+        room = RUN_MAX if self.done.done() else self._room()
+        if not room:
+            return start
+        shape = self._shape
+        if shape is None or not data.startswith(shape.start, start):
+            shape = self._shape = shape_of(data, start)
+        if shape is None:
+            return start
+        latencies = Histogram() if self.done.done() else self._latencies
+        run = step(data, start, shape, room, self._clock(), latencies)
+        if not run.messages:
+            self._shape = None
+            return start
+        self._received(run.messages, run.last_tag)
+        return run.stop
+
+    def on_method(self, method: base.Frame) -> None:
+        """Handle the start of a delivery frame by frame, or a cancellation by the broker."""
+        match method:
+            case commands.Basic.Deliver() | commands.Basic.GetOk():
+                self._assembly.begin(method.delivery_tag or 0)
+            case commands.Basic.Cancel():
+                problem = f"the broker cancelled the consumer of '{self._queues[0]}'"
+                raise PerfError(f"{problem}: was the queue deleted?")
+
+    def on_content(self, kind: int, payload: bytes) -> None:
+        """Handle a content frame of a message."""
+        stamp = self._assembly.add(kind, payload)
+        if stamp is None:
+            return
+        if stamp and not self.done.done():
+            note_latency(self._latencies, stamp, 1, self._clock())
+        self._received(1, self._assembly.tag)
+        self._arrived.set()
+
+    # Received messages
+
+    def _room(self) -> int:
+        """Return how many messages may be taken now; if none, pause the connection until then."""
+        options, elapsed_s = self._options, time.monotonic() - self._started_at
+        room = options.cmessages - self.received if options.cmessages else RUN_MAX
+        if self._pace.is_limited:
+            due = self._pace.due(elapsed_s) - self.received
+            if due <= 0:
+                self.connection.hold(self._pace.tick_s(elapsed_s))
+                return 0
+            room = min(room, due)
+        work_us = self._work_us.value_at(elapsed_s)
+        if work_us:
+            room = min(room, max(1, int(TICK_SECONDS_MIN * 1e6 / work_us)))
+        return room
+
+    def _received(self, count: int, tag: int) -> None:
+        if self.done.done():
+            return
+        self.received += count
+        self.received_at = time.monotonic()
+        work_s = self._work_us.value_at(self.received_at - self._started_at) * count / 1e6
+        if work_s:
+            self.connection.hold(work_s)
+            asyncio.get_running_loop().call_later(work_s, self._acks.settle, tag)
+            self._acks.expect(tag)
+        else:
+            self._acks.settle(tag)
+        if self._options.cmessages and self.received >= self._options.cmessages:
+            self._finish()
+
+    async def _poll(self) -> None:
+        while not self.done.done():
+            for queue in self._queues:
+                if not await self._get(queue):
+                    await asyncio.sleep(TICK_SECONDS_MIN)
+                if self._options.polling_interval:
+                    await asyncio.sleep(self._options.polling_interval / 1000)
+
+    async def _get(self, queue: str) -> bool:
+        """Fetch a message and wait for it; False if the queue was empty."""
+        self._arrived.clear()
+        answer = await self.connection.call(
+            self._channel, commands.Basic.Get, queue=queue, no_ack=self._options.autoack
+        )
+        if isinstance(answer, commands.Basic.GetEmpty):
+            return False
+        await self._arrived.wait()
+        return True
+
+
+class _Acks:
+    """Settles deliveries of a channel: singly or several at once, with or without transactions."""
+
+    def __init__(self, connection: Connection, channel: int, options: Options) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._is_wanted = not options.autoack
+        self._every = max(1, options.multi_ack_every)
+        self._commit_every = options.ctxsize
+        self._method = BASIC_NACK if options.nack else BASIC_ACK
+        self._flags = _REQUEUE if options.nack and options.requeue else 0
+        self._settled = self._committed = self._last = 0
+
+    def expect(self, tag: int) -> None:
+        """Note that all messages up to this one were delivered; they are not settled yet."""
+        self._last = max(self._last, tag)
+
+    def settle(self, tag: int) -> None:
+        """Settle all up to this message, or as many as complete a --multi-ack-every.
+
+        Delivery tags are counted from 1, so they tell the number of messages.
+        """
+        self.expect(tag)
+        if not self._is_wanted or tag <= self._settled:
+            return
+        if self._commit_every:
+            self._settle_and_commit(tag)
+        elif self._every == 1:
+            tags = range(self._settled + 1, tag + 1)
+            self._connection.write(b"".join([self._frame(one, 0) for one in tags]))
+            self._settled = tag
+        else:
+            self._settle_all(tag - tag % self._every)
+
+    def settle_rest(self) -> None:
+        """Settle all that was delivered."""
+        if not self._is_wanted:
+            return
+        self._settle_all(self._last)
+        if self._commit_every and self._committed < self._settled:
+            self._commit()
+
+    def _settle_and_commit(self, tag: int) -> None:
+        """Commit a transaction after each --ctxsize messages."""
+        for one in range(self._settled + 1, tag + 1):
+            if one % self._every == 0:
+                self._settle_all(one)
+            if one % self._commit_every == 0:
+                self._commit()
+
+    def _settle_all(self, tag: int) -> None:
+        if tag > self._settled:
+            self._connection.write(self._frame(tag, _MULTIPLE))
+            self._settled = tag
+
+    def _commit(self) -> None:
+        self._connection.send(self._channel, commands.Tx.Commit)
+        self._committed = self._settled
+
+    def _frame(self, tag: int, multiple: int) -> bytes:
+        return _SETTLING.pack(
+            METHOD, self._channel, _SETTLING_PAYLOAD_BYTES, self._method, tag,
+            self._flags | multiple, FRAME_END,
+        )  # fmt: skip

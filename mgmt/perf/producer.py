@@ -1,0 +1,274 @@
+"""A producer: one channel that publishes as fast as allowed.
+
+All messages of a batch have the same timestamp, so a batch of equal messages is the frames of one
+message, repeated, and needs one write. The rate, the confirm window, transactions and the socket
+limit the size of a batch.
+"""
+
+import asyncio
+import random
+import struct
+import time
+from contextlib import suppress
+from itertools import cycle, islice
+
+from pamqp import base, commands
+
+from leveret.mgmt.perf.confirms import Confirms
+from leveret.mgmt.perf.connection import Connection, PerfError
+from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.messages import Address, MessageFrames, MessageMaker, clock_of
+from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.schedule import Pace, Schedule
+
+BATCH_MAX = 200
+RANDOM_KEYS = 1000
+BATCH_BYTES_MAX = 256 * 1024
+_ACK_START = struct.Struct(">BHIHH")
+_ACK_BYTES = 21
+_unpack_ack = struct.Struct(">QB").unpack_from
+
+
+class Producer:
+    """One publishing channel.
+
+    key: its routing key. bodies: published in turn; empty for zeros. sent, confirmed, nacked,
+    returned: totals. done: all messages are published and settled. sent_at: time of the last batch,
+    monotonic clock.
+    """
+
+    def __init__(
+        self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
+    ) -> None:
+        self.connection = connection
+        self.sent = self.confirmed = self.nacked = self.returned = 0
+        self.sent_at = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._channel = channel
+        self._options = options
+        self._confirms = Confirms()
+        self._pace = Pace(_rates(options))
+        self._sizes = Schedule.of(options.variable_size, options.size)
+        self._clock = clock_of(options)
+        self._messages = _Messages(connection, channel, key, bodies, options)
+        self._is_stopping = False
+        self._started_at = 0.0
+        self._timer: asyncio.Handle | None = None
+        self._uncommitted = 0
+        self._awaits_commit = False
+        self._ack_start = _ACK_START.pack(1, channel, 13, 60, 80)
+
+    async def open(self) -> None:
+        """Open the channel. Raises PerfError."""
+        await self.connection.call(self._channel, commands.Channel.Open)
+        if self._options.confirm:
+            await self.connection.call(self._channel, commands.Confirm.Select)
+        if self._options.ptxsize:
+            await self.connection.call(self._channel, commands.Tx.Select)
+        self.connection.handlers[self._channel] = self
+
+    def start(self) -> None:
+        """Start publishing, after the random delay if there is one."""
+        delay_s = random.uniform(0, self._options.producer_random_start_delay)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._begin)
+
+    def stop(self) -> None:
+        """Stop publishing; `done` is set when everything is settled."""
+        self._is_stopping = True
+        if self._uncommitted and not self._awaits_commit:
+            self._commit()
+        self._finish_if_settled()
+
+    async def settle(self) -> None:
+        """Wait until the broker has processed everything. Raises PerfError.
+
+        The broker answers the closing of the channel only after all that was published on it.
+        """
+        limit_s = self._options.confirm_timeout
+        try:
+            await asyncio.wait_for(asyncio.shield(self.done), limit_s if limit_s > 0 else None)
+        except TimeoutError:
+            raise self._unconfirmed() from None
+        closing = self.connection.call(self._channel, commands.Channel.Close, reply_code=200)
+        # A broker that blocks publishers does not answer; the run ends nevertheless.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(closing, self._options.shutdown_timeout)
+
+    def take_latencies(self) -> Histogram:
+        """Return the confirm latencies since the last call."""
+        taken, self._confirms.latencies = self._confirms.latencies, Histogram()
+        return taken
+
+    def check_confirms(self) -> None:
+        """Fail the connection if a confirm is overdue."""
+        limit_s = self._options.confirm_timeout
+        if limit_s > 0 and self._confirms.waited_s(time.monotonic_ns()) > limit_s:
+            self.connection.fail(self._unconfirmed())
+
+    def _unconfirmed(self) -> PerfError:
+        limit_s = self._options.confirm_timeout
+        return PerfError(
+            f"{self._confirms.open} messages were not confirmed within {limit_s:g} seconds"
+        )
+
+    # Publishing
+
+    def _begin(self) -> None:
+        self._started_at = time.monotonic()
+        self.connection.on_writable.append(self._pump)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Publish what may be published, and schedule the next call."""
+        self._timer = None
+        if self._is_stopping or self.connection.failure is not None:
+            return
+        if self.connection.is_writable:
+            count = self._allowed()
+            if count > 0:
+                self._publish(count)
+            if self._options.pmessages and self.sent >= self._options.pmessages:
+                self.stop()
+                return
+        self._come_back()
+
+    def _allowed(self) -> int:
+        """Return how many messages may be published now."""
+        options = self._options
+        allowed = BATCH_MAX
+        if options.pmessages:
+            allowed = min(allowed, options.pmessages - self.sent)
+        if self._pace.is_limited:
+            due = self._pace.due(time.monotonic() - self._started_at)
+            allowed = min(allowed, due - self.sent)
+        if options.confirm:
+            allowed = min(allowed, options.confirm - self._confirms.open)
+        if options.ptxsize:
+            room = 0 if self._awaits_commit else options.ptxsize - self._uncommitted
+            allowed = min(allowed, room)
+        return allowed
+
+    def _come_back(self) -> None:
+        """Schedule the next call; the socket, confirms and commits trigger theirs themselves."""
+        if self._timer is not None or not self.connection.is_writable:
+            return
+        loop = asyncio.get_running_loop()
+        if self._allowed() > 0:
+            self._timer = loop.call_soon(self._pump)
+        elif self._pace.is_limited:
+            tick_s = self._pace.tick_s(time.monotonic() - self._started_at)
+            self._timer = loop.call_later(tick_s, self._pump)
+
+    def _publish(self, count: int) -> None:
+        now_ns = time.monotonic_ns()
+        self.sent_at = now_ns / 1e9
+        size = int(self._sizes.value_at(self.sent_at - self._started_at))
+        data, count = self._messages.batch(count, size, self._clock())
+        self.connection.write(data)
+        self.sent += count
+        if self._options.confirm:
+            self._confirms.publish(count, now_ns)
+        if self._options.ptxsize:
+            self._uncommitted += count
+            if self._uncommitted >= self._options.ptxsize:
+                self._commit()
+
+    def _commit(self) -> None:
+        self._uncommitted = 0
+        self._awaits_commit = True
+        self.connection.send(self._channel, commands.Tx.Commit)
+
+    # Incoming frames
+
+    def take(self, data: bytes, start: int) -> int:
+        """Process confirms, which are most of the incoming frames."""
+        end = len(data) - _ACK_BYTES
+        begin = start
+        now_ns = time.monotonic_ns()
+        while start <= end and data.startswith(self._ack_start, start):
+            tag, multiple = _unpack_ack(data, start + 11)
+            settled = self._confirms.settle(tag, multiple=bool(multiple), now_ns=now_ns)
+            self.confirmed += settled
+            start += _ACK_BYTES
+        if start > begin:
+            self._go_on()
+        return start
+
+    def on_method(self, method: base.Frame) -> None:
+        """Handle nacks, returns and commits."""
+        match method:
+            case commands.Basic.Nack():
+                tag, multiple = method.delivery_tag or 0, bool(method.multiple)
+                now_ns = time.monotonic_ns()
+                self.nacked += self._confirms.settle(tag, multiple=multiple, now_ns=now_ns)
+            case commands.Basic.Return():
+                self.returned += 1
+            case commands.Tx.CommitOk():
+                self._awaits_commit = False
+                if self._is_stopping and self._uncommitted:
+                    self._commit()
+        self._go_on()
+
+    def on_content(self, kind: int, payload: bytes) -> None:
+        """Ignore the content of a returned message."""
+
+    def _go_on(self) -> None:
+        if self._is_stopping:
+            self._finish_if_settled()
+        else:
+            self._come_back()
+
+    def _finish_if_settled(self) -> None:
+        is_settled = not self._confirms.open and not self._awaits_commit
+        if is_settled and not self.done.done():
+            self.done.set_result(None)
+
+
+class _Messages:
+    """The messages of a producer: bodies in turn, or zeros, with one routing key or random ones."""
+
+    def __init__(
+        self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
+    ) -> None:
+        address = Address(
+            channel, options.exchange, options.is_mandatory, connection.frame_bytes_max
+        )
+        self._maker = MessageMaker(
+            address, options.message_properties, is_persistent=options.is_persistent
+        )
+        self._keys = [key]
+        if options.random_routing_key:
+            self._keys = random_keys(options.routing_key_cache_size or RANDOM_KEYS)
+        self._bodies = bodies
+        self._size = -1
+        self._messages: list[MessageFrames] = []
+        self._turns = cycle(self._messages)
+
+    def batch(self, count: int, size: int, stamp_ns: int) -> tuple[bytes, int]:
+        """Return frames of so many messages, or as many as fit into a batch, and their number."""
+        if size != self._size:
+            self._size = size
+            self._messages = self._made(size)
+            self._turns = cycle(self._messages)
+        messages = self._messages
+        count = min(count, max(1, BATCH_BYTES_MAX // messages[0].length))
+        if len(messages) == 1:
+            return messages[0].stamped(stamp_ns) * count, count
+        parts = [message.stamped(stamp_ns) for message in islice(self._turns, count)]
+        return b"".join(parts), count
+
+    def _made(self, size: int) -> list[MessageFrames]:
+        if self._bodies:
+            turns = max(len(self._keys), len(self._bodies))
+            pairs = zip(range(turns), cycle(self._keys), cycle(self._bodies), strict=False)
+            return [self._maker.of_body(key, body) for _, key, body in pairs]
+        return [self._maker.of_size(key, size) for key in self._keys]
+
+
+def _rates(options: Options) -> Schedule:
+    return Schedule.of(options.variable_rate, options.rate)
+
+
+def random_keys(count: int) -> list[str]:
+    """Return so many unique routing keys."""
+    return [f"{random.getrandbits(64):016x}" for _ in range(count)]

@@ -1,1 +1,0 @@
-"""Programs that are clients of a broker: leveretctl, perf, replay."""

@@ -1,0 +1,1 @@
+"""Large bodies: files of their own."""

@@ -1,0 +1,1 @@
+"""Checking and repairing a store that is not open."""

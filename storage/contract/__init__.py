@@ -1,0 +1,1 @@
+"""What the rest of the node knows of the store."""

@@ -1,0 +1,1 @@
+"""Files and directories: reads, writes and syncs on threads, and the space that is kept."""

@@ -1,0 +1,1 @@
+"""The log of the node: one append-only sequence of records for all queues."""

@@ -1,0 +1,36 @@
+"""A run of messages, which queues and stores take in one call.
+
+The messages of a run have one address, and are alike in delivery mode and priority. If they have
+numbers, these are consecutive. So they are written to the log as one record, and a queue examines
+only the first one where all are alike.
+
+Queues and their mirrors share a run: neither it nor its list changes once a queue has it.
+"""
+
+from mypy_extensions import i64
+
+from leveret.storage.messages.message import Message
+
+
+class MessageRun:
+    """Messages that are published together. body_bytes: the sum of their bodies' sizes."""
+
+    __slots__ = ("body_bytes", "messages")
+
+    def __init__(self, messages: list[Message], body_bytes: int) -> None:
+        self.messages = messages
+        self.body_bytes = body_bytes
+
+
+def run_of(messages: list[Message]) -> MessageRun:
+    """The run of these messages."""
+    return MessageRun(messages, body_bytes_of(messages))
+
+
+def body_bytes_of(messages: list[Message]) -> int:
+    """The sum of the sizes of their bodies."""
+    # A loop, as in `bytes_of`.
+    size: i64 = 0
+    for message in messages:
+        size += len(message.body)
+    return size

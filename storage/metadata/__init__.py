@@ -1,0 +1,1 @@
+"""Metadata: small rows that are synced together with the log."""

@@ -1,0 +1,1 @@
+"""Backing queues that page messages between memory and segments."""

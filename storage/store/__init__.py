@@ -1,0 +1,1 @@
+"""The store put together: opening, restoring, reclaiming space."""

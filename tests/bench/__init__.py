@@ -1,1 +1,0 @@
-"""The benchmark of several brokers; run `python -m tests.bench.run` in the repository's root."""

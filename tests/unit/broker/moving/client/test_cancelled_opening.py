@@ -1,0 +1,41 @@
+"""Opening a connection that is cancelled, at every round of uvloop's event loop that it takes."""
+
+import asyncio
+
+import pytest
+import uvloop
+from pamqp import commands
+
+from leveret.broker.amqp.methods import method_frame
+from leveret.broker.moving.client.address import ServerAddress
+from leveret.broker.moving.client.connection import ClientConnection
+from tests.unit.broker.moving.client.fakes import START
+
+ROUNDS = 40
+
+
+class Greeting(asyncio.Protocol):
+    """A server that greets, and says nothing more."""
+
+    def connection_made(self, transport):
+        transport.write(method_frame(0, commands.Connection.Start, **START))
+
+
+async def cancelled_after(rounds):
+    """Open a connection, and cancel that after so many rounds of the loop."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Greeting, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        opening = loop.create_task(ClientConnection.open(ServerAddress("127.0.0.1", port), {}))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+
+@pytest.mark.parametrize("rounds", range(ROUNDS))
+def test_it_is_cancelled_and_nothing_else(rounds):
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(cancelled_after(rounds))

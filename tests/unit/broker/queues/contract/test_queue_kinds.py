@@ -1,0 +1,93 @@
+"""Kinds of queues: a table to which each adds itself, and what a declaration may ask of each."""
+
+import pytest
+
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_kind import (
+    CLASSIC_ARGUMENTS,
+    CLASSIC_QUEUE,
+    EVERY_ARGUMENT,
+    STREAM_QUEUE,
+    QueueKind,
+)
+from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.served_kinds import served_kinds
+from tests.unit.broker.queues.fakes import FakeVhost
+
+SLOW = QueueKind("slow", "slow_queue", ("x-message-ttl",), may_be_auto_delete=False)
+
+
+@pytest.fixture
+def kinds():
+    return served_kinds()
+
+
+def check(kinds, arguments, durable=True, exclusive=False, auto_delete=False):
+    kinds.check_declaration(arguments, durable, exclusive, auto_delete, "q", "/")
+
+
+def refusal(kinds, arguments, **properties):
+    with pytest.raises(ChannelFault) as caught:
+        check(kinds, arguments, **properties)
+    assert caught.value.reply_code == 406
+    return caught.value.explanation
+
+
+def test_a_queue_is_classic_unless_it_says_otherwise(kinds):
+    check(kinds, {}, durable=False, exclusive=True, auto_delete=True)
+    made = kinds.make(FakeVhost(), "q", True, False, {}, None, 0)
+    assert isinstance(made, ClassicQueue)
+    assert made.kind is CLASSIC_QUEUE
+
+
+@pytest.mark.parametrize("name", sorted(EVERY_ARGUMENT.difference(CLASSIC_ARGUMENTS)))
+def test_arguments_of_other_kinds_are_refused(kinds, name):
+    assert refusal(kinds, {name: ("I", 1)}) == (
+        f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
+    )
+
+
+def test_a_kind_that_is_not_served_is_checked_and_then_refused(kinds):
+    arguments = {"x-queue-type": ("S", "stream")}
+    assert refusal(kinds, arguments, exclusive=True) == (
+        "invalid property 'exclusive-owner' for queue 'q' in vhost '/'"
+    )
+    assert "does not serve stream queues" in refusal(kinds, arguments)
+
+
+def test_an_unknown_kind_is_refused(kinds):
+    assert refusal(kinds, {"x-queue-type": ("S", "slow")}) == (
+        "invalid arg 'x-queue-type' for queue 'q' in vhost '/': \"unsupported queue type 'slow'\""
+    )
+
+
+def test_a_kind_that_is_added_is_served(kinds):
+    kinds.add(SLOW, ClassicQueue)
+    arguments = {"x-queue-type": ("S", "slow")}
+    check(kinds, arguments)
+    assert refusal(kinds, arguments, auto_delete=True) == (
+        "invalid property 'auto-delete' for queue 'q' in vhost '/'"
+    )
+
+
+def test_consumer_arguments_of_other_kinds_are_refused():
+    with pytest.raises(ChannelFault) as caught:
+        CLASSIC_QUEUE.check_consumer_arguments({"x-stream-offset": ("S", "first")}, "q", "/")
+    assert caught.value.explanation == (
+        "invalid arg 'x-stream-offset' for queue 'q' in vhost '/' "
+        "of queue type rabbit_classic_queue"
+    )
+
+
+def test_operations_that_a_kind_does_not_support_are_refused():
+    for refused in (
+        lambda: STREAM_QUEUE.check_get("q", "/"),
+        lambda: QUORUM_QUEUE.check_consumer(False, True, "q", "/"),
+        lambda: STREAM_QUEUE.check_consumer(True, False, "q", "/"),
+    ):
+        with pytest.raises(ConnectionFault) as caught:
+            refused()
+        assert caught.value.reply_code == 540
+    QUORUM_QUEUE.check_get("q", "/")
+    CLASSIC_QUEUE.check_consumer(True, True, "q", "/")

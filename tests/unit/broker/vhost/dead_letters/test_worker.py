@@ -1,0 +1,340 @@
+"""Dead-lettering at least once: when a letter is published, tried again, settled and counted."""
+
+import pytest
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.declarations.values import Policy, PutPolicy
+from leveret.broker.policies.parameters import POLICY
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.dead_letters.header import EXPIRED
+from leveret.broker.queues.dead_letters.retained import DEATH
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import WORK_MAX
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.dead_letters.worker import REASONS_MAX
+from leveret.storage.contract.backing_queue import Unreadable
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.queue.transient_queue import TransientQueue
+from tests.declaring import Declared
+from tests.storage.reading import ready_entries
+from tests.turns_by_hand import TurnsByHand
+from tests.unit.broker.queues.fakes import FakePublisher, got
+from tests.unit.broker.vhost.test_virtual_host import exchange, queue
+
+HEADER = read_header(encode_properties({"headers": {"own": ("I", 1)}}))
+RETRY_S = 181
+
+
+@pytest.fixture
+def declared():
+    return Declared(turns=TurnsByHand(), clock=VirtualClock())
+
+
+@pytest.fixture
+def vhost(declared):
+    return declared.vhost()
+
+
+def source(vhost, name="source", exchange_name="dlx", **arguments):
+    """A quorum queue that keeps its dead letters."""
+    named = {
+        "x_queue_type": "quorum", "x_dead_letter_exchange": exchange_name,
+        "x_dead_letter_strategy": "at-least-once", "x_overflow": "reject-publish", **arguments,
+    }  # fmt: skip
+    return queue(vhost, name, durable=True, **named)
+
+
+def publish(vhost, to, *bodies, publisher=None, ttl_ms=None, header=HEADER):
+    for number, body in enumerate(bodies, 1):
+        message = Message(Address("", to.name, encode_address("", to.name)), header, body)
+        to.publish(publication_of([message], ttl_ms, publisher, number))
+    vhost.turns.run()
+
+
+def kill(vhost, of, *bodies, header=HEADER):
+    """Publish messages and reject them."""
+    publish(vhost, of, *bodies, header=header)
+    of.discard([got(of) for _ in bodies])
+    vhost.turns.run()
+
+
+def bodies(of):
+    return [entry.message.body for entry in ready_entries(of.backing)]
+
+
+def dlx(vhost, of):
+    """The letters that a queue keeps, and how many were confirmed."""
+    return of.figures.counts().dlx, vhost.counts.kept_confirmed["quorum"]
+
+
+def later(vhost, seconds=RETRY_S):
+    vhost.clock.advance(seconds)
+    vhost.turns.run()
+
+
+def bound(vhost, name, to, key="source", **arguments):
+    target = queue(vhost, name, durable=True, **arguments)
+    vhost.bind(to, target, key, {})
+    return target
+
+
+def put_policy(declared, definition):
+    """A policy for the source."""
+    policy = Policy("/", "p", "^source$", "queues", definition, 0)
+    declared.put(PutPolicy(POLICY, policy))
+
+
+def died_in(names):
+    """The header of a message that says so itself of these queues."""
+    deaths = [("F", {"queue": ("S", name), "reason": ("S", EXPIRED)}) for name in names]
+    return read_header(encode_properties({"headers": {"x-death": ("A", deaths)}}))
+
+
+class SlowBacking(TransientQueue):
+    """A backing queue on a disk that has what was published when the test says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def publish(self, run, expires_at_ms):
+        super().publish(run, expires_at_ms)
+        return True
+
+    def when_safe(self, waiter, first, holder):
+        self.waiting.append(lambda: waiter.confirm(first, holder))
+
+    def sync(self):
+        waiting, self.waiting = self.waiting, []
+        for confirm in waiting:
+            confirm()
+
+
+class UnluckyBacking(TransientQueue):
+    """A backing queue of which the first read fails."""
+
+    failures = 1
+
+    def fetch(self, count, ack_required):
+        if self.failures:
+            self.failures -= 1
+            raise Unreadable("no file handle is free")
+        return super().fetch(count, ack_required)
+
+
+def slow(of):
+    """The backing queue of a queue that confirms nothing before its `sync`."""
+    of.backing = SlowBacking()
+    return of.backing
+
+
+class TestRouting:
+    def test_a_letter_waits_until_a_queue_is_bound(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        of = source(vhost)
+        kill(vhost, of, b"a", b"bc")
+        counts = of.figures.counts()
+        assert (counts.messages, counts.ready, counts.dlx) == (2, 0, 2)
+        assert of.figures.status().dlx_bytes == 3
+        target = bound(vhost, "target", dead)
+        vhost.turns.run()
+        assert (bodies(target), dlx(vhost, of)) == ([b"a", b"bc"], (0, 2))
+
+    def test_it_waits_for_its_exchange(self, vhost, caplog):
+        of = source(vhost)
+        kill(vhost, of, b"a", b"b")
+        assert dlx(vhost, of) == (2, 0)
+        assert caplog.text.count("its dead-letter exchange does not exist") == 1
+        target = bound(vhost, "target", exchange(vhost, "dlx", durable=True))
+        vhost.turns.run()
+        assert (bodies(target), dlx(vhost, of)) == ([b"a", b"b"], (0, 2))
+
+    def test_it_goes_by_the_default_exchange_when_the_queue_is_declared(self, vhost):
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        kill(vhost, of, b"a")
+        target = queue(vhost, "target")
+        vhost.turns.run()
+        assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
+
+    def test_the_log_has_a_limited_number_of_reasons_until_settings_change(
+        self, declared, vhost, caplog
+    ):
+        dead = exchange(vhost, "dlx", "fanout", durable=True)
+        of = source(vhost)
+        names = [f"passed {number}" for number in range(REASONS_MAX + 5)]
+        for name in names:
+            bound(vhost, name, dead)
+        publish(vhost, of, b"a", ttl_ms=0, header=died_in(names))
+        assert caplog.text.count("in a cycle") == REASONS_MAX
+        assert caplog.text.count("(further reasons are not logged)") == 1
+        later(vhost)
+        assert caplog.text.count("in a cycle") == REASONS_MAX
+        caplog.clear()
+        put_policy(declared, {"dead-letter-routing-key": "another"})
+        vhost.turns.run()
+        assert caplog.text.count("in a cycle") == REASONS_MAX
+
+    def test_it_waits_while_it_would_go_in_a_cycle(self, declared, vhost):
+        of = source(vhost, exchange_name="")
+        publish(vhost, of, b"a", ttl_ms=0)
+        assert (bodies(of), dlx(vhost, of)) == ([], (1, 0))
+        target = queue(vhost, "target")
+        put_policy(declared, {"dead-letter-routing-key": "target"})
+        vhost.turns.run()
+        assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
+
+    def test_what_a_client_rejects_may_come_back(self, vhost):
+        of = source(vhost, exchange_name="")
+        kill(vhost, of, b"a")
+        assert (bodies(of), dlx(vhost, of)) == ([b"a"], (0, 1))
+
+    def test_the_letter_says_how_the_message_died(self, vhost):
+        target = queue(vhost, "target")
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target", x_delivery_limit=0)
+        publish(vhost, of, b"a")
+        of.requeue([got(of)])
+        vhost.turns.run()
+        (entry,) = ready_entries(target.backing)
+        headers = entry.message.header.headers
+        ((_, death),) = headers["x-death"][1]
+        assert (death["reason"], death["queue"]) == (("S", "delivery_limit"), ("S", "source"))
+        assert headers["own"] == ("I", 1)
+        assert DEATH not in headers
+        assert vhost.counts.kept == {("quorum", "delivery_limit"): 1}
+
+    def test_an_exchange_may_delay_it(self, vhost):
+        arguments = {"x-delayed-type": ("S", "fanout")}
+        dead = exchange(vhost, "dlx", "x-delayed-message", durable=True, arguments=arguments)
+        target = bound(vhost, "target", dead)
+        of = source(vhost)
+        delayed = read_header(encode_properties({"headers": {"x-delay": ("I", 5000)}}))
+        kill(vhost, of, b"a", header=delayed)
+        assert (bodies(target), dead.delayed.count, dlx(vhost, of)) == ([], 1, (0, 1))
+        later(vhost, 6)
+        assert bodies(target) == [b"a"]
+
+
+class TestConfirms:
+    def test_it_is_settled_when_all_targets_have_confirmed_it(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        disk = slow(bound(vhost, "slow", dead))
+        fast = bound(vhost, "fast", dead)
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        assert (bodies(fast), dlx(vhost, of)) == ([b"a"], (1, 0))
+        later(vhost)
+        assert (bodies(fast), len(disk.waiting)) == ([b"a"], 1), "who has it gets it once"
+        disk.sync()
+        assert dlx(vhost, of) == (0, 1)
+
+    def test_a_target_that_refused_it_gets_it_after_the_retry_time(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        full = bound(vhost, "full", dead, x_max_length=1, x_overflow="reject-publish")
+        other = bound(vhost, "other", dead)
+        publish(vhost, full, b"first")
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        assert (bodies(full), bodies(other), dlx(vhost, of)) == ([b"first"], [b"a"], (1, 0))
+        later(vhost)
+        assert dlx(vhost, of) == (1, 0)
+        got(full, ack_required=False)
+        later(vhost, 100)
+        assert dlx(vhost, of) == (1, 0)
+        later(vhost, 81)
+        assert (bodies(full), bodies(other), dlx(vhost, of)) == ([b"a"], [b"a"], (0, 1))
+
+    def test_a_target_that_is_no_longer_bound_need_not_take_it(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        full = bound(vhost, "full", dead, x_max_length=0, x_overflow="reject-publish")
+        bound(vhost, "other", dead)
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        assert dlx(vhost, of) == (1, 0)
+        vhost.delete_queue(full)
+        later(vhost)
+        assert dlx(vhost, of) == (0, 1)
+
+    def test_so_many_letters_as_the_prefetch_limit_are_under_way(self, vhost):
+        disk = slow(queue(vhost, "target", durable=True))
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        kill(vhost, of, *[b"x"] * 40)
+        assert len(disk.waiting) == 32
+        disk.sync()
+        vhost.turns.run()
+        assert (len(disk.waiting), dlx(vhost, of)) == (8, (8, 32))
+
+    def test_very_many_die_in_several_turns(self, vhost):
+        queue(vhost, "target")
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        count = 1000
+        publish(vhost, of, *[b"x"] * count)
+        vhost.turns.work_left = WORK_MAX
+        of.discard([got(of) for _ in range(count)])
+        assert 0 < of.figures.counts().unacked < count
+        vhost.turns.run()
+        assert dlx(vhost, of) == (0, count)
+
+
+class TestTheQueue:
+    @pytest.mark.parametrize(
+        "lacking", [{"x_overflow": "drop-head"}, {"x_dead_letter_strategy": "at-most-once"}]
+    )
+    def test_without_the_preconditions_letters_are_published_at_most_once(self, vhost, lacking):
+        exchange(vhost, "dlx", durable=True)
+        of = source(vhost, **lacking)
+        kill(vhost, of, b"a")
+        assert dlx(vhost, of) == (0, 0)
+        assert vhost.counts.dead_lettered == {("quorum", "rejected"): 1}
+
+    def test_letters_count_for_the_limit(self, vhost):
+        of = source(vhost, x_max_length=1, x_message_ttl=0)
+        publisher = FakePublisher()
+        publish(vhost, of, b"a", b"b", b"c", publisher=publisher)
+        assert (dlx(vhost, of), publisher.refused) == ((2, 0), [3])
+        bound(vhost, "target", exchange(vhost, "dlx", durable=True))
+        vhost.turns.run()
+        publish(vhost, of, b"d", publisher=publisher)
+        assert publisher.refused == [3]
+
+    def test_another_strategy_drops_letters(self, declared, vhost, caplog):
+        caplog.set_level("INFO")
+        of = source(vhost, x_dead_letter_strategy="")
+        put_policy(declared, {"dead-letter-strategy": "at-least-once"})
+        kill(vhost, of, *[b"x"] * 40)
+        assert dlx(vhost, of) == (40, 0)
+        put_policy(declared, {"dead-letter-strategy": "at-most-once"})
+        assert dlx(vhost, of) == (0, 0)
+        assert "40 dead letters that it kept, with bodies of 40 bytes, are dropped" in caplog.text
+        target = bound(vhost, "target", exchange(vhost, "dlx", durable=True))
+        vhost.turns.run()
+        assert bodies(target) == []
+
+    def test_a_purge_leaves_letters(self, vhost):
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        publish(vhost, of, b"b")
+        purged = Answer()
+        of.purge(purged)
+        assert (purged.result(), dlx(vhost, of)) == (1, (1, 0))
+
+    def test_letters_that_cannot_be_read_are_read_later(self, vhost, caplog):
+        target = queue(vhost, "target")
+        unlucky = UnluckyBacking()
+        vhost.make_letters_backing = lambda of: unlucky
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        kill(vhost, of, b"a")
+        assert (bodies(target), dlx(vhost, of)) == ([], (1, 0))
+        assert "the dead letters of queue 'source' in vhost '/': no file handle" in caplog.text
+        later(vhost, 1)
+        assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
+
+    def test_they_go_with_their_queue(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        vhost.delete_queue(of)
+        target = bound(vhost, "target", dead)
+        later(vhost)
+        assert bodies(target) == []

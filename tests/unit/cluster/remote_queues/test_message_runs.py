@@ -1,0 +1,105 @@
+"""Runs of messages between nodes: what is written is read back, and damage is refused."""
+
+import random
+
+import pytest
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import blind_copy, read_header
+from leveret.broker.amqp.properties import encode_properties
+from leveret.cluster.remote_queues.message_runs import (
+    COPIED_BYTES_MAX,
+    RunError,
+    RunReader,
+    RunWriter,
+)
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Address, Entry, Message
+
+START = b"the start of the frame"
+ADDRESS = Address("x", "key", encode_address("x", "key"))
+OTHER = Address("", "q", encode_address("", "q"))
+PLAIN = read_header(b"\0\0")
+RICH = read_header(
+    encode_properties({"content_type": "text", "headers": {"a": ("S", "b")}, "delivery_mode": 2})
+)
+
+
+def written(*messages):
+    return b"".join(RunWriter(START).publish(list(messages)))
+
+
+def read(data, count):
+    return RunReader(data, len(START), Addresses()).messages(count)
+
+
+def facts(message):
+    header = message.header
+    return (
+        message.address.encoded, header.raw, header.stored, header.kind, list(header.bcc_keys),
+        header.is_kept, message.body, message.number,
+    )  # fmt: skip
+
+
+def test_messages_are_read_back():
+    messages = [
+        Message(ADDRESS, RICH, b"one"),
+        Message(ADDRESS, RICH, b""),
+        Message(OTHER, PLAIN, b"x" * COPIED_BYTES_MAX, None, 77),
+        Message(OTHER, RICH.as_persistent(), b"y" * (COPIED_BYTES_MAX + 1), None, 78),
+        Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]), b"copy"),
+        Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]).as_persistent(), b"kept"),
+    ]
+    again = read(written(*messages), len(messages))
+    assert [facts(one) for one in again] == [facts(one) for one in messages]
+
+
+def test_messages_with_one_header_have_one_again():
+    one, two, three = read(written(*[Message(ADDRESS, RICH, b"x")] * 3), 3)
+    assert one.header is two.header is three.header
+    assert one.address is three.address
+
+
+def test_a_large_body_is_a_piece_of_its_own():
+    body = b"x" * (COPIED_BYTES_MAX + 1)
+    pieces = RunWriter(START).publish([Message(ADDRESS, PLAIN, body), Message(ADDRESS, PLAIN, b"")])
+    assert any(piece is body for piece in pieces)
+
+
+def test_a_consumer_does_not_get_the_keys_of_bcc():
+    entry = Entry(Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]), b""), 5, True)
+    data = b"".join(RunWriter(START).deliver([entry]))
+    assert b"hidden" not in data
+    (again,) = RunReader(data, len(START), Addresses()).entries(1, 1000)
+    assert (again.position, again.redelivered, again.message.header.raw) == (1000, True, RICH.raw)
+
+
+def test_deliveries_have_positions_that_count_up():
+    entries = [Entry(Message(ADDRESS, PLAIN, b"x"), 1), Entry(Message(ADDRESS, PLAIN, b"y"), 9)]
+    data = b"".join(RunWriter(START).deliver(entries))
+    again = RunReader(data, len(START), Addresses()).entries(2, 40)
+    assert [(one.position, one.message.body) for one in again] == [(40, b"x"), (41, b"y")]
+
+
+def test_more_or_fewer_messages_than_there_are():
+    data = written(Message(ADDRESS, RICH, b"one"), Message(ADDRESS, RICH, b"two"))
+    for count in (0, 1, 3, 1 << 40):
+        with pytest.raises(RunError):
+            read(data, count)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_runs_are_refused_or_are_other_messages(seed):
+    """Never another error, whatever the bytes are."""
+    chance = random.Random(seed)
+    messages = [Message(ADDRESS, RICH, b"one"), Message(OTHER, PLAIN, b"two", None, 3)]
+    whole = bytearray(written(*messages))
+    for _ in range(200):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            data[chance.randrange(len(START), len(data))] = chance.choice((0, 1, 255, 127, 128, 64))
+        del data[chance.randrange(len(START), len(data) + 1) :]
+        try:
+            assert len(read(bytes(data), 2)) == 2
+        except RunError:
+            continue

@@ -1,0 +1,119 @@
+"""New names in the files of a stopped node."""
+
+import base64
+import json
+
+import pytest
+
+from leveret.broker.declarations.values import DeleteParameter, PutQueue, PutQueueMirrors, PutVhost
+from leveret.broker.policies.parameters import NO_VHOST
+from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
+from leveret.cluster.gm import group
+from leveret.cluster.membership.members import MembershipRefused
+from leveret.cluster.metadata.history import LastView, row_of, value_of
+from leveret.cluster.metadata.member_records import CLUSTER_NODE, put_member
+from leveret.cluster.metadata.messages import Entry, Member, SubmissionId, View, ViewId, ViewStart
+from leveret.cluster.metadata.operations import decode_all, encode_all
+from leveret.cluster.mirrors import mirror_record
+from leveret.cluster.mirrors.record_changes import encode
+from leveret.cluster.startup.renaming import changed_rows, old_name
+from leveret.storage.metadata.metadata_rows import ParameterRow
+
+MEMBERS = {"a@h": True, "b@h": True, "c@h": False}
+NAMES = {"a": "x"}
+
+
+def changed(row):
+    return [after for _, after in changed_rows([row], NAMES)]
+
+
+def test_the_old_name_of_the_node_itself_is_the_one_that_becomes_its_own():
+    assert old_name(MEMBERS, {"a@h": "x@h", "b@h": "y@h"}, "y@h") == "b@h"
+    assert old_name(MEMBERS, {"a@h": "x@h"}, "b@h") == "b@h"
+
+
+def test_names_may_be_exchanged():
+    assert old_name(MEMBERS, {"a@h": "b@h", "b@h": "a@h"}, "a@h") == "b@h"
+
+
+@pytest.mark.parametrize(
+    ("names", "own", "reason"),
+    [
+        ({"a@h": "x@h", "b@h": "x@h"}, "x@h", "two nodes cannot both be called x@h"),
+        ({"d@h": "x@h"}, "x@h", "not a member of this cluster: d@h"),
+        ({"a@h": "b@h"}, "b@h", "already the name of a member: b@h"),
+        ({"a@h": "x@h"}, "z@h", "none of these is the new name of this node, z@h"),
+        ({"a@h": "x@h"}, "a@h", "none of these is the new name of this node, a@h"),
+        ({"a@h": "x y@h"}, "x@h", "'x y@h' is not the name of a node"),
+        ({"a@h": "x@h:25673"}, "x@h", "'x@h:25673' is not the name of a node"),
+    ],
+)
+def test_names_that_cannot_be_given(names, own, reason):
+    with pytest.raises(MembershipRefused, match=reason):
+        old_name(MEMBERS, names, own)
+
+
+def record_of(node):
+    leader = group.Member(node, 1, 1)
+    record = mirror_record.first("q", 7, leader)
+    return encode(mirror_record.joined(record, group.Added(group.Member("b", 1, 1), leader)))
+
+
+def test_mirrors_of_queues():
+    def row(node):
+        value = json.dumps(base64.b64encode(record_of(node)).decode())
+        return ParameterRow("/", QUEUE_MIRRORS, "q", value)
+
+    assert changed(row("a"))[0] == row("x")
+    assert not changed(row("c"))
+
+
+def test_members_and_homes_of_queues():
+    assert changed(ParameterRow(NO_VHOST, CLUSTER_NODE, "a", "{}"))[0].name == "x"
+    assert changed(ParameterRow("/", QUEUE_HOME, "a", '["a", 7]'))[0].value == '["x", 7]'
+    assert not changed(ParameterRow(NO_VHOST, CLUSTER_NODE, "b", "{}"))
+    assert not changed(ParameterRow("/", "policy", "a", '"a"'))
+
+
+def test_the_last_view():
+    def view(name):
+        view_id = ViewId(3, name, 9)
+        members = (Member(name, 9), Member("b", 8))
+        starts, companions = (ViewStart(view_id, 5),), frozenset({name, "b"})
+        return LastView(View(view_id, members), starts, 4, companions, takes_from=("b", name))
+
+    (row,) = changed(row_of(CLUSTER_VIEW, "last", view("a")))
+    assert value_of(row, LastView) == view("x")
+
+
+def test_what_the_node_has_agreed_to():
+    (row,) = changed(row_of(CLUSTER_PROMISE, "highest", ViewId(4, "a", 9)))
+    assert value_of(row, ViewId) == ViewId(4, "x", 9)
+
+
+def test_entries_of_the_log():
+    def entry(name, *declarations):
+        submission = SubmissionId(name, 9, 1)
+        return Entry(ViewId(3, name, 9), 5, submission, encode_all(declarations))
+
+    def declarations(name):
+        return [
+            PutQueue("/", "a", True, node=name),
+            PutQueue("/", "m", True, node=name, mirrors=record_of(name)),
+            PutQueueMirrors("/", "m", 3, name, record_of(name), new_copy=name),
+            put_member(name, True),
+            DeleteParameter(CLUSTER_NODE, NO_VHOST, name),
+            PutVhost("a"),
+        ]
+
+    (row,) = changed(row_of(CLUSTER_LOG, "5", entry("a", *declarations("a"))))
+    found = value_of(row, Entry)
+    assert found == entry("x", *declarations("x"))
+    assert decode_all(found.payload) == declarations("x")
+
+
+def test_the_reason_of_a_refusal_is_left_alone():
+    refused = Entry(ViewId(3, "b", 9), 5, SubmissionId("a", 9, 1), b"a", is_refused=True)
+    (row,) = changed(row_of(CLUSTER_LOG, "5", refused))
+    assert value_of(row, Entry).payload == b"a"
