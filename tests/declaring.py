@@ -193,7 +193,7 @@ def state_of(registry, durable_only=False):
                 "queues": {
                     one.name: (
                         one.durable, one.auto_delete, one.arguments, one.storage_id, one.options,
-                        one.policy, one.operator_policy, one.home,
+                        one.policy, one.operator_policy, one.placement,
                     )
                     for one in vhost.queues.values() if is_kept(one)
                 },

@@ -12,7 +12,7 @@ from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.declarations.values import DeleteQueue, PutQueue
 from leveret.broker.policies.policy_table import PolicyTable
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.runtime.loop_watch import LoopWatch
@@ -173,7 +173,7 @@ class Nodes:
         """Declare a queue that lives on a node; its identity."""
         self._identity += 1
         self.submit(PutQueue("/", name, node=home, identity=self._identity, **arguments))
-        return QueueHome(home, self._identity)
+        return Placement(home, self._identity)
 
     def submit(self, *declarations, answer=None, nowait=False, requester=THE_NODE):
         """Apply declarations on all nodes that are not late."""

@@ -7,7 +7,7 @@ and everything that operators set. Each kind of objects (objects/) writes and re
 from collections.abc import Iterator
 
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
-from leveret.broker.queues.contract.placement import HERE
+from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.registry.objects import KINDS, OBJECTS
 from leveret.broker.registry.stored_rows import StoredRows
 from leveret.storage.check.check import DeclaredIds
@@ -58,6 +58,6 @@ def declared_ids(definitions: Definitions) -> DeclaredIds:
         if isinstance(it, PutExchange):
             here.add(it.storage_id)
         elif isinstance(it, PutQueue):
-            # The home of a queue of a cluster may be, or become, another node.
-            (here if (it.node, it.identity) == HERE else movable).add(it.storage_id)
+            # A queue of a cluster may live on another node, now or later.
+            (here if Placement(it.node, it.identity) == HERE else movable).add(it.storage_id)
     return DeclaredIds(here, movable)

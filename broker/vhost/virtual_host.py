@@ -3,7 +3,6 @@
 `generation` grows with every change that could route a message differently. Publishers keep their
 look-ups until then. The `routes_listener` is called at every such change. Exchanges, queues and
 bindings change by declarations only (broker/registry), also when a queue deletes itself.
-`mirrors` has the records of the mirrored queues (queues/queue_mirrors.py), by name.
 """
 
 import logging
@@ -21,7 +20,7 @@ from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.queues.classic.priority import PriorityQueue
-from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.queues.contract.priority_levels import Levels
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
@@ -110,7 +109,6 @@ class VirtualHost:
         self.routes_listener: Callable[[], object] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
-        self.mirrors: dict[str, bytes] = {}
         self.is_deleted = False
         self.description = self.tags = ""
         self.is_traced = False
@@ -164,56 +162,47 @@ class VirtualHost:
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
         storage_id: int,
-        home: QueueHome = HERE,
-        mirrors: bytes = b"",
+        placement: Placement = HERE,
     ) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found.
 
         A queue that was declared before its node was in a cluster names no home, and lives here.
-        mirrors: the record of its mirrors, if it has any.
         """
         places = self.places
-        if places is not None and not home.node:
-            home = QueueHome(places.node, 0)
+        if places is not None and not placement.node:
+            placement = placement._replace(node=places.node)
         queue: QueueClient
-        if places is not None and mirrors:
+        if places is not None and placement.record:
             kind = self.kinds.kind_of(arguments)
-            declared = DeclaredQueue(self.name, name, kind, durable, auto_delete, arguments, home)
-            queue = places.mirrors.make_queue(declared, mirrors)
-        elif places is None or home.node == places.node:
+            declared = DeclaredQueue(
+                self.name, name, kind, durable, auto_delete, arguments, placement
+            )
+            queue = places.mirrors.make_queue(declared)
+        elif places is None or placement.node == places.node:
             queue = self.kinds.make(
                 self, name, durable, auto_delete, arguments, owner_connection, storage_id
             )
         else:
             queue = places.make_remote(
                 self, self.kinds.kind_of(arguments), name, durable, auto_delete, arguments,
-                owner_connection, home,
+                owner_connection, placement,
             )  # fmt: skip
-        queue.home = home
+        queue.placement = placement
         self.queues[name] = queue
-        if mirrors:
-            self.mirrors[name] = mirrors
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
         self.routes_changed()
         if places is not None:
             places.added(self.name, queue)
-            if mirrors:
-                places.mirrors.changed(self.name, queue, mirrors, storage_id)
+            if placement.record:
+                places.mirrors.changed(self.name, queue, storage_id)
         return queue
 
-    def set_mirrors(self, queue: QueueClient, node: str, record: bytes, storage_id: int) -> None:
-        """A queue's record of mirrors has changed, and perhaps its home.
-
-        record, storage_id: as in `QueueMirrors.changed`.
-        """
-        queue.home = QueueHome(node, queue.home.identity)
-        if record:
-            self.mirrors[queue.name] = record
-        else:
-            self.mirrors.pop(queue.name, None)
+    def set_placement(self, queue: QueueClient, placement: Placement, storage_id: int) -> None:
+        """A queue lives elsewhere from now on. storage_id: as in `QueueMirrors.changed`."""
+        queue.placement = placement
         if self.places is not None:
-            self.places.mirrors.changed(self.name, queue, record, storage_id)
+            self.places.mirrors.changed(self.name, queue, storage_id)
         self.routes_changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
@@ -234,13 +223,13 @@ class VirtualHost:
         """The node is in a cluster from now on; all queues so far live on it."""
         self.places = places
         for queue in self.queues.values():
-            queue.home = QueueHome(places.node, 0)
+            queue.placement = Placement(places.node, 0)
 
     def lives_here(self, queue: QueueClient) -> bool:
         """Whether a queue of this vhost lives on this node."""
-        return self.places is None or queue.home.node == self.places.node
+        return self.places is None or queue.placement.node == self.places.node
 
-    def choose_home(self, name: str, arguments: Table) -> QueueHome:
+    def choose_home(self, name: str, arguments: Table) -> Placement:
         """The home of a queue that is about to be declared, by `QueuePlaces.choose`."""
         if self.places is None:
             return HERE

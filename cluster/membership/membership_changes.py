@@ -195,10 +195,10 @@ class MembershipChanges:
     async def _move_queues(self, old: str, new: str) -> None:
         await self._declare_all(
             ChangeQueueMirrors(
-                vhost.name, queue.name, queue.home.identity, encode(Rename(old, new))
+                vhost.name, queue.name, queue.placement.identity, encode(Rename(old, new))
             )
-            if queue.name in vhost.mirrors
-            else PutQueueHome(vhost.name, queue.name, new, queue.home.identity)
+            if queue.placement.record
+            else PutQueueHome(vhost.name, queue.name, new, queue.placement.identity)
             for vhost, queue in self._queues_of(old)
         )
 
@@ -206,8 +206,8 @@ class MembershipChanges:
         """Remove a member and the queues that it alone has (mirrors/mirror_record.py)."""
         forget = encode(Forget(node, tuple(sorted(running - {node}))))
         await self._declare_all(
-            ChangeQueueMirrors(vhost.name, queue.name, queue.home.identity, forget)
-            if queue.name in vhost.mirrors
+            ChangeQueueMirrors(vhost.name, queue.name, queue.placement.identity, forget)
+            if queue.placement.record
             else DeleteQueue(vhost.name, queue.name)
             for vhost, queue in self._queues_of(node)
         )
@@ -217,7 +217,7 @@ class MembershipChanges:
         """The queues that live on a node, and all mirrored ones: the node may have copies."""
         for vhost in self._services.vhosts.values():
             for queue in vhost.queues.values():
-                if queue.home.node == node or queue.name in vhost.mirrors:
+                if queue.placement.node == node or queue.placement.record:
                     yield vhost, queue
 
     async def _declare_all(self, declarations: Iterable[Declaration]) -> None:

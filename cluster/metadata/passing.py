@@ -80,8 +80,8 @@ class PassingDeclarations:
             for vhost in self._registry.vhosts.values()
             for queue in vhost.queues.values()
             if (queue.is_exclusive or not queue.durable)
-            and queue.name not in vhost.mirrors
-            and is_gone(queue.home.node)
+            and not queue.placement.record
+            and is_gone(queue.placement.node)
         ]
 
     def _deleting(self, gone: Iterable[tuple[str, QueueClient]]) -> Iterator[int]:

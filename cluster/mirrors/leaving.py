@@ -107,7 +107,9 @@ class Leaving:
 
         answer.when_given(answered)
         self._submit(
-            ChangeQueueMirrors(replica.vhost.name, queue.name, queue.home.identity, encode(change)),
+            ChangeQueueMirrors(
+                replica.vhost.name, queue.name, queue.placement.identity, encode(change)
+            ),
             answer=answer,
         )
         return done

@@ -64,33 +64,31 @@ class MirrorRecords:
         )
         return read_mirroring(merged(policy, operator_policy), self._sync_batch_size)
 
-    def complete(
-        self, vhost: str, queue: QueueClient, record: bytes, change: bytes
-    ) -> MirrorsOutcome | None:
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> MirrorsOutcome | None:
         """The outcome of a change; None if no node has messages of the queue any longer."""
         # A name in AMQP may have any bytes; a record has text.
         title = resource(QUEUE, queue.name, vhost).encode(errors="replace").decode()
         facts = QueueFacts(
             title,
-            queue.home.node,
+            queue.placement.node,
             queue.durable,
             may_be_mirrored(queue),
             self.mirroring_of(vhost, queue),
         )
         try:
-            return record_changes.complete(record, change, facts)
+            return record_changes.complete(queue.placement.record, change, facts)
         except Refused as error:
             raise precondition_failed(str(error)) from None
 
-    def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
+    def make_queue(self, declared: DeclaredQueue) -> QueueClient:
         """The client of a queue that is declared with a record."""
-        decoded = record_changes.decode_record(record)
+        decoded = record_changes.decode_record(declared.placement.record)
         assert decoded is not None, "a queue without a record is of its kind"
         return self.listener.make_queue(declared, decoded)
 
-    def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
+    def changed(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """A queue was declared with a record, or its record has changed."""
-        decoded = record_changes.decode_record(record)
+        decoded = record_changes.decode_record(queue.placement.record)
         self.listener.record_changed(vhost, queue, decoded, storage_id)
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:

@@ -26,7 +26,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions, read_options
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
@@ -88,10 +88,32 @@ class MirroredQueue:
     """
 
     __slots__ = (
-        "_cancelling", "_consumers", "_has_stale", "_leads_here", "_publishing", "_questions",
-        "arguments", "auto_delete", "bindings", "declared", "demand", "durable", "ended", "home",
-        "is_deleted", "is_down", "is_exclusive", "kind", "leader", "name", "operator_policy",
-        "options", "owner_connection", "policy", "storage_id", "vhost_name",
+        "_cancelling",
+        "_consumers",
+        "_has_stale",
+        "_leads_here",
+        "_publishing",
+        "_questions",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "declared",
+        "demand",
+        "durable",
+        "ended",
+        "is_deleted",
+        "is_down",
+        "is_exclusive",
+        "kind",
+        "leader",
+        "name",
+        "operator_policy",
+        "options",
+        "owner_connection",
+        "placement",
+        "policy",
+        "storage_id",
+        "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -111,7 +133,7 @@ class MirroredQueue:
         self.operator_policy: Any = None
         self.bindings: dict[Any, Any] = {}
         self.storage_id = 0
-        self.home: QueueHome = declared.home
+        self.placement: Placement = declared.placement
         self.is_deleted = self.is_down = False
         self.demand: Demand | None = None
         self.leader: QueueClient | None = None
@@ -125,7 +147,7 @@ class MirroredQueue:
         self._consumers: dict[Consumer, None] = {}
 
     def __repr__(self) -> str:
-        return f"<MirroredQueue {self.name!r}, led by {self.home.node}>"
+        return f"<MirroredQueue {self.name!r}, led by {self.placement.node}>"
 
     @property
     def gone(self) -> Exception:
@@ -134,14 +156,16 @@ class MirroredQueue:
         if self.is_deleted:
             return not_found(f"no {what}")
         durable = "durable " if self.durable else ""
-        return not_found(f"home node '{self.home.node}' of {durable}{what} is down or inaccessible")
+        return not_found(
+            f"home node '{self.placement.node}' of {durable}{what} is down or inaccessible"
+        )
 
     # The leader
 
-    def led_by(self, leader: QueueClient, home: QueueHome, *, is_here: bool) -> None:
+    def led_by(self, leader: QueueClient, *, is_here: bool) -> None:
         """Another queue leads. is_here: it is on this node, and not a remote queue."""
         assert self.leader is None, "a leader ends before the next one begins"
-        self.leader, self.home = leader, home
+        self.leader = leader
         self._leads_here, self.is_down = is_here, False
         self.apply(self.options)
         if self.demand is not None:
@@ -158,7 +182,7 @@ class MirroredQueue:
 
     def leads_again(self, leader: QueueClient) -> None:
         """A leader on another node has forgotten its questions."""
-        self.led_by(leader, self.home, is_here=False)
+        self.led_by(leader, is_here=False)
 
     def leader_lost(self, consumers: Iterable[Consumer]) -> None:
         """No node leads. consumers: those that the leader has had."""
@@ -172,10 +196,10 @@ class MirroredQueue:
                 self._consumers[consumer] = None
         self._cancelling.clear()
 
-    def awaits(self, home: QueueHome) -> None:
+    def awaits(self) -> None:
         """The queue is down until a node returns (`ha-promote-on-failure`)."""
         assert self.leader is None, "a queue with a leader is not down"
-        self.home, self.is_down = home, True
+        self.is_down = True
         for consumer in self._end_waiting():
             consumer.tell_cancelled()
 

@@ -154,7 +154,7 @@ class MirroredQueues:
             return
         queue, vhost = replica.queue, replica.vhost
         declaration = ChangeQueueMirrors(
-            vhost.name, queue.name, queue.home.identity, encode(change)
+            vhost.name, queue.name, queue.placement.identity, encode(change)
         )
         answer: Answer[None] = Answer()
 

@@ -174,7 +174,7 @@ class PlannedChanges(Actor):
         queue = None if vhost is None else vhost.queues.get(name)
         if vhost is None or queue is None or (vhost_name, name) in self._asked or not self._may_ask:
             return
-        record = decode_record(vhost.mirrors.get(name, b""))
+        record = decode_record(queue.placement.record)
         change = self._next_change(vhost, queue, record)
         if change is None:
             return
@@ -190,12 +190,12 @@ class PlannedChanges(Actor):
     def _ask_when_stable(self, vhost: VirtualHost, queue: QueueClient, change: Change) -> None:
         """Submit a change of the record that is applied now, once that record is stable."""
         place = (vhost.name, queue.name)
-        planned_with = vhost.mirrors.get(queue.name)
+        planned_with = queue.placement.record
         self._asked.add(place)
 
         def stable() -> None:
             self._asked.discard(place)
-            if self._may_ask and vhost.mirrors.get(queue.name) == planned_with:
+            if self._may_ask and queue.placement.record == planned_with:
                 self._ask_for(vhost.name, queue, change)
             else:
                 self.look_at(*place)
@@ -205,7 +205,9 @@ class PlannedChanges(Actor):
     def _ask_for(self, vhost: str, queue: QueueClient, change: Change) -> None:
         place = (vhost, queue.name)
         self._asked.add(place)
-        declaration = ChangeQueueMirrors(vhost, queue.name, queue.home.identity, encode(change))
+        declaration = ChangeQueueMirrors(
+            vhost, queue.name, queue.placement.identity, encode(change)
+        )
         answer: Answer[None] = Answer()
 
         def answered() -> None:
@@ -251,7 +253,7 @@ class PlannedChanges(Actor):
 
     def _leads(self, queue: QueueClient, record: MirrorRecord | None) -> bool:
         if record is None:
-            return queue.home.node == self._node
+            return queue.placement.node == self._node
         leader = record.leader
         return leader is not None and leader.node == self._node and self._view.lives(leader)
 

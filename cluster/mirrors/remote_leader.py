@@ -6,13 +6,12 @@ It is a remote queue, made anew for each leader: delivery tags grow over all lea
 from collections.abc import Callable
 from typing import TypeAlias
 
-from leveret.broker.queues.contract.placement import QueueHome
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 
-MakeRemote: TypeAlias = Callable[[MirroredQueue, QueueHome, int], RemoteQueue]
+MakeRemote: TypeAlias = Callable[[MirroredQueue, int], RemoteQueue]
 """Makes the client of a leader, given the first tag of its deliveries."""
 
 
@@ -33,16 +32,16 @@ class RemoteLeader:
         queue = self._queue
         self._remote, self.member = remote, leader
         remote.mirrored_by(queue, queue.leader_lost, queue.leads_again)
-        queue.led_by(remote, remote.home, is_here=False)
+        queue.led_by(remote, is_here=False)
 
-    def turn_to(self, leader: Member, home: QueueHome) -> None:
+    def turn_to(self, leader: Member) -> None:
         """A member leads, and its node is linked."""
         self.member = leader
-        self._begin(home)
+        self._begin()
 
-    def _begin(self, home: QueueHome) -> RemoteQueue:
-        remote = self._remote = self._make_remote(self._queue, home, self._next_tag)
-        self._queue.led_by(remote, home, is_here=False)
+    def _begin(self) -> RemoteQueue:
+        remote = self._remote = self._make_remote(self._queue, self._next_tag)
+        self._queue.led_by(remote, is_here=False)
         return remote
 
     def leave(self) -> None:
@@ -60,6 +59,6 @@ class RemoteLeader:
         """The queue is no longer mirrored: returns its client from now on."""
         remote = self._remote
         if remote is None:
-            remote = self._begin(self._queue.home)
+            remote = self._begin()
         remote.mirrored_no_more()
         return remote

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.placement import QueueHome
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import QUEUE, resource
@@ -218,7 +217,7 @@ class Replica(Flushable):
         """
         self.is_over = True
         leading = self.leading
-        if leading is not None and self.queue.home.node == self._site.node:
+        if leading is not None and self.queue.placement.node == self._site.node:
             self.own_ring = None
             self._site.when_stable(leading.end_mirroring)
             return leading.queue
@@ -235,7 +234,6 @@ class Replica(Flushable):
 
     def _follow(self, record: MirrorRecord) -> None:
         """Turn to the leader that the record names."""
-        home = QueueHome(record.home, self.queue.home.identity)
         leader = record.leader
         if self._remote_leader.member not in (None, leader):
             self._remote_leader.leave()
@@ -243,29 +241,29 @@ class Replica(Flushable):
             self._promotion.end()
         if leader is None:
             if not self.queue.is_down:
-                self.queue.awaits(home)
+                self.queue.awaits()
                 self.publishing.fail()
         elif leader == self.member:
-            self._lead(home)
+            self._lead()
         elif self._remote_leader.member is None:
             peer = self._site.peers.get(leader.node)
             if peer is not None and peer.incarnation == leader.incarnation:
-                self._turn_to(leader, home)
+                self._turn_to(leader)
 
-    def _turn_to(self, leader: Member, home: QueueHome) -> None:
+    def _turn_to(self, leader: Member) -> None:
         """The leader is on another node."""
-        self._remote_leader.turn_to(leader, home)
-        self._frames.tell_owed(home.node)
+        self._remote_leader.turn_to(leader)
+        self._frames.tell_owed(self.queue.placement.node)
         if self.mirror is not None:
             self.mirror.leader_changed()
 
-    def _lead(self, home: QueueHome) -> None:
+    def _lead(self) -> None:
         """Lead on this node: at once if it has the queue, otherwise when its mirror is promoted."""
         if self.leading is None:
             assert self.own_ring is not None, "RP1"
             self._promotion.begin(self.own_ring)
         elif self.queue.leader is None:
-            self.queue.led_by(self.leading.queue, home, is_here=True)
+            self.queue.led_by(self.leading.queue, is_here=True)
             self._frames.opened()
 
     def _leader_parts(self) -> promotion.LeaderParts:
@@ -290,8 +288,7 @@ class Replica(Flushable):
             self._log(logging.WARNING, f"{text}, {lacked} at most")
         leading = promotion.promoted(self._leader_parts(), promoted, record, self.member)
         self.mirror, self.leading = None, leading
-        home = QueueHome(record.home, self.queue.home.identity)
-        self.queue.led_by(leading.queue, home, is_here=True)
+        self.queue.led_by(leading.queue, is_here=True)
         self._site.opened(self)
         promotion.settle_owed(leading, self.publishing, self.own_sender)
         self._frames.opened()
@@ -436,7 +433,7 @@ class Replica(Flushable):
                 case late_confirms.GiveUpContents() if self.mirror is not None:
                     self.mirror.sender_gone(finding.sender)
                 case late_confirms.TellOwed():
-                    self._frames.tell_owed(self.queue.home.node)
+                    self._frames.tell_owed(self.queue.placement.node)
 
     def _facts(self, record: MirrorRecord) -> late_confirms.Facts:
         leading, mirror = self.leading, self.mirror

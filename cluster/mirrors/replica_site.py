@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.placement import QueueHome
 from leveret.broker.runtime.turns import Flushable
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Member
@@ -108,5 +107,5 @@ class Site(RingNode, Protocol):
     def make_mirror_backing(self, replica: QueueReplica, lacked: list[Range]) -> BackingQueue:
         """A new backing queue for a mirror that lacks these positions."""
 
-    def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
+    def make_remote(self, queue: MirroredQueue, first_tag: int) -> RemoteQueue:
         """The client of the leader on another node. first_tag: that of its first delivery."""

@@ -12,7 +12,6 @@ from functools import partial
 from typing import cast
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.placement import QueueHome
 from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
@@ -246,7 +245,7 @@ class Replicas:
 
     def policies_changed(self, vhost_name: str, queue: QueueClient) -> None:
         """Other policies are in force for a queue."""
-        record = decode_record(self._services.vhosts[vhost_name].mirrors.get(queue.name, b""))
+        record = decode_record(queue.placement.record)
         replica = None if record is None else self.by_identity.get(record.group.identity)
         if replica is not None and replica.leading is not None:
             replica.leading.synchronising.policies_changed()
@@ -256,7 +255,7 @@ class Replicas:
         client = self.make_queue(
             DeclaredQueue(
                 vhost.name, queue.name, queue.kind, queue.durable, queue.auto_delete,
-                queue.arguments, queue.home,
+                queue.arguments, queue.placement,
             ),
             record,
         )  # fmt: skip
@@ -287,7 +286,7 @@ class Replicas:
         if replica is None:
             return
         after = replica.end_mirroring()
-        after.home = queue.home
+        after.placement = queue.placement
         vhost.replace_queue(after)
         if isinstance(after, ClassicQueue):
             for consumer in after.ring.consumers:
@@ -409,12 +408,12 @@ class Replicas:
         self.by_identity.pop(replica.identity, None)
         self._by_client.pop(replica.queue, None)
 
-    def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
+    def make_remote(self, queue: MirroredQueue, first_tag: int) -> RemoteQueue:
         """The client of the leader on another node. first_tag: that of its first delivery."""
         return RemoteQueue(
-            self._remote_queues.home_node(home.node), queue.vhost_name, queue.kind, queue.name,
-            queue.durable, queue.auto_delete, queue.arguments, None,
-            home, first_tag, queue.leader_lost, queue.leads_again,
+            self._remote_queues.home_node(queue.placement.node), queue.vhost_name, queue.kind,
+            queue.name, queue.durable, queue.auto_delete, queue.arguments, None,
+            queue.placement, first_tag, queue.leader_lost, queue.leads_again,
         )  # fmt: skip
 
     # Links

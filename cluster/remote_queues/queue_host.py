@@ -139,7 +139,7 @@ class QueueHost(Flushable):
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 hosted.led_again()
-        identity = queue.home.identity
+        identity = queue.placement.identity
         for number, awaited in tuple(self._awaited.items()):
             if awaited.asked.identity == identity:
                 del self._awaited[number]

@@ -28,7 +28,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions, read_options
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
@@ -61,11 +61,36 @@ class RemoteQueue:
     """
 
     __slots__ = (
-        "_consumers", "_deletions", "_first_tag", "_leader_lost", "_leads_again", "_node",
-        "_number", "_owed", "_tag_end", "_untold", "arguments", "auto_delete", "bindings",
-        "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive", "kind",
-        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
-        "publisher_hold", "storage_id", "vhost_name",
+        "_consumers",
+        "_deletions",
+        "_first_tag",
+        "_leader_lost",
+        "_leads_again",
+        "_node",
+        "_number",
+        "_owed",
+        "_tag_end",
+        "_untold",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "declared",
+        "demand",
+        "durable",
+        "figures",
+        "is_deleted",
+        "is_exclusive",
+        "kind",
+        "may_redeliver",
+        "name",
+        "operator_policy",
+        "options",
+        "owner_connection",
+        "placement",
+        "policy",
+        "publisher_hold",
+        "storage_id",
+        "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -80,7 +105,7 @@ class RemoteQueue:
         auto_delete: bool,
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
-        home: QueueHome,
+        placement: Placement,
         first_tag: int = frames.REMOTE_TAGS,
         leader_lost: Callable[[list[Consumer]], object] | None = None,
         leads_again: Callable[["RemoteQueue"], object] = lambda queue: None,
@@ -96,7 +121,7 @@ class RemoteQueue:
         self.arguments = arguments
         self.owner_connection = owner_connection
         self.is_exclusive = owner_connection is not None
-        self.home = home
+        self.placement = placement
         self.declared: QueueOptions = read_options(arguments)
         self.options = self.declared
         self.policy: Any = None
@@ -116,7 +141,7 @@ class RemoteQueue:
         self._untold: Sequence[Consumer] = ()
 
     def __repr__(self) -> str:
-        return f"<RemoteQueue {self.name!r} on {self.home.node}>"
+        return f"<RemoteQueue {self.name!r} on {self.placement.node}>"
 
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options. The home node applies them by itself."""
@@ -138,7 +163,9 @@ class RemoteQueue:
         if self.is_deleted:
             return not_found(f"no {what}")
         durable = "durable " if self.durable else ""
-        return not_found(f"home node '{self.home.node}' of {durable}{what} is down or inaccessible")
+        return not_found(
+            f"home node '{self.placement.node}' of {durable}{what} is down or inaccessible"
+        )
 
     # The link
 
@@ -146,7 +173,7 @@ class RemoteQueue:
     def opening(self) -> frames.Open:
         """The data with which the home node opens it."""
         vhost, name = frames.to_bytes(self.vhost_name), frames.to_bytes(self.name)
-        return frames.Open(vhost, name, self.home.identity, self._first_tag)
+        return frames.Open(vhost, name, self.placement.identity, self._first_tag)
 
     def _is_open(self) -> bool:
         """Open the queue, if that has not been done over this link. False without a link."""
@@ -200,11 +227,11 @@ class RemoteQueue:
         """Above all tags of its deliveries."""
         return self._tag_end
 
-    def move(self, node: HomeNode, home: QueueHome) -> None:
+    def move(self, node: HomeNode, placement: Placement) -> None:
         """The home node has another name: this node object is asked from now on."""
         if self._node.peer is not None:
             self.home_down()
-        self._node, self.home = node, home
+        self._node, self.placement = node, placement
         self.publisher_hold = RemoteHold(node, node.untaken)
 
     def _end_link(self) -> None:

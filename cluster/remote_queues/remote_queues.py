@@ -21,7 +21,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QueueKind
 from leveret.broker.queues.contract.queue_mirrors import NO_MIRRORS, QueueMirrors
@@ -81,7 +81,7 @@ class RemoteQueues:
 
     # Places
 
-    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:
+    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> Placement:
         """See `QueuePlaces.choose`."""
         policies = self._services.policies
         policy, operator_policy = (
@@ -94,12 +94,12 @@ class RemoteQueues:
         configured = settings.queue_master_locator if is_classic else settings.queue_leader_locator
         locator = locator_of(kind, arguments, definition, configured)
         node = choose_node(locator, self.node, self._queue_counts, self._choose)
-        return QueueHome(node, 1 + secrets.randbits(62))
+        return Placement(node, 1 + secrets.randbits(62))
 
     def _queue_counts(self) -> Mapping[str, int]:
         """The number of queues on each node that may get new ones."""
         counts = Counter(
-            queue.home.node
+            queue.placement.node
             for vhost in self._services.vhosts.values()
             for queue in vhost.queues.values()
         )
@@ -115,22 +115,22 @@ class RemoteQueues:
         auto_delete: bool,
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
-        home: QueueHome,
+        placement: Placement,
     ) -> QueueClient:
         """See `QueuePlaces.make_remote`."""
         return RemoteQueue(
-            self._home(home.node), owner.name, kind, name, durable, auto_delete, arguments,
-            owner_connection, home,
+            self._home(placement.node), owner.name, kind, name, durable, auto_delete, arguments,
+            owner_connection, placement,
         )  # fmt: skip
 
-    def move(self, queue: QueueClient, home: QueueHome) -> None:
+    def move(self, queue: QueueClient, placement: Placement) -> None:
         """See `QueuePlaces.move`."""
         if isinstance(queue, RemoteQueue):
-            queue.move(self._home(home.node), home)
+            queue.move(self._home(placement.node), placement)
 
     def added(self, vhost: str, queue: QueueClient) -> None:
         """See `QueuePlaces.added`."""
-        if queue.home.node == self.node:
+        if queue.placement.node == self.node:
             for host in self._hosts.values():
                 host.declared(queue)
 
@@ -183,8 +183,9 @@ class RemoteQueues:
         """The queue of this declaration; None if there is none, or none yet."""
         found = self._services.vhosts.get(vhost)
         queue = None if found is None else found.queues.get(name)
-        is_it = queue is not None and queue.home == QueueHome(self.node, identity)
-        return queue if is_it else None
+        if queue is None or queue.placement.node != self.node:
+            return None
+        return queue if queue.placement.identity == identity else None
 
     # Links
 
@@ -207,7 +208,7 @@ class RemoteQueues:
     def _is_left_by(self, node: str, queue: QueueClient) -> bool:
         """Whether a queue of this node belongs to a connection of another one."""
         owner = queue.owner_connection
-        is_here = queue.home.node == self.node
+        is_here = queue.placement.node == self.node
         return is_here and isinstance(owner, RemoteOwner) and owner.node == node
 
     def _routes_changed(self) -> None:

@@ -161,7 +161,7 @@ async def _rebalance(call: Call, wanted: Wanted) -> None:
         return
     running = set(cluster.running) - cluster.states.under_maintenance
     found = [one for one in await _found(call, wanted) if one.record is not None]
-    queues = [LedQueue(one.queue.home.node, _able(one.record, running)) for one in found]
+    queues = [LedQueue(one.queue.placement.node, _able(one.record, running)) for one in found]
     for place, node in rebalancing(queues):
         await _promote(call, found[place], node)
         await call.node.give_way()
@@ -182,8 +182,8 @@ async def _promote(call: Call, found: Found, node: str) -> None:
     mirror = record.on(node)
     assert mirror is not None, "a mirror is chosen"
     change = encode(Promote(mirror.id, record.leader))
-    declaration = ChangeQueueMirrors(vhost.name, queue.name, queue.home.identity, change)
-    logger.info("%s is led by %s instead of %s", what, node, queue.home.node)
+    declaration = ChangeQueueMirrors(vhost.name, queue.name, queue.placement.identity, change)
+    logger.info("%s is led by %s instead of %s", what, node, queue.placement.node)
     try:
         await in_task(call.broker.services.declarations.submit(declaration))
     except (Fault, MetadataError, ValueError) as error:
@@ -193,7 +193,7 @@ async def _promote(call: Call, found: Found, node: str) -> None:
 async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
     """How many of the queues each node leads; nodes without any are left out."""
     found = await _found(call, wanted)
-    counts = Counter((one.queue.home.node, one.queue.kind.name) for one in found)
+    counts = Counter((one.queue.placement.node, one.queue.kind.name) for one in found)
     nodes = sorted({node for node, _ in counts}, reverse=True)
     return [
         {
@@ -234,7 +234,7 @@ async def _needed(call: Call, is_critical: IsCritical, reason: str) -> Any:
     running = set(cluster.running)
     queues = []
     for vhost, queue in _queues(call):
-        if queue.home.node == call.node.name and is_critical(vhost, queue, running):
+        if queue.placement.node == call.node.name and is_critical(vhost, queue, running):
             queues.append(_critical(vhost.name, queue))
         await call.node.give_way()
     return failed(reason, queues=queues) if queues else OK

@@ -46,7 +46,7 @@ def _answering_node(route: Route, call: Call) -> str | None:
     if route.answered_by is Answerer.HOME_OF_QUEUE:
         vhost = call.broker.services.vhosts.get(call.path("vhost"))
         queue = None if vhost is None else vhost.queues.get(call.path("queue"))
-        return None if queue is None else queue.home.node or None
+        return None if queue is None else queue.placement.node or None
     return None
 
 

@@ -70,7 +70,9 @@ async def list_queues(call: Call) -> Any:
         },
         find=find,
     )
-    return await JointListing(listing, lambda pair: pair[1].home.node).answer(call, all_queues())
+    return await JointListing(listing, lambda pair: pair[1].placement.node).answer(
+        call, all_queues()
+    )
 
 
 @route("GET", "/queues/{vhost}/{queue}")
@@ -97,7 +99,7 @@ async def _shown(call: Call) -> dict[str, Any]:
         found = msgspec.json.decode(answer, type=dict[str, Any])
         consumers += found["consumer_details"]
         parts[node] = found.get("mirroring")
-        if found["state"] != DOWN or (shown["state"] == DOWN and node == queue.home.node):
+        if found["state"] != DOWN or (shown["state"] == DOWN and node == queue.placement.node):
             shown = found
     for node, part in parts.items():
         if ring is not None and part is not None:

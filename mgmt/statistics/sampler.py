@@ -84,7 +84,7 @@ def own_queues(vhost: VirtualHost) -> list[QueueClient]:
     places = vhost.places
     if places is None:
         return list(vhost.queues.values())
-    return [queue for queue in vhost.queues.values() if queue.home.node == places.node]
+    return [queue for queue in vhost.queues.values() if queue.placement.node == places.node]
 
 
 async def sums_of(vhosts: Iterable[VirtualHost], give_way: GiveWay) -> QueueSums:

@@ -24,7 +24,7 @@ Replicas = Mapping[int, Replica]
 
 def record_of(vhost: VirtualHost, queue: QueueClient) -> MirrorRecord | None:
     """The leader and the mirrors of a queue; None if it is not mirrored."""
-    return decode_record(vhost.mirrors.get(queue.name, b""))
+    return decode_record(queue.placement.record)
 
 
 def mirror_fields(record: MirrorRecord, durable: bool) -> dict[str, Any]:

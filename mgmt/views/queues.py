@@ -103,7 +103,7 @@ class QueueViews:
             "auto_delete": queue.auto_delete,
             "exclusive": queue.is_exclusive,
             "arguments": table_to_json(queue.arguments),
-            "node": queue.home.node or self._node_name,
+            "node": queue.placement.node or self._node_name,
             "policy": policy.name if policy else None,
             "operator_policy": operator_policy.name if operator_policy else None,
             "effective_policy_definition": dict(merged(policy, operator_policy)),

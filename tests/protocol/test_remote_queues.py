@@ -124,7 +124,7 @@ def test_imported_queues_have_a_home_as_declared_ones_have(broker, linked):
     loop = broker.call(lambda _: asyncio.get_running_loop())
     steps = broker.call(lambda it: Import(it.broker, definitions, give_way).run())
     asyncio.run_coroutine_threadsafe(steps, loop).result(PATIENCE_SECONDS)
-    assert broker.call(lambda _: linked.queue("q").home.node) == "b@host"
+    assert broker.call(lambda _: linked.queue("q").placement.node) == "b@host"
 
 
 def test_a_transaction_is_answered_when_the_home_node_has_it(broker, linked, client):

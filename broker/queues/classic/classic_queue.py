@@ -20,7 +20,7 @@ from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.contract.arguments import QueueOptions, read_options
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
 from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
@@ -61,11 +61,39 @@ class ClassicQueue(Actor):
     """
 
     __slots__ = (
-        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
-        "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
-        "declared", "demand", "durable", "figures", "home", "is_deleted", "is_exclusive",
-        "is_plain", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
-        "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name", "what",
+        "_clock",
+        "_deaths",
+        "_expiry",
+        "_owner",
+        "_plain_ages",
+        "_turns",
+        "_unused",
+        "ages",
+        "arguments",
+        "auto_delete",
+        "backing",
+        "bindings",
+        "counts",
+        "declared",
+        "demand",
+        "durable",
+        "figures",
+        "is_deleted",
+        "is_exclusive",
+        "is_plain",
+        "may_redeliver",
+        "name",
+        "operator_policy",
+        "options",
+        "owner_connection",
+        "placement",
+        "policy",
+        "publisher_hold",
+        "reads",
+        "ring",
+        "storage_id",
+        "vhost_name",
+        "what",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -97,7 +125,7 @@ class ClassicQueue(Actor):
         self.policy: Any = None
         self.operator_policy: Any = None
         self.storage_id = storage_id
-        self.home: QueueHome = HERE
+        self.placement: Placement = HERE
         self.bindings: dict[Any, Any] = {}
         self.is_deleted = False
         self.demand: Demand | None = None

@@ -29,7 +29,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.status import ConsumerFigures, QueueFigures
@@ -134,7 +134,7 @@ class QueueClient(Protocol):
     declared: the options from its arguments. options: those combined with its policies.
     owner_connection: the only connection that may use it, if it is exclusive.
     bindings: the bindings to it, by their keys. figures: its figures for management.
-    home: the node that it lives on. demand: set by `watch`.
+    placement: where it lives. demand: set by `watch`.
     """
 
     name: str
@@ -149,7 +149,7 @@ class QueueClient(Protocol):
     operator_policy: Any
     bindings: dict[Any, Any]
     storage_id: int
-    home: QueueHome
+    placement: Placement
     demand: Demand | None
     is_deleted: bool
 

@@ -10,7 +10,7 @@ A queue without mirrors has no record.
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 
@@ -38,28 +38,26 @@ class DeclaredQueue(NamedTuple):
     durable: bool
     auto_delete: bool
     arguments: Table
-    home: QueueHome
+    placement: Placement
 
 
 class QueueMirrors(Protocol):
     """The records of a node's queues."""
 
-    def complete(
-        self, vhost: str, queue: QueueClient, record: bytes, change: bytes
-    ) -> MirrorsOutcome | None:
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> MirrorsOutcome | None:
         """The result of a change; None if no node has messages of the queue any longer.
 
-        It depends only on declared objects. record: the queue's before the change. Raises 406, with
-        a text for the requester, if the change is not possible.
+        It depends only on declared objects. Raises 406, with a text for the requester, if the
+        change is not possible.
         """
 
-    def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
+    def make_queue(self, declared: DeclaredQueue) -> QueueClient:
         """The object that stands for a queue on this node that is declared with a record."""
 
-    def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
+    def changed(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """A queue was declared with a record, or its record has changed.
 
-        record: empty if it no longer has mirrors. storage_id: of the copy that begins on this node
+        storage_id: of the copy that begins on this node
         with the change, or that it has when the queue is declared, as after a restart; 0 for none.
         """
 
@@ -70,17 +68,15 @@ class QueueMirrors(Protocol):
 class NoMirrors:
     """The mirrors of a node on its own: no queue is mirrored."""
 
-    def complete(
-        self, vhost: str, queue: QueueClient, record: bytes, change: bytes
-    ) -> MirrorsOutcome | None:
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> MirrorsOutcome | None:
         """Nothing is possible."""
         raise ValueError(f"{queue!r} cannot be mirrored by this node")
 
-    def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
+    def make_queue(self, declared: DeclaredQueue) -> QueueClient:
         """Nothing is possible."""
         raise ValueError(f"the queue {declared.name!r} cannot be mirrored by this node")
 
-    def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
+    def changed(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """Nothing follows."""
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:

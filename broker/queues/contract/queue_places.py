@@ -7,7 +7,7 @@ queue of its kind; on the others the virtual host has a client of it, which `Que
 from typing import Protocol
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_mirrors import QueueMirrors
@@ -42,7 +42,7 @@ class QueuePlaces(Protocol):
     incarnation: int
     mirrors: QueueMirrors
 
-    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:
+    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> Placement:
         """The home of a queue that is about to be declared on this node.
 
         The arguments, the policies and the configuration determine how it is chosen.
@@ -57,11 +57,11 @@ class QueuePlaces(Protocol):
         auto_delete: bool,
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
-        home: QueueHome,
+        placement: Placement,
     ) -> QueueClient:
         """The client of a queue that lives on another node."""
 
-    def move(self, queue: QueueClient, home: QueueHome) -> None:
+    def move(self, queue: QueueClient, placement: Placement) -> None:
         """A queue's home has been changed to another node."""
 
     def added(self, vhost: str, queue: QueueClient) -> None:

@@ -29,7 +29,7 @@ from leveret.broker.declarations.values import (
     PutQueueHome,
     PutQueueMirrors,
 )
-from leveret.broker.queues.contract.placement import HERE, QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.contract.queue_places import RemoteOwner
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
@@ -92,7 +92,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         homes, records, copies = map(rows.values, DeclaredQueues.components)
         for row in rows.definitions.queues:
             place = (row.vhost, row.name)
-            node, identity = homes.get(place, HERE)
+            node, identity = homes.get(place, ("", 0))
             yield PutQueue(
                 row.vhost, row.name, row.durable, row.auto_delete, row.arguments,
                 storage_id=copies.get(place, row.storage_id), node=node, identity=identity,
@@ -130,8 +130,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                 yield PutQueue(
                     vhost.name, queue.name, queue.durable, queue.auto_delete,
                     encode_table(queue.arguments), "" if owner is None else owner.name,
-                    owner_node=_node_of(vhost, owner), node=queue.home.node,
-                    identity=queue.home.identity, mirrors=vhost.mirrors.get(queue.name, b""),
+                    owner_node=_node_of(vhost, owner), node=queue.placement.node,
+                    identity=queue.placement.identity, mirrors=queue.placement.record,
                 )  # fmt: skip
 
     # Declaring
@@ -191,7 +191,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         owner_elsewhere = RemoteOwner(it.owner, it.owner_node) if it.owner else None
         queue = vhost.add_queue(
             it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0],
-            owner or owner_elsewhere, it.storage_id, QueueHome(it.node, it.identity), it.mirrors,
+            owner or owner_elsewhere, it.storage_id, Placement(it.node, it.identity, it.mirrors),
         )  # fmt: skip
         if owner is not None:
             owner.exclusive_queues[it.name] = queue
@@ -205,7 +205,6 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         """Remove a queue with its messages, and the bindings to it."""
         queue = vhost.queues.pop(it.name, None)
         if queue is not None:
-            vhost.mirrors.pop(it.name, None)
             vhost.counts.queues_deleted += 1
             vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
             if queue.owner_connection is not None:
@@ -250,7 +249,7 @@ def _act(it: PutQueue | Change, action: str, text: str, **detail: Any) -> Act:
 
 def _put_queue(it: PutQueue, metadata: Metadata) -> None:
     row = QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
-    if (it.node, it.identity) == HERE:
+    if not it.node and not it.identity:
         metadata.put_queue(row)
         return
     with metadata.batch():
@@ -287,7 +286,7 @@ def _same_queue(
 ) -> QueueClient | None:
     """The queue that a declaration means; None if it was deleted, even if its name is in use."""
     queue = vhost.queues.get(it.name)
-    return queue if queue is not None and queue.home.identity == it.identity else None
+    return queue if queue is not None and queue.placement.identity == it.identity else None
 
 
 def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
@@ -298,11 +297,10 @@ def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
     queue = _same_queue(vhost, it)
     if queue is None or vhost.places is None:
         return None
-    record = vhost.mirrors.get(it.name, b"")
-    outcome = vhost.places.mirrors.complete(vhost.name, queue, record, it.change)
+    outcome = vhost.places.mirrors.complete(vhost.name, queue, it.change)
     if outcome is None:
         return DeleteQueue(it.vhost, it.name, acting_user=it.acting_user)
-    if outcome.record == record and outcome.node == queue.home.node:
+    if outcome.record == queue.placement.record and outcome.node == queue.placement.node:
         return None
     return PutQueueMirrors(
         it.vhost, it.name, it.identity, outcome.node, outcome.record, outcome.new_copy,
@@ -316,9 +314,9 @@ def _move(vhost: VirtualHost, it: PutQueueHome | PutQueueMirrors) -> None:
     if queue is None:
         return
     if isinstance(it, PutQueueMirrors):
-        vhost.set_mirrors(queue, it.node, it.record, it.storage_id)
+        vhost.set_placement(queue, Placement(it.node, it.identity, it.record), it.storage_id)
     elif vhost.places is not None:
-        vhost.places.move(queue, QueueHome(it.node, it.identity))
+        vhost.places.move(queue, Placement(it.node, it.identity))
         vhost.routes_changed()
 
 

@@ -16,7 +16,7 @@ from leveret.broker.declarations.values import (
     PutVhost,
 )
 from leveret.broker.queues.contract.arguments import read_options
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.broker.registry import stored
 from leveret.broker.registry.contents import contents
@@ -33,15 +33,15 @@ class Mirrors:
     def __init__(self):
         self.told = []
 
-    def complete(self, vhost, queue, record, change):
+    def complete(self, vhost, queue, change):
         if change == b"impossible":
             raise ValueError("it cannot be")
         if change == b"lost":
             return None
         node, new_copy, added, incarnation = json.loads(change)
-        return MirrorsOutcome(record + added.encode(), node, new_copy, incarnation)
+        return MirrorsOutcome(queue.placement.record + added.encode(), node, new_copy, incarnation)
 
-    def make_queue(self, declared, record):
+    def make_queue(self, declared):
         """What stands for a queue with a record, as far as its declaration is concerned."""
         return SimpleNamespace(
             name=declared.name, kind=declared.kind, durable=declared.durable,
@@ -50,8 +50,9 @@ class Mirrors:
             declared=read_options(declared.arguments), apply=lambda options: None,
         )  # fmt: skip
 
-    def changed(self, vhost, queue, record, storage_id):
-        self.told.append((vhost, queue.name, queue.home.node, record, storage_id))
+    def changed(self, vhost, queue, storage_id):
+        placement = queue.placement
+        self.told.append((vhost, queue.name, placement.node, placement.record, storage_id))
 
     def policies_changed(self, vhost, queue):
         self.told.append((vhost, queue.name, queue.policy.name))
@@ -112,7 +113,7 @@ def test_a_change_is_made_on_the_record_that_those_before_it_have_led_to(node):
     assert node.mirrors.told == [
         ("/", "q", "a@host", b"x", 0), ("/", "q", "b@host", b"xy", 0)
     ]  # fmt: skip
-    assert node.registry.vhosts["/"].queues["q"].home == QueueHome("b@host", 7)
+    assert node.registry.vhosts["/"].queues["q"].placement == Placement("b@host", 7, b"xy")
 
 
 def test_a_node_that_joins_and_one_that_starts_again_have_the_record(node):

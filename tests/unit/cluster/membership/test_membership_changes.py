@@ -8,7 +8,7 @@ import pytest
 
 from leveret.broker.declarations.values import ChangeQueueMirrors, DeleteQueue, PutQueueHome
 from leveret.broker.policies.parameters import Parameters
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.registry.declaration_log import NotTaken
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.membership.members import MembershipRefused
@@ -42,7 +42,7 @@ class OneNode:
         self.answers = {}
         self.asked = []
         self.takes = True
-        self.vhost = SimpleNamespace(name="/", queues={}, mirrors={})
+        self.vhost = SimpleNamespace(name="/", queues={})
         self.queues = []
         services = SimpleNamespace(
             parameters=self.parameters, vhosts={"/": self.vhost}, declarations=self
@@ -50,9 +50,7 @@ class OneNode:
         MembershipChanges(self, services, name, lambda: running, self._begin, lambda: is_in_view)
 
     def has_queue(self, name, home, mirrors=b""):
-        self.vhost.queues[name] = SimpleNamespace(name=name, home=QueueHome(home, 7))
-        if mirrors:
-            self.vhost.mirrors[name] = mirrors
+        self.vhost.queues[name] = SimpleNamespace(name=name, placement=Placement(home, 7, mirrors))
 
     async def _begin(self):
         pass

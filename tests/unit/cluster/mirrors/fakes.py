@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 
-A, B = QueueHome("a@host", 7), QueueHome("b@host", 7)
+A, B = Placement("a@host", 7), Placement("b@host", 7)
 
 
 class FakeLeader:
@@ -128,7 +128,8 @@ def mirrored():
 def led(queue, is_here=False, home=A):
     """The queue's new leader."""
     leader = FakeLeader()
-    queue.led_by(leader, home, is_here=is_here)
+    queue.placement = home
+    queue.led_by(leader, is_here=is_here)
     return leader
 
 

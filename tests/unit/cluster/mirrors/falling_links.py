@@ -19,7 +19,7 @@ import random
 from collections import deque
 from itertools import combinations, permutations
 
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Added, Died, Member
@@ -229,7 +229,7 @@ class FallingLinks(MirroredNodes):
         queue = node.queue()
         declared = DeclaredQueue(
             "/", "q", queue.kind, queue.durable, queue.auto_delete, queue.arguments,
-            QueueHome(self.record.home, queue.home.identity),
+            Placement(self.record.home, queue.placement.identity),
         )  # fmt: skip
         node.vhost.replace_queue(node.replicas.make_queue(declared, self.record))
         self._apply_on(node, self.record)

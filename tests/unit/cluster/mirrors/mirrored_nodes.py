@@ -1,6 +1,6 @@
 """Nodes of a cluster in one process that mirror a queue. The test applies the records."""
 
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
@@ -118,10 +118,9 @@ class MirroredNodes(Nodes):
 
     @staticmethod
     def _apply_on(node, record):
-        """As `VirtualHost.set_mirrors`."""
+        """As `VirtualHost.set_placement`."""
         queue = node.queue()
-        node.vhost.mirrors["q"] = encode(record)
-        queue.home = QueueHome(record.home, queue.home.identity)
+        queue.placement = Placement(record.home, queue.placement.identity, encode(record))
         node.replicas.record_changed("/", queue, record, 0)
 
     def kill(self, name):

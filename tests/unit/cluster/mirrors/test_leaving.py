@@ -3,13 +3,13 @@
 import asyncio
 from types import SimpleNamespace
 
-from leveret.broker.queues.contract.placement import QueueHome
+from leveret.broker.queues.contract.placement import Placement
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.leaving import Leaving
 
 
 def a_replica(name, identity):
-    queue = SimpleNamespace(name=name, home=QueueHome("a@host", identity))
+    queue = SimpleNamespace(name=name, placement=Placement("a@host", identity))
     return SimpleNamespace(
         identity=identity, queue=queue, member=Member("a@host", 1, identity), leading=None,
         record=None, vhost=SimpleNamespace(name="/"),

@@ -11,7 +11,7 @@ from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, publish
-from tests.unit.cluster.mirrors.fakes import A, B, asked, led, lose, mirrored
+from tests.unit.cluster.mirrors.fakes import B, asked, led, lose, mirrored
 
 
 def entry(position):
@@ -71,7 +71,7 @@ class TestQuestions:
         queue = mirrored()
         lose(queue, led(queue))
         waiting = asked(queue.get, True)
-        queue.awaits(A)
+        queue.awaits()
         for answer in (waiting, asked(queue.length)):
             with pytest.raises(ChannelFault, match="home node 'a@host' of durable queue 'q'"):
                 answer.result()
@@ -146,7 +146,7 @@ class TestConsumers:
         first = led(queue)
         consumer = consuming(queue, first, FakeConsumer())
         lose(queue, first)
-        queue.awaits(A)
+        queue.awaits()
         assert consumer.is_without_queue
         assert consumer.was_told
 

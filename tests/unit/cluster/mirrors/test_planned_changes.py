@@ -177,7 +177,7 @@ class Cluster:
     @property
     def record(self):
         (record,) = {
-            node.registry.vhosts["/"].mirrors.get("q", b"") for node in self.nodes.values()
+            node.registry.vhosts["/"].queues["q"].placement.record for node in self.nodes.values()
         }
         return decode_record(record)
 

@@ -290,7 +290,7 @@ def test_the_leaders_node_is_back_before_its_end_is_in_the_record(nodes):
     nodes.apply(records.vanished(nodes.record, dead, running=()))
     nodes.settle()
     assert nodes.queue(C).is_down
-    assert nodes.queue(C).home.node == A
+    assert nodes.queue(C).placement.node == A
 
 
 def test_a_leader_before_confirms_no_more(nodes):

@@ -64,7 +64,9 @@ class Mirroring(Cluster):
         return answers[-1]
 
     def record(self, name):
-        return decode_record(self.nodes[name].declared.registry.vhosts["/"].mirrors["q"])
+        return decode_record(
+            self.nodes[name].declared.registry.vhosts["/"].queues["q"].placement.record
+        )
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_all_nodes_have_the_record_that_changes_of_several_nodes_lead_to(cluster
     cluster.ask("c", Promote(B, A)).result()
     assert [cluster.record(name).leader for name in "abc"] == [B, B, B]
     assert cluster.listeners["c"].homes == ["a", "a", "a", "a", "b"]
-    assert {cluster.nodes[name].declared.registry.vhosts["/"].queues["q"].home.node
+    assert {cluster.nodes[name].declared.registry.vhosts["/"].queues["q"].placement.node
             for name in "abc"} == {"b"}  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class Lives:
         count = self.random.randint(1, 3)
         messages = [Message(ADDRESS, HEADER, b"%d" % self.home.identity) for _ in range(count)]
         queue = self.nodes.by_name[A].queue()
-        assert queue.home == self.home
+        assert queue.placement == self.home
         self.publishers.append(publisher)
         queue.publish(publication_of(messages, None, publisher, 1))
 

@@ -48,7 +48,7 @@ class TestMessages:
     def test_it_lives_on_the_other_node(self, remote, real):
         assert isinstance(remote, RemoteQueue)
         assert not isinstance(real, RemoteQueue)
-        assert remote.home == real.home
+        assert remote.placement == real.placement
 
     def test_a_run_stays_a_run(self, nodes, remote, real):
         messages = [Message(ADDRESS, HEADER, b"%d" % number) for number in range(3)]
@@ -239,7 +239,7 @@ class TestLeaderOfAMirroredQueue:
     def leader(self, nodes, remote, lost):
         return RemoteQueue(
             nodes.by_name[A].queues._home(B), "/", remote.kind, "q", False, False, {}, None,
-            remote.home, self.FIRST_TAG, lost.append,
+            remote.placement, self.FIRST_TAG, lost.append,
         )  # fmt: skip
 
     def test_tags_begin_where_they_are_to(self, nodes, leader, real):
