@@ -23,7 +23,6 @@ from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.refusals import Refusals
-from leveret.cluster.mirrors.senders import Undecided
 from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import Entry
@@ -82,26 +81,25 @@ class Leading:
 
     # Publishing
 
-    def publish(self, sender: int, number: int, publication: Publication) -> None:
-        """Publish contents of a sender. number: that of their first message."""
-        backing, messages = self.backing, publication.messages
-        expected = backing.decided.get(sender, 1)
+    def publish(self, publication: Publication) -> None:
+        """Publish contents of a sender."""
+        backing, number = self.backing, publication.number
+        expected = backing.decided.get(publication.sender, 1)
         if number < expected:
-            self._publish_late(sender, number, len(messages), publication.publisher)
+            self._publish_late(publication)
             return
         if number > expected:
-            self._lose(sender, expected, number)
-        backing.begin_run(sender, number, messages)
+            self._lose(publication.sender, expected, number)
+        backing.begin_run(publication)
         self.queue.publish(publication)
         backing.end_run()
 
-    def _publish_late(
-        self, sender: int, number: int, count: int, publisher: Publisher | None
-    ) -> None:
+    def _publish_late(self, publication: Publication) -> None:
         """Contents come after the decision about them: they were late (late_confirms.py)."""
-        assert number + count <= self.backing.decided[sender], "LD1: contents come once, in order"
+        sender, publisher = publication.sender, publication.publisher
+        assert publication.end <= self.backing.decided[sender], "LD1: contents come once, in order"
         if publisher is not None:
-            self.settle(sender, number, count, publisher)
+            self.settle(sender, publication.number, len(publication.messages), publisher)
 
     def refuse(self, sender: int, number: int) -> None:
         """A message of a sender is refused; the sender may not learn of it."""
@@ -115,12 +113,12 @@ class Leading:
             if not refused:
                 del self.refused[sender]
 
-    def publish_undecided(self, undecided: list[Undecided]) -> None:
+    def publish_undecided(self, undecided: list[Publication]) -> None:
         """Publish contents that no decision of the former leader has named."""
-        for sender, run in undecided:
-            refusals = Refusals(self.refused.setdefault(sender, Intervals()))
-            publication = Publication(run.messages, run.body_bytes, run.ttl_ms, refusals, run.first)
-            self.publish(sender, run.first, publication)
+        for one in undecided:
+            one.publisher = Refusals(self.refused.setdefault(one.sender, Intervals()))
+            one.first = one.number
+            self.publish(one)
 
     def settle(self, sender: int, number: int, count: int, publisher: Publisher) -> None:
         """Tell a publisher the outcome of a run about which its node has not heard.

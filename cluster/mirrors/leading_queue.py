@@ -4,10 +4,10 @@ It passes each call on to the backing queue that it wraps, and notes the outcome
 (decisions.py). Nothing is noted while there are no mirrors. `Replication.decided` announces the
 first decision of a turn; at the end of the turn, `take_decisions` returns its bytes.
 
-Contents that a node has sent to all members are published between `begin_run` and `end_run`.
-Messages published between the two are told apart by their identity: those of the run are noted by
-their numbers, others (dead letters that a limit makes, in a queue that dead-letters to itself) with
-their bytes. Messages of the run that are not published by `end_run` were refused.
+Contents that a node has sent to all members are published between `begin_run` and `end_run`, in one
+run or in parts of it, and noted by the sender's numbers. Messages without a sender (dead letters
+that a limit makes, in a queue that dead-letters to itself) are noted with their bytes. Messages of
+the run that are not published by `end_run` were refused.
 
 Entries that await settlement are kept, by position: a mirror that joins needs their messages, and
 no other part of the leader's node knows all of them.
@@ -21,7 +21,7 @@ LQ2  The decisions of a run are in the order of its numbers, and name each of th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -35,7 +35,6 @@ from leveret.cluster.mirrors.decisions import (
     DecisionWriter,
     Range,
 )
-from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.remote_queues.message_runs import RunWriter
 from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts
@@ -45,7 +44,7 @@ from leveret.storage.queue.chained_queue import ChainedQueue
 from leveret.storage.queue.tiered_queue import TieredQueue
 from leveret.storage.queue.transient_queue import TransientQueue
 
-NO_MESSAGES: list[Message] = []
+NO_RUN: Final = MessageRun([], 0)
 
 
 class Replication(Protocol):
@@ -83,8 +82,8 @@ class LeadingQueue(BackingQueue):
     """
 
     __slots__ = (
-        "_has_levels", "_is_logged", "_place", "_replication", "_run", "_run_first", "_sender",
-        "_unacked", "_wall_offset_ms", "_writer", "decided", "has_mirrors", "inner", "term",
+        "_has_levels", "_is_logged", "_next", "_replication", "_run", "_unacked", "_wall_offset_ms",
+        "_writer", "decided", "has_mirrors", "inner", "term",
     )  # fmt: skip
 
     def __init__(
@@ -104,8 +103,8 @@ class LeadingQueue(BackingQueue):
         self._unacked: dict[int, Entry] = {inner.position_of(entry): entry for entry in held}
         assert len(self._unacked) <= inner.unacked_count, "LQ1"
         self._is_logged = False
-        self._sender = self._run_first = self._place = 0
-        self._run = NO_MESSAGES
+        self._run = NO_RUN
+        self._next = 0
         self.has_mirrors = False
         self.term = term
         self.decided: dict[int, int] = {}
@@ -197,28 +196,17 @@ class LeadingQueue(BackingQueue):
 
     # Publishing
 
-    def undecided(self, sender: int, run: Run) -> Run | None:
-        """The part of contents that no leader, this one or an earlier one, has decided on."""
-        decided = self.decided.get(sender, 0)
-        if run.first >= decided:
-            return run
-        return run.part(decided, run.end) if run.end > decided else None
-
-    def begin_run(self, sender: int, first: int, messages: list[Message]) -> None:
-        """A run that a sender has sent to all members is about to be published to the queue.
-
-        first: the sender's number of the first message.
-        """
-        assert self._run is NO_MESSAGES, "LQ2: a run inside of another"
-        self._sender, self._run_first, self._place = sender, first, 0
-        self._run = messages
+    def begin_run(self, run: MessageRun) -> None:
+        """A run that a sender has sent to all members is about to be published to the queue."""
+        assert self._run is NO_RUN, "LQ2: a run inside of another"
+        self._run, self._next = run, run.number
 
     def end_run(self) -> None:
         """The run was published. Messages of it that were not were refused."""
-        count = len(self._run)
-        self._refuse_to(count)
-        self.decided[self._sender] = self._run_first + count
-        self._run = NO_MESSAGES
+        run = self._run
+        self._refuse_to(run.end)
+        self.decided[run.sender] = run.end
+        self._run = NO_RUN
 
     def skip(self, sender: int, first: int, count: int) -> None:
         """The next contents of a sender are lost: they are never published."""
@@ -232,22 +220,12 @@ class LeadingQueue(BackingQueue):
             for start, end in refused:
                 self._deciding().refused(sender, start, end - start)
 
-    def _refuse_to(self, place: int) -> None:
-        """The remaining messages of the run up to a place in it were refused."""
-        count = place - self._place
+    def _refuse_to(self, number: int) -> None:
+        """The remaining messages of the run below a number were refused."""
+        count = number - self._next
         if count and self.has_mirrors:
-            self._deciding().refused(self._sender, self._run_first + self._place, count)
-        self._place = place
-
-    def _is_of_run(self, messages: list[Message]) -> bool:
-        """Whether these are messages of the run; those before them were refused."""
-        run, first = self._run, messages[0]
-        for place in range(self._place, len(run)):
-            if run[place] is first:
-                assert run[place + len(messages) - 1] is messages[-1], "LQ2"
-                self._refuse_to(place)
-                return True
-        return False
+            self._deciding().refused(self._run.sender, self._next, count)
+        self._next = number
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages; returns whether they will be safe only later (see `when_safe`)."""
@@ -259,10 +237,13 @@ class LeadingQueue(BackingQueue):
         self._is_logged = inner.publish(run, expires_at_ms)
         expires = expires_at_ms and expires_at_ms + self._wall_offset_ms
         count = len(messages)
-        if self._run is not NO_MESSAGES and self._is_of_run(messages):
-            number = self._run_first + self._place
-            self._deciding().published(self._sender, number, count, position, expires)
-            self._place += count
+        sender, number = run.sender, run.number
+        if sender:
+            assert sender == self._run.sender, "LQ2"
+            assert number >= self._next, "LQ2"
+            self._refuse_to(number)
+            self._deciding().published(sender, number, count, position, expires)
+            self._next = number + count
         else:
             pieces = RunWriter(b"").publish(messages)
             self._deciding().published_here(count, position, expires, pieces)
@@ -271,8 +252,9 @@ class LeadingQueue(BackingQueue):
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm a run when all members have kept it."""
         if self.has_mirrors:
+            run = self._run
             self._replication.when_kept(
-                self.turn, self._is_logged, waiter, first, holder, self._run_first, len(self._run)
+                self.turn, self._is_logged, waiter, first, holder, run.number, len(run.messages)
             )
         else:
             self.inner.when_safe(waiter, first, holder)

@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from mypy_extensions import mypyc_attr
 
+from leveret.broker.queues.contract.publication import Publication
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import (
     DROPPED,
@@ -43,7 +44,7 @@ from leveret.cluster.mirrors.decisions import (
     Range,
 )
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers, MirrorMessages
-from leveret.cluster.mirrors.senders import Run, Senders, Undecided
+from leveret.cluster.mirrors.senders import Senders
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Unreadable
 from leveret.storage.messages.addresses import Addresses
@@ -89,7 +90,7 @@ class Promoted(NamedTuple):
 
     backing: BackingQueue
     turn: int
-    undecided: list[Undecided]
+    undecided: list[Publication]
     decided: dict[int, int]
     refused: dict[int, Intervals]
     void: list[Range]
@@ -180,9 +181,9 @@ class Mirror:
 
     # Input
 
-    def contents(self, sender: int, run: Run) -> None:
+    def contents(self, run: Publication) -> None:
         """Contents have come from a sender. Their numbers follow those that came before."""
-        self.senders.add(sender, run)
+        self.senders.add(run)
         if self.waits_for is not None:
             self.go_on()
 
@@ -363,9 +364,9 @@ class Mirror:
         offset = place - first
         expires_at_ms = self._expires_at_ms(decision)
         for run in senders.take(sender, first, count):
-            position = run.first + offset
+            position = run.number + offset
             self._leave_out(messages, decision, place, position)
-            if messages.publish(position, MessageRun(run.messages, run.body_bytes), expires_at_ms):
+            if messages.publish(position, run, expires_at_ms):
                 self.is_unsafe = True
             place = run.end + offset
         self._leave_out(messages, decision, place, decision.position + count)
@@ -429,6 +430,6 @@ class Mirror:
         if void or self.messages is None:
             senders.lose_passed_over()
         return Promoted(
-            messages.queue, self.turn, list(senders.undecided()), senders.decided(),
+            messages.queue, self.turn, senders.undecided(), senders.decided(),
             senders.refusals(), void,
         )  # fmt: skip

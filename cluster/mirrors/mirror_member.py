@@ -26,7 +26,6 @@ from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
-from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.remote_queues.message_runs import RunError
 from leveret.cluster.remote_queues.queue_frames import packed
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
@@ -148,22 +147,13 @@ class MirrorMember:
 
     # What comes
 
-    def contents(
-        self,
-        sender: int,
-        number: int,
-        publication: Publication,
-        settled: int,
-    ) -> None:
-        """Contents have come. number: the sender's number of the first one. settled: the sender
-        knows the outcome of all below this number.
-        """
-        mirror = self._mirror
+    def contents(self, publication: Publication, settled: int) -> None:
+        """Contents have come. settled: their sender knows the outcome of all below this number."""
+        mirror, sender = self._mirror, publication.sender
         mirror.senders.told(sender, settled)
-        if number != mirror.senders.next_of(sender):
-            self.sender_begins(sender, number)
-        run = Run(number, publication.messages, publication.body_bytes, publication.ttl_ms)
-        self._do(lambda: mirror.contents(sender, run))
+        if publication.number != mirror.senders.next_of(sender):
+            self.sender_begins(sender, publication.number)
+        self._do(lambda: mirror.contents(publication))
 
     def sender_begins(self, sender: int, number: int) -> None:
         """A sender goes on with this number: contents that it has sent before never come.

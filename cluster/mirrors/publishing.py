@@ -47,11 +47,13 @@ class OwnMember(Protocol):
     def leads(self) -> bool:
         """Whether this node leads."""
 
-    def publish(self, number: int, publication: Publication) -> None:
-        """Publish messages of this node. number: this node's number of the first one."""
+    def publish(self, publication: Publication) -> None:
+        """Publish messages of this node."""
 
-    def keep(self, number: int, publication: Publication) -> None:
-        """Keep contents for the leader's decision, or for this node's own lead."""
+    def keep(self, publication: Publication, settled: int) -> None:
+        """Keep contents for the leader's decision, or for this node's own lead. settled: see
+        mirror_frames.py.
+        """
 
     @property
     def is_behind(self) -> bool:
@@ -88,12 +90,18 @@ class MembersHold:
 
 
 class MirroredPublishing:
-    """Publishes to one queue. identity: the queue's. own: this node's member, if it has one."""
+    """Publishes to one queue. sender: this node's number. own: its member, if it has one."""
 
-    __slots__ = ("_hold", "_holds", "_identity", "_members", "_owed", "_refused", "_untaken", "own")
+    __slots__ = (
+        "_hold", "_holds", "_identity", "_members", "_owed", "_refused", "_untaken", "own",
+        "sender",
+    )  # fmt: skip
 
-    def __init__(self, name: str, identity: int, untaken: UntakenBytes) -> None:
-        """name: the queue's, for texts. untaken: the bytes that all other nodes have not taken."""
+    def __init__(self, name: str, identity: int, sender: int, untaken: UntakenBytes) -> None:
+        """name: the queue's, for texts. identity: that of its ring. untaken: the bytes that all
+        other nodes have not taken.
+        """
+        self.sender = sender
         self._identity = identity
         self._untaken = untaken
         self._owed = OwedConfirms(name)
@@ -175,10 +183,12 @@ class MirroredPublishing:
             self._send(number, publication)
         if own is None:
             return
+        sent = publication.sent(self.sender, number)
         if leads:
-            own.publish(number, publication)
+            sent.publisher, sent.first = publisher, publication.first
+            own.publish(sent)
         else:
-            own.keep(number, publication)
+            own.keep(sent, self._owed.settled)
 
     def _send(self, number: int, publication: Publication) -> None:
         messages, is_owed = publication.messages, publication.publisher is not None

@@ -331,21 +331,17 @@ class Replica(Flushable):
         """Publishers of this node publish to the leader directly."""
         return self.leading is not None
 
-    def publish(self, number: int, publication: Publication) -> None:
-        """Publish messages of this node. number: this node's number of the first one."""
+    def publish(self, publication: Publication) -> None:
+        """Publish messages of this node."""
         assert self.leading is not None, "RP1"
-        self.leading.publish(self.own_sender, number, publication)
+        self.leading.publish(publication)
 
-    def keep(self, number: int, publication: Publication) -> None:
-        """Keep contents of this node for the leader's decision, or for this node's own lead."""
-        self.keep_contents(self.own_sender, number, publication, self.publishing.settled)
-
-    def keep_contents(
-        self, sender: int, number: int, publication: Publication, settled: int
-    ) -> None:
-        """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
+    def keep(self, publication: Publication, settled: int) -> None:
+        """Keep contents for the leader's decision, or for this node's own lead. settled: see
+        mirror_frames.py.
+        """
         if self.mirror is not None:
-            self.mirror.contents(sender, number, publication, settled)
+            self.mirror.contents(publication, settled)
 
     @property
     def is_behind(self) -> bool:

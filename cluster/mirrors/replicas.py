@@ -200,7 +200,10 @@ class Replicas:
     def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
         """The client of a queue that is declared with a record."""
         vhost, identity = self._services.vhosts[declared.vhost], record.group.identity
-        publishing = MirroredPublishing(declared.name, identity, self._remote_queues.untaken)
+        publishing = MirroredPublishing(
+            declared.name, identity, sender_number(self.node, self.incarnation),
+            self._remote_queues.untaken,
+        )  # fmt: skip
         queue = MirroredQueue(declared, publishing)
         replica = Replica(self, vhost, identity, queue, publishing)
         self.by_identity[identity] = self._by_client[queue] = replica

@@ -13,43 +13,10 @@ SE2  `bytes_held` is the sum of the bodies' sizes in all runs.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from leveret.broker.queues.contract.publication import Publication
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
-from leveret.storage.messages.message import Message
-
-
-class Run(NamedTuple):
-    """Consecutive messages of one sender, alike in address and properties.
-
-    first: the number of the first one. ttl_ms: their own time to live, if they have one.
-    """
-
-    first: int
-    messages: list[Message]
-    body_bytes: int
-    ttl_ms: int | None
-
-    @property
-    def end(self) -> int:
-        """One more than the number of the last."""
-        return self.first + len(self.messages)
-
-    def part(self, start: int, end: int) -> "Run":
-        """The messages from number `start` up to, not including, `end`."""
-        if start <= self.first and end >= self.end:
-            return self
-        messages = self.messages[max(0, start - self.first) : end - self.first]
-        body_bytes = sum([len(message.body) for message in messages])
-        return Run(max(start, self.first), messages, body_bytes, self.ttl_ms)
-
-
-class Undecided(NamedTuple):
-    """A run that no decision has named."""
-
-    sender: int
-    run: Run
 
 
 class Sender:
@@ -67,7 +34,7 @@ class Sender:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.runs: deque[Run] = deque()
+        self.runs: deque[Publication] = deque()
         self.decided = 0
         self.begin = 0
         self.arrived = 0
@@ -78,7 +45,7 @@ class Sender:
         self.told = 0
 
 
-NO_RUNS: Final[list[Run]] = []
+NO_RUNS: Final[list[Publication]] = []
 
 
 class Senders:
@@ -120,22 +87,22 @@ class Senders:
         """The number of a sender's next contents, if none before them are missing."""
         return self._sender(number).arrived
 
-    def add(self, number: int, run: Run) -> None:
-        """A run has come from a sender. Raises ValueError if it does not follow the one before."""
-        sender = self._sender(number)
-        if run.first != sender.arrived:
-            raise ValueError(f"contents {run.first} follow those before {sender.arrived}")
+    def add(self, run: Publication) -> None:
+        """A run has come. Raises ValueError if it does not follow its sender's last one."""
+        sender = self._sender(run.sender)
+        if run.number != sender.arrived:
+            raise ValueError(f"contents {run.number} follow those before {sender.arrived}")
         sender.arrived = run.end
         for part in self._wanted(sender, run):
             sender.runs.append(part)
             self.bytes_held += part.body_bytes
 
-    def _wanted(self, sender: Sender, run: Run) -> list[Run]:
+    def _wanted(self, sender: Sender, run: Publication) -> list[Publication]:
         """The parts of a run that decisions have not refused, voided, or named before."""
-        if sender.decided <= run.first and run.end <= sender.end:
+        if sender.decided <= run.number and run.end <= sender.end:
             return [run]
-        start, end = max(sender.decided, run.first), min(sender.end, run.end)
-        return [run.part(start, end)] if start < end else NO_RUNS
+        start, end = max(sender.decided, run.number), min(sender.end, run.end)
+        return [run.numbered(start, end)] if start < end else NO_RUNS
 
     def gone(self, number: int) -> None:
         """The link of a sender has ended: no more of its contents will come."""
@@ -160,28 +127,28 @@ class Senders:
         is_cut = sender.is_gone and sender.arrived < first + count
         return is_cut or first < sender.begin
 
-    def take(self, number: int, first: int, count: int) -> list[Run]:
+    def take(self, number: int, first: int, count: int) -> list[Publication]:
         """Take out the contents that a decision names, those of them that have come."""
         sender = self._sender(number)
         assert sender.decided <= first, "MQ5: a decision names contents twice"
         runs, end = sender.runs, first + count
         sender.decided = end
-        found: list[Run] = []
-        while runs and runs[0].first < end:
+        found: list[Publication] = []
+        while runs and runs[0].number < end:
             run = self._pop(runs, end)
             if run.end > first:
-                found.append(run.part(first, end))
+                found.append(run.numbered(first, end))
         return found
 
-    def _pop(self, runs: deque[Run], end: int) -> Run:
+    def _pop(self, runs: deque[Publication], end: int) -> Publication:
         """Take out the part of the first run that is below a number."""
         run = runs.popleft()
         self.bytes_held -= run.body_bytes
         if run.end > end:
-            left = run.part(end, run.end)
+            left = run.numbered(end, run.end)
             runs.appendleft(left)
             self.bytes_held += left.body_bytes
-            run = run.part(run.first, end)
+            run = run.numbered(run.number, end)
         return run
 
     def refuse(self, number: int, first: int, count: int) -> None:
@@ -200,7 +167,7 @@ class Senders:
         """All contents below a number are decided."""
         sender = self._sender(number)
         sender.decided = max(sender.decided, end)
-        while sender.runs and sender.runs[0].first < end:
+        while sender.runs and sender.runs[0].number < end:
             self._pop(sender.runs, end)
 
     def pass_over(self, number: int, end: int) -> None:
@@ -223,8 +190,8 @@ class Senders:
         while sender.runs and sender.runs[-1].end > end:
             run = sender.runs.pop()
             self.bytes_held -= run.body_bytes
-            if run.first < end:
-                left = run.part(run.first, end)
+            if run.number < end:
+                left = run.numbered(run.number, end)
                 sender.runs.append(left)
                 self.bytes_held += left.body_bytes
 
@@ -236,11 +203,9 @@ class Senders:
 
     # For the next leader
 
-    def undecided(self) -> Iterator[Undecided]:
+    def undecided(self) -> list[Publication]:
         """The contents that no decision has named, sender by sender, in their order."""
-        for number, sender in self._senders.items():
-            for run in sender.runs:
-                yield Undecided(number, run)
+        return [run for sender in self._senders.values() for run in sender.runs]
 
     def decided(self) -> dict[int, int]:
         """For each sender, the number below which its contents are decided."""

@@ -26,9 +26,7 @@ class SentTo(Protocol):
     identity: int
     leading: Leading | None
 
-    def keep_contents(
-        self, sender: int, number: int, publication: Publication, settled: int
-    ) -> None:
+    def keep(self, publication: Publication, settled: int) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
 
 
@@ -77,18 +75,19 @@ class SendingNode:
         self._report_later(self._publishes, len(payload))
         ttl_ms = None if ttl == NO_TTL else ttl
         leading, member = self._member.leading, self._member
-        publication = Publication(messages, reader.body_bytes, ttl_ms)
+        sender = self.sender
+        publication = Publication(messages, reader.body_bytes, ttl_ms, None, 0, sender, number)
         if leading is None:
-            member.keep_contents(self.sender, number, publication, settled)
+            member.keep(publication, settled)
             return
-        leading.told(self.sender, settled)
+        leading.told(sender, settled)
         if not is_owed:
-            leading.publish(self.sender, number, publication)
+            leading.publish(publication)
             return
         publication.publisher, publication.first = self, number
         publisher = self._publishes.publisher
         publisher.begin(number, count)
-        leading.publish(self.sender, number, publication)
+        leading.publish(publication)
         publisher.end(number)
 
     def owed(self, payload: bytes) -> None:

@@ -13,13 +13,27 @@ from leveret.storage.messages.message import Message
 
 
 class MessageRun:
-    """Messages that are published together. body_bytes: the sum of their bodies' sizes."""
+    """Messages that are published together. body_bytes: the sum of their bodies' sizes.
 
-    __slots__ = ("body_bytes", "messages")
+    sender, number: the node that has sent them to all members of a mirrored queue, and its number
+    of the first one; the others are numbered consecutively. If no node has, sender is 0, and number
+    has no meaning.
+    """
 
-    def __init__(self, messages: list[Message], body_bytes: int) -> None:
+    __slots__ = ("body_bytes", "messages", "number", "sender")
+
+    def __init__(
+        self, messages: list[Message], body_bytes: int, sender: int = 0, number: int = 0
+    ) -> None:
         self.messages = messages
         self.body_bytes = body_bytes
+        self.sender = sender
+        self.number = number
+
+    @property
+    def end(self) -> int:
+        """One more than the sender's number of the last message."""
+        return self.number + len(self.messages)
 
 
 def run_of(messages: list[Message]) -> MessageRun:

@@ -22,7 +22,7 @@ from leveret.broker.queues.contract.arguments import QueueOptions, read_options
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
-from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
@@ -200,8 +200,8 @@ class ClassicQueue(Actor):
             is_safe = self._publish_expiring(publication, ttl_ms)
         else:
             is_safe = True
-            for number, message in enumerate(messages, publication.first):
-                is_safe &= self._publish_with_care(message, publication.publisher, number, ttl_ms)
+            for place, message in enumerate(messages):
+                is_safe &= self._publish_with_care(publication, place, message, ttl_ms)
         if not is_safe:
             self._hold(publication)
 
@@ -227,20 +227,23 @@ class ClassicQueue(Actor):
         return is_safe
 
     def _publish_with_care(
-        self, message: Message, publisher: Publisher | None, number: int, ttl_ms: int | None
+        self, publication: Publication, place: int, message: Message, ttl_ms: int | None
     ) -> bool:
-        """Publish to a queue that must check each message; return whether it is safe now."""
+        """Publish one message of a publication to a queue that must check each; whether it is safe
+        now.
+        """
         options, backing = self.options, self.backing
         if options.rejects_when_full and self._would_overflow(message):
             self._deaths.refuse(message)
-            if publisher is not None:
-                publisher.refuse(number)
+            if publication.publisher is not None:
+                publication.publisher.refuse(publication.first + place)
             return True
         expires_at_ms = 0
         if ttl_ms is not None:
             expires_at_ms = self._clock.now_ms() + ttl_ms
             self._expiry.is_wanted = True
-        run = MessageRun([message], len(message.body))
+        number = publication.number + place
+        run = MessageRun([message], len(message.body), publication.sender, number)
         is_safe = not backing.publish(run, expires_at_ms)
         if ttl_ms == 0:
             self._deliver_at_once_or_expire(expires_at_ms)

@@ -51,8 +51,10 @@ class Publication(MessageRun):
         ttl_ms: int | None = None,
         publisher: Publisher | None = None,
         first: int = 0,
+        sender: int = 0,
+        number: int = 0,
     ) -> None:
-        super().__init__(messages, body_bytes)
+        super().__init__(messages, body_bytes, sender, number)
         self.ttl_ms = ttl_ms
         self.publisher = publisher
         self.first = first
@@ -64,6 +66,22 @@ class Publication(MessageRun):
     def by(self, publisher: Publisher) -> "Publication":
         """The same publication by another publisher, which has given the messages equal numbers."""
         return Publication(self.messages, self.body_bytes, self.ttl_ms, publisher, self.first)
+
+    def sent(self, sender: int, number: int) -> "Publication":
+        """The same publication as a node sends it to all members of a queue.
+
+        It has no publisher: that is known to the node.
+        """
+        return Publication(self.messages, self.body_bytes, self.ttl_ms, None, 0, sender, number)
+
+    def numbered(self, start: int, end: int) -> "Publication":
+        """The messages to which the sender gave numbers from `start` up to, not including, `end`;
+        this publication itself if it has no others.
+        """
+        first = self.number
+        if start <= first and end >= self.end:
+            return self
+        return self._part(max(0, start - first), end - first, self.ttl_ms)
 
     def split(self, count: int) -> tuple["Publication", "Publication"]:
         """Two publications: the first messages, up to this count, and the remaining ones."""
@@ -89,7 +107,10 @@ class Publication(MessageRun):
 
     def _part(self, start: int, end: int, ttl_ms: int | None) -> "Publication":
         messages = self.messages[start:end]
-        return publication_of(messages, ttl_ms, self.publisher, self.first + start)
+        return Publication(
+            messages, body_bytes_of(messages), ttl_ms, self.publisher, self.first + start,
+            self.sender, self.number + start,
+        )  # fmt: skip
 
 
 def publication_of(

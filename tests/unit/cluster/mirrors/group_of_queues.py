@@ -10,16 +10,16 @@ from collections import deque
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.contract.priority_levels import priority_levels
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror import Mirror
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
-from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.mirrors.synchronisation import Synchronisation, read_batch
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Address, Message
-from leveret.storage.messages.message_run import run_of
+from leveret.storage.messages.message_run import MessageRun, body_bytes_of
 from leveret.storage.queue.transient_queue import TransientQueue
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, STORAGE_ID, Implementation
 from tests.storage.backing_contract.implementations import Tiered as TieredImplementation
@@ -86,7 +86,7 @@ class Node:
         for line in self.lines.values():
             # Each member gets bytes, and makes messages of its own.
             messages = [Message(ADDRESS, HEADERS[priority], body) for body in bodies]
-            line.append(Run(self.next, messages, sum(map(len, bodies)), None))
+            line.append(publication_of(messages).sent(self.number, self.next))
         self.next += count
 
 
@@ -111,32 +111,35 @@ class Leader:
     def do(self, action):
         return self.implementation.do(action)
 
-    def contents(self, sender, run, pieces=1, dead_letter=None):
+    def contents(self, publication, pieces=1, dead_letter=None):
         """Publish contents, in so many calls; a dead letter comes in between."""
-        run = self.queue.undecided(sender, run)
-        if run is None:
+        decided = self.queue.decided.get(publication.sender, 0)
+        if publication.end <= decided:
             return
+        run = publication.numbered(decided, publication.end)
 
         def publish():
-            self.queue.begin_run(sender, run.first, run.messages)
+            self.queue.begin_run(run)
             size = -(-len(run.messages) // pieces)
             for start in range(0, len(run.messages), size):
-                piece = run.messages[start : start + size]
-                while piece and self.refuses(piece[0]):
+                piece = list(enumerate(run.messages, run.number))[start : start + size]
+                while piece and self.refuses(piece[0][1]):
                     piece = piece[1:]
-                kept = [message for message in piece if not self.refuses(message)]
-                for part in [piece] if kept == piece else [[message] for message in kept]:
-                    self.append(part)
+                kept = [(number, message) for number, message in piece if not self.refuses(message)]
+                for part in [piece] if kept == piece else [[one] for one in kept]:
+                    if part:
+                        messages = [message for _, message in part]
+                        self.append(messages, 0, run.sender, part[0][0])
                 if dead_letter is not None:
                     self.append([dead_letter])
             self.queue.end_run()
 
         self.do(publish)
 
-    def append(self, messages, expires_at_ms=0):
-        if messages:
-            self.queue.publish(run_of(messages), expires_at_ms)
-            self.published += [message.body for message in messages]
+    def append(self, messages, expires_at_ms=0, sender=0, number=0):
+        run = MessageRun(messages, body_bytes_of(messages), sender, number)
+        self.queue.publish(run, expires_at_ms)
+        self.published += [message.body for message in messages]
 
     def fetch(self, count, ack_required):
         entries = self.do(lambda: self.queue.fetch(count, ack_required))
@@ -201,8 +204,8 @@ class Follower:
     def sender_begins(self, sender, first):
         self.do(lambda: self.mirror.sender_begins(sender, first))
 
-    def contents(self, sender, run):
-        self.do(lambda: self.mirror.contents(sender, run))
+    def contents(self, run):
+        self.do(lambda: self.mirror.contents(run))
 
     def sender_gone(self, sender):
         self.do(lambda: self.mirror.sender_gone(sender))
@@ -314,7 +317,7 @@ class Group:
     def deliver_contents(self, node, member, **how):
         line = node.lines[member]
         if line:
-            member.contents(node.number, line.popleft(), **how)
+            member.contents(line.popleft(), **how)
 
     def deliver_decisions(self, follower):
         if follower.decisions:
@@ -416,7 +419,7 @@ class Group:
         leader.queue.leads(promoted.void)
         leader.queue.decided.update(promoted.decided)
         for undecided in promoted.undecided:
-            leader.contents(undecided.sender, undecided.run)
+            leader.contents(undecided)
         for number in self.gone:
             leader.queue.sender_ended(number, leader.queue.decided.get(number, 0))
         for node in self.nodes:

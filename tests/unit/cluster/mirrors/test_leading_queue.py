@@ -2,10 +2,10 @@
 
 import pytest
 
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors import decisions
 from leveret.cluster.mirrors.decisions import DecisionReader
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
-from leveret.cluster.mirrors.senders import Run
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.queue.transient_queue import TransientQueue
@@ -32,8 +32,13 @@ def messages(*bodies):
     return [Message(ADDRESS, HEADERS[0], body) for body in bodies]
 
 
-def publish(queue, run):
-    return queue.publish(run_of(run), 0)
+def publish(queue, found):
+    return queue.publish(run_of(found), 0)
+
+
+def sent(first, found):
+    """Messages as a node has sent them to all members."""
+    return publication_of(found).sent(NODE, first)
 
 
 def noted(queue):
@@ -59,16 +64,16 @@ def queue(group):
 
 class TestPublishing:
     def test_contents_of_a_node_are_noted_by_their_numbers(self, queue):
-        run = messages(b"a", b"b", b"c")
-        queue.begin_run(NODE, 70, run)
-        publish(queue, run)
+        run = sent(70, messages(b"a", b"b", b"c"))
+        queue.begin_run(run)
+        queue.publish(run, 0)
         queue.end_run()
         assert noted(queue) == [(decisions.PUBLISHED, (NODE, 70, 3, 0))]
 
     def test_what_was_not_published_when_the_run_ends_was_refused(self, queue):
-        run = messages(b"a", b"b", b"c", b"d")
-        queue.begin_run(NODE, 70, run)
-        publish(queue, run[1:2])
+        run = sent(70, messages(b"a", b"b", b"c", b"d"))
+        queue.begin_run(run)
+        queue.publish(run.numbered(71, 72), 0)
         queue.end_run()
         assert noted(queue) == [
             (decisions.REFUSED, (NODE, 70, 1, 0)),
@@ -77,21 +82,14 @@ class TestPublishing:
         ]
 
     def test_a_dead_letter_that_comes_back_to_the_queue_is_none_of_the_run(self, queue):
-        run = messages(b"a", b"b")
-        queue.begin_run(NODE, 70, run)
-        publish(queue, run[:1])
+        run = sent(70, messages(b"a", b"b"))
+        queue.begin_run(run)
+        queue.publish(run.numbered(70, 71), 0)
         publish(queue, messages(b"dead"))
-        publish(queue, run[1:])
+        queue.publish(run.numbered(71, 72), 0)
         queue.end_run()
         kinds = [kind for kind, _ in noted(queue)]
         assert kinds == [decisions.PUBLISHED, decisions.PUBLISHED_HERE, decisions.PUBLISHED]
-
-    def test_contents_that_an_earlier_leader_decided_on_are_left_out(self, queue):
-        queue.decided[NODE] = 72
-        run = Run(70, messages(b"a", b"b", b"c"), 3, None)
-        left = queue.undecided(NODE, run)
-        assert (left.first, [message.body for message in left.messages]) == (72, [b"c"])
-        assert queue.undecided(NODE, run.part(70, 72)) is None
 
     def test_confirms_wait_for_the_mirrors(self, queue, group):
         assert publish(queue, messages(b"a"))
@@ -135,9 +133,9 @@ class TestTurns:
 
 
 def publish_from_node(queue, count):
-    run = messages(*[b"m"] * count)
-    queue.begin_run(NODE, queue.decided.get(NODE, 0), run)
-    publish(queue, run)
+    run = sent(queue.decided.get(NODE, 0), messages(*[b"m"] * count))
+    queue.begin_run(run)
+    queue.publish(run, 0)
     queue.end_run()
 
 

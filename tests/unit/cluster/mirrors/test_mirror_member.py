@@ -146,7 +146,8 @@ def test_what_is_lacked_is_told_when_the_rest_is_on_disk(user, mirror):
 
 def test_a_turn_is_reported_when_what_it_has_published_is_on_disk(user, mirror):
     mirror.sender_begins(SENDER, 4)
-    mirror.contents(SENDER, 4, publication_of([Message(ADDRESS, HEADERS[0], b"m")]), 0)
+    contents = publication_of([Message(ADDRESS, HEADERS[0], b"m")]).sent(SENDER, 4)
+    mirror.contents(contents, 0)
     mirror.decided(published(2, 4))
     assert kept(user, mirror) is None
     user.log.sync()

@@ -13,7 +13,7 @@ from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import HEADER
 from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher
 
-IDENTITY = 77
+IDENTITY, SENDER = 77, 5
 
 
 class OtherMember:
@@ -50,22 +50,27 @@ class OwnMember:
         self.taken = []
         self.waiting = []
 
-    def publish(self, number, publication):
+    def publish(self, publication):
         assert self.leads
-        count = len(publication.messages)
-        self.taken.append((number, count, publication.publisher, publication.first))
+        self.taken.append((*sent(publication), publication.publisher, publication.first))
 
-    def keep(self, number, publication):
+    def keep(self, publication, settled):
         assert not self.leads
-        self.taken.append((number, len(publication.messages)))
+        self.taken.append(sent(publication))
 
     def begin_hold(self, resume):
         self.waiting.append(resume)
 
 
+def sent(publication):
+    """The number of the first message, as the node has sent it, and their count."""
+    assert publication.sender == SENDER
+    return publication.number, len(publication.messages)
+
+
 @pytest.fixture
 def publishing():
-    return MirroredPublishing("q", IDENTITY, UntakenBytes(lambda is_behind: None))
+    return MirroredPublishing("q", IDENTITY, SENDER, UntakenBytes(lambda is_behind: None))
 
 
 def publish(publishing, *bodies, publisher=None, first=1, ttl_ms=None):

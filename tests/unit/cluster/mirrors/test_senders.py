@@ -2,16 +2,17 @@
 
 import pytest
 
-from leveret.cluster.mirrors.senders import Run, Senders
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.cluster.mirrors.senders import Senders
 from leveret.storage.messages.message import Message
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
 NODE, OTHER = 1, 2
 
 
-def run_of(first, *bodies):
+def run_of(first, *bodies, sender=NODE):
     messages = [Message(ADDRESS, HEADERS[0], body) for body in bodies]
-    return Run(first, messages, sum(map(len, bodies)), None)
+    return publication_of(messages).sent(sender, first)
 
 
 def bodies(runs):
@@ -23,8 +24,8 @@ def senders():
     """Senders of which one has sent a, b and c, from number 10 on."""
     found = Senders()
     found.begins(NODE, 10)
-    found.add(NODE, run_of(10, b"a", b"bb"))
-    found.add(NODE, run_of(12, b"ccc"))
+    found.add(run_of(10, b"a", b"bb"))
+    found.add(run_of(12, b"ccc"))
     return found
 
 
@@ -42,7 +43,7 @@ class TestADecision:
     def test_comes_before_its_contents(self, senders):
         assert not senders.has(NODE, 12, 2)
         assert not senders.lacks(NODE, 12, 2)
-        senders.add(NODE, run_of(13, b"d"))
+        senders.add(run_of(13, b"d"))
         assert senders.has(NODE, 12, 2)
 
     def test_names_contents_that_never_come_since_their_node_is_gone(self, senders):
@@ -61,23 +62,23 @@ class TestADecision:
     def test_refuses_contents_whether_they_have_come_or_not(self, senders):
         senders.refuse(NODE, 10, 1)
         senders.refuse(NODE, 11, 3)
-        senders.add(NODE, run_of(13, b"d", b"e"))
-        assert bodies(run for _, run in senders.undecided()) == [[b"e"]]
+        senders.add(run_of(13, b"d", b"e"))
+        assert bodies(senders.undecided()) == [[b"e"]]
         assert senders.bytes_held == 1
 
     def test_ends_a_sender_whose_later_contents_are_void(self, senders):
         senders.end(NODE, 11)
-        assert bodies(run for _, run in senders.undecided()) == [[b"a"]]
-        senders.add(NODE, run_of(13, b"d"))
+        assert bodies(senders.undecided()) == [[b"a"]]
+        senders.add(run_of(13, b"d"))
         assert senders.bytes_held == 1
 
 
 class TestTheNextLeader:
     def test_gets_what_is_undecided_in_the_order_of_each_sender(self, senders):
-        senders.add(OTHER, run_of(0, b"x"))
-        senders.add(NODE, run_of(13, b"d"))
+        senders.add(run_of(0, b"x", sender=OTHER))
+        senders.add(run_of(13, b"d"))
         senders.take(NODE, 10, 1)
-        found = [(undecided.sender, undecided.run.first) for undecided in senders.undecided()]
+        found = [(undecided.sender, undecided.number) for undecided in senders.undecided()]
         assert found == [(NODE, 11), (NODE, 12), (NODE, 13), (OTHER, 0)]
         assert senders.decided() == {NODE: 11, OTHER: 0}
 
@@ -91,7 +92,7 @@ class TestTheNextLeader:
 
 def test_contents_out_of_order_are_an_error_of_the_node(senders):
     with pytest.raises(ValueError, match="contents 14 follow those before 13"):
-        senders.add(NODE, run_of(14, b"e"))
+        senders.add(run_of(14, b"e"))
     with pytest.raises(ValueError, match="begin at 5"):
         senders.begins(NODE, 5)
 
@@ -99,4 +100,4 @@ def test_contents_out_of_order_are_an_error_of_the_node(senders):
 def test_a_sender_that_is_forgotten_holds_nothing(senders):
     senders.forget(NODE)
     assert senders.bytes_held == 0
-    assert list(senders.undecided()) == []
+    assert senders.undecided() == []
