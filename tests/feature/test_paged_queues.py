@@ -129,16 +129,20 @@ def test_requeued_messages_go_back_to_their_places(channel, queue):
     assert [number for number, redelivered in again if redelivered] == list(range(100))
 
 
-def test_rejected_and_expired_messages_are_dead_lettered(channel, queue, node):
+def test_rejected_and_expired_messages_are_dead_lettered(channel, queue):
     channel.queue_declare("dead", durable=True)
-    name = queue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=4000)
-    publish(channel, name, range(200))
+    rejecting = queue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+    publish(channel, rejecting, range(50))
     for _ in range(50):
-        method, _, _ = channel.basic_get(name)
+        method, _, _ = channel.basic_get(rejecting)
         channel.basic_reject(method.delivery_tag, requeue=False)
     assert count(channel, "dead") == 50
+    expires = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    channel.queue_declare("expires", durable=True, arguments={**expires, "x-message-ttl": 100})
+    publish(channel, "expires", range(50, 200))
     until(lambda: count(channel, "dead") == 200)
-    assert count(channel, name) == 0
+    assert count(channel, "expires") == 0
+    channel.queue_delete("expires")
     assert numbers(take(channel, "dead", 200)) == list(range(200))
     channel.queue_delete("dead")
 
