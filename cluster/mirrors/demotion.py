@@ -15,17 +15,18 @@ held the runs; the next leader owes these from here on.
 from typing import cast
 
 from leveret.broker.queues.contract.publication import Publisher
-from leveret.cluster.mirrors.kept import WaitingRun
-from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.kept_turns import WaitingRun
+from leveret.cluster.mirrors.leader_session import LeaderSession, Refusals
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.sending_node import SendingNode
 from leveret.cluster.remote_queues.hosted_consumer import HostedConsumer
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 
 
-def end_leading(leading: Leading, queue: MirroredQueue, publishing: MirroredPublishing) -> None:
+def end_leading(
+    leading: LeaderSession, queue: MirroredQueue, publishing: MirroredPublishing
+) -> None:
     """Stop leading: consumers and publishers of the leader wait for the next one."""
     is_open = queue.leader is leading.queue
     # Their own nodes subscribe the consumers of other nodes at the next leader.

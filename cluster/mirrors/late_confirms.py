@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from leveret.cluster.gm.group import Died, Member
-from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.mirror import Contents
 from leveret.cluster.mirrors.mirror_member import Waiting
 
@@ -49,7 +49,7 @@ class Facts(NamedTuple):
 
     member: Member | None
     living: frozenset[Member]
-    kept: Kept | None
+    kept: KeptTurns | None
     waiting: Waiting | None
     has_come_round: bool | None
     owed: int | None
@@ -204,12 +204,12 @@ class LateConfirms:
         return [TellOwed()] if looks and looks % LOOKS_IN_TICK_TIME == 0 else []
 
 
-def _waits_for_mirrors_only(kept: Kept) -> bool:
+def _waits_for_mirrors_only(kept: KeptTurns) -> bool:
     """Whether the publish that has waited longest waits for nothing but mirrors."""
     return kept.first is not None and kept.first.is_logged and not kept.is_in_doubt
 
 
-def _reasons(kept: Kept, behind: dict[Member, int], living: frozenset[Member]) -> str:
+def _reasons(kept: KeptTurns, behind: dict[Member, int], living: frozenset[Member]) -> str:
     """The reasons for which the publish that has waited longest waits."""
     first = kept.first
     assert first is not None, "something waits"

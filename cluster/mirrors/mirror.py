@@ -13,8 +13,8 @@ The stream of decisions waits, in its order, for
   `go_on`.
 
 A mirror that joins ignores all decisions before the one with which it begins. It lacks the messages
-that the leader had then; batches bring them (lacked.py, mirror_storage.py). A batch waits until the
-decisions of its turn, after which it was read, are applied.
+that the leader had then; batches bring them (missing_ranges.py, mirror_storage.py). A batch waits
+until the decisions of its turn, after which it was read, are applied.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message_run import MessageRun
 
 
-class Surroundings(Protocol):
+class MirrorHost(Protocol):
     """What a mirror needs of its node."""
 
     def ask(self, start: int, end: int) -> None:
@@ -111,7 +111,7 @@ class Mirror:
         self,
         member: int,
         make_queue: Callable[[list[Range]], BackingQueue],
-        surroundings: Surroundings,
+        surroundings: MirrorHost,
         addresses: Addresses,
         wall_offset_ms: int,
     ) -> None:
@@ -139,12 +139,12 @@ class Mirror:
     @property
     def lacks(self) -> list[Range]:
         """The positions that it lacks: it is synchronised when it has begun and there are none."""
-        return [] if self.messages is None else list(self.messages.lacked.positions)
+        return [] if self.messages is None else list(self.messages.missing.positions)
 
     @property
     def term(self) -> int:
         """The term of the leader whose decisions were applied last; 0 before it has begun."""
-        return 0 if self.messages is None else self.messages.lacked.term
+        return 0 if self.messages is None else self.messages.missing.term
 
     @property
     def is_behind(self) -> bool:
@@ -400,11 +400,11 @@ class Mirror:
         batches, messages = self._batches, self.messages
         has_batch = False
         while batches and messages is not None:
-            term = messages.lacked.term
+            term = messages.missing.term
             if batches[0].term > term or (batches[0].term == term and batches[0].turn > self.turn):
                 break
             batch = batches.popleft()
-            if batch.term < term or messages.lacked.lacks_before(batch.start):
+            if batch.term < term or messages.missing.lacks_before(batch.start):
                 # It is of a former leader, or follows one that a link has lost: it is sent again.
                 continue
             if messages.merge(batch):

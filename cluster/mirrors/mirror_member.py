@@ -22,7 +22,7 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.decisions import DecisionError, Range
-from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
@@ -81,7 +81,7 @@ class Waiting(NamedTuple):
 
 
 class MirrorMember:
-    """The `Surroundings` of a mirror, and a `Waiter`. born: its place in the ring."""
+    """The `MirrorHost` of a mirror, and a `Waiter`. born: its place in the ring."""
 
     __slots__ = (
         "_addresses", "_has_left", "_is_waiting", "_lacking", "_last_unsafe", "_mirror", "_safe",
@@ -103,7 +103,7 @@ class MirrorMember:
         self._term = NO_TERM
         self._lacking: Lacking | None = None
 
-    def has_led(self, leading: Leading) -> None:
+    def has_led(self, leading: LeaderSession) -> None:
         """Begin as the leader that hands over, whose queue has ended."""
         backing = leading.backing
         last = backing.turn - 1
@@ -210,7 +210,7 @@ class MirrorMember:
         self._is_waiting = False
         self._do(self._mirror.go_on)
 
-    # Calls of the mirror (Surroundings)
+    # Calls of the mirror (MirrorHost)
 
     def may_send(self, sender: int) -> bool:
         """Whether a sender's contents may still come: it is linked."""

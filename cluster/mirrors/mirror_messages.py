@@ -4,14 +4,14 @@ The leader's decisions on positions are applied to the backing queue, by the ran
 are kept by their positions until they are settled.
 
 Two kinds of positions have no message here, and decisions about them are not applied to the
-backing queue: *lacked* ones get their message with a batch (lacked.py); *missing* ones never do,
-because no node could send the message, or because it was lost from this node's disk. If the leader
-that was asked for messages dies, and its last decisions are lost, messages that it no longer had
-may exist again: then the mirror differs.
+backing queue: *missing* ones get their message with a batch (missing_ranges.py); *unrecoverable*
+ones never do, because no node could send the message, or because it was lost from this node's disk.
+If the leader that was asked for messages dies, and its last decisions are lost, messages that it no
+longer had may exist again: then the mirror differs.
 
 Invariants:
 
-MQ4  The messages here, with the lacked and the missing ones, are the leader's, at the same
+MQ4  The messages here, with the missing and the unrecoverable ones, are the leader's, at the same
      positions. A decision that does not fit raises `MirrorDiffers`: the member must leave and join
      anew.
 MM1  `_unacked` has exactly the entries that await settlement, by `position_of`.
@@ -22,14 +22,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from leveret.cluster.mirrors.appending import append_entries
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DROPPED, FETCHED, SETTLED, TAKEN, Range
-from leveret.cluster.mirrors.lacked import Lacked
+from leveret.cluster.mirrors.missing_ranges import MissingRanges
 from leveret.storage.contract.backing_queue import BackingQueue, Purged
 from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import Entry
-from leveret.storage.messages.message_run import MessageRun
+from leveret.storage.messages.message_run import MessageRun, run_of
 
 READ_BYTES: Final = 256 * 1024
 
@@ -41,18 +40,18 @@ class MirrorDiffers(Exception):
 class MirrorMessages:
     """The messages of one mirror.
 
-    queue: the backing queue. lacked, missing: see above. A method that raises Unreadable is called
-    again with the same decision.
+    queue: the backing queue. missing, unrecoverable: see above. A method that raises Unreadable is
+    called again with the same decision.
     """
 
     __slots__ = (
-        "_answers", "_left", "_unacked", "lacked", "missing", "queue",
+        "_answers", "_left", "_unacked", "missing", "queue", "unrecoverable",
     )  # fmt: skip
 
     def __init__(self, queue: BackingQueue, lacked: list[Range], term: int) -> None:
         self.queue = queue
-        self.lacked = Lacked(lacked, term)
-        self.missing = Intervals()
+        self.missing = MissingRanges(lacked, term)
+        self.unrecoverable = Intervals()
         self._unacked: dict[int, Entry] = {}
         self._left: deque[Range] | None = None
         self._answers: dict[int, int] = {}
@@ -66,9 +65,9 @@ class MirrorMessages:
         return queue.publish(run, expires_at_ms)
 
     def publish_answer(self, batch: Batch) -> bool:
-        """Publish the leader's answer for the next positions; those without one are missing."""
+        """Publish the leader's answer for the next positions; others of them are unrecoverable."""
         for start, end in batch.held.gaps(batch.start, batch.end):
-            self.missing.add_range(start, end)
+            self.unrecoverable.add_range(start, end)
             self._answers[batch.term] = batch.turn
         found = list(zip(batch.positions, batch.entries, strict=True))
         is_later = append_entries(self.queue, found)
@@ -78,21 +77,21 @@ class MirrorMessages:
     def leave_out(self, start: int, end: int) -> None:
         """Skip the next positions: the messages published there never come."""
         if start < end:
-            self.missing.add_range(start, end)
+            self.unrecoverable.add_range(start, end)
             self.queue.go_on_at(end)
 
     # Taking
 
     def _present(self, kind: int, ranges: list[Range]) -> list[Range]:
-        """The parts of a decision's ranges that are neither lacked nor missing."""
-        ranges = self.lacked.split(kind, ranges)
-        if not self.missing:
+        """The parts of a decision's ranges that are neither missing nor unrecoverable."""
+        ranges = self.missing.split(kind, ranges)
+        if not self.unrecoverable:
             return ranges
         found: list[Range] = []
         for start, end in ranges:
-            found += self.missing.gaps(start, end)
+            found += self.unrecoverable.gaps(start, end)
             if kind in (SETTLED, DROPPED):
-                self.missing.remove_range(start, end)
+                self.unrecoverable.remove_range(start, end)
         return found
 
     def take_first(self, kind: int, ranges: list[Range]) -> None:
@@ -126,7 +125,7 @@ class MirrorMessages:
             next_position += 1
         if not entries:
             # They are lost from this node's disk, and were the last.
-            self._note_missing(kind, start, end)
+            self._note_unrecoverable(kind, start, end)
             return end
         if kind == FETCHED:
             for entry, place in zip(entries, range(start, next_position)):  # noqa: B905 - as many
@@ -146,21 +145,21 @@ class MirrorMessages:
                 if kind == FETCHED:
                     queue.ack([entry])
             elif position < end:
-                self._note_missing(kind, start, position)
+                self._note_unrecoverable(kind, start, position)
                 start = position + 1
                 if kind == FETCHED:
                     self._unacked[position] = entry
             elif kind == FETCHED:
-                self._note_missing(kind, start, end)
+                self._note_unrecoverable(kind, start, end)
                 start = end
                 queue.requeue([entry], False)
             else:
                 raise MirrorDiffers(f"the message at {position} was dropped for one below {end}")
         return start
 
-    def _note_missing(self, kind: int, start: int, end: int) -> None:
+    def _note_unrecoverable(self, kind: int, start: int, end: int) -> None:
         if kind == FETCHED:
-            self.missing.add_range(start, end)
+            self.unrecoverable.add_range(start, end)
 
     def take_anywhere(self, ranges: list[Range]) -> None:
         """Take entries that need not be the first. Raises Unreadable."""
@@ -214,7 +213,7 @@ class MirrorMessages:
 
     def purge(self, turn: int) -> Purged:
         """Drop all ready entries. turn: that of the decision."""
-        self.lacked.purged(turn)
+        self.missing.purged(turn)
         return self.queue.purge()
 
     def led(self, void: list[Range], turn: int, term: int) -> None:
@@ -224,11 +223,11 @@ class MirrorMessages:
                 raise MirrorDiffers(f"messages were gone after turn {answered}, which is void")
         self.requeue_all()
         queue = self.queue
-        for start, end in self.lacked.led(void, term):
+        for start, end in self.missing.led(void, term):
             queue.ack(queue.take(self._read(start, end)))
-            self.missing.remove_range(start, end)
+            self.unrecoverable.remove_range(start, end)
 
-    # Lacked messages
+    # Messages that it lacked
 
     def merge(self, batch: Batch) -> bool:
         """Publish a batch, and take those of its messages that await settlement. See `publish`.
@@ -236,7 +235,7 @@ class MirrorMessages:
         Nothing is read from disk: messages that have just been published are in memory.
         """
         queue = self.queue
-        arrived = self.lacked.arrived(batch)
+        arrived = self.missing.arrived(batch)
         is_later = append_entries(queue, [(one.position, one.entry) for one in arrived])
         marked = {one.position for one in arrived if one.is_unacked or one.entry.redelivered}
         if not marked:
@@ -253,6 +252,44 @@ class MirrorMessages:
 
     def void(self) -> list[Range]:
         """The positions of messages that the leader may have and that are not here."""
-        positions = self.lacked.positions.copy()
-        positions.update(self.missing)
+        positions = self.missing.positions.copy()
+        positions.update(self.unrecoverable)
         return list(positions)
+
+
+def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
+    """Publish the messages of entries at increasing positions, in runs as long as possible.
+
+    Returns whether some of them are safe only later. A run has consecutive positions, and messages
+    with the same address, delivery mode, priority and time of expiry; if they have numbers, these
+    are consecutive.
+    """
+    is_later = False
+    start = 0
+    for end in range(1, len(found) + 1):
+        if end < len(found) and _follows(found[end - 1], found[end]):
+            continue
+        position, first = found[start]
+        messages = [entry.message for _, entry in found[start:end]]
+        queue.go_on_at(position)
+        is_later |= queue.publish(run_of(messages), first.expires_at_ms)
+        start = end
+    return is_later
+
+
+def _follows(before: tuple[int, Entry], after: tuple[int, Entry]) -> bool:
+    """Whether two messages may be in one run."""
+    one, two = before[1].message, after[1].message
+    number = one.number and one.number + 1
+    return (
+        after[0] == before[0] + 1
+        and one.address is two.address
+        and number == two.number
+        and before[1].expires_at_ms == after[1].expires_at_ms
+        and (one.header is two.header or _are_alike(before[1], after[1]))
+    )
+
+
+def _are_alike(before: Entry, after: Entry) -> bool:
+    one, two = before.message.header, after.message.header
+    return one.is_persistent == two.is_persistent and one.priority == two.priority

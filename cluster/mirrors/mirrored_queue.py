@@ -21,6 +21,8 @@ MC2. A consumer is with the leader, waits for the next one, or is told that the 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
+import msgspec
+
 from leveret.broker.amqp.errors import Fault, not_found
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
@@ -38,14 +40,54 @@ from leveret.broker.queues.contract.queue_client import (
 )
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
-from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueFigures,
+    QueueStatus,
+)
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.mirrors.no_leader import NO_FIGURES
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
+from leveret.cluster.remote_queues.remote_figures import DOWN, NO_AGES, NOTHING_KNOWN
 from leveret.storage.messages.message import Entry
 
 STALE: Final = -1
+
+NO_COUNTS = CoarseCounts()
+NO_STATUS = msgspec.structs.replace(NOTHING_KNOWN.status, state=DOWN)
+
+
+class NoFigures:
+    """The `QueueFigures` of a queue without a leader."""
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """There is nothing newer."""
+        answer.give(None)
+
+    def counts(self) -> CoarseCounts:
+        """No messages are known."""
+        return NO_COUNTS
+
+    def ages(self) -> AgeFigures:
+        """No messages are known."""
+        return NO_AGES
+
+    def consumers(self) -> list[ConsumerFigures]:
+        """Consumers wait for the next leader."""
+        return []
+
+    def status(self) -> QueueStatus:
+        """The queue is down."""
+        return NO_STATUS
+
+    def backing_queue_status(self) -> dict[str, Any]:
+        """No messages are known."""
+        return {}
+
+
+NO_FIGURES = NoFigures()
 
 
 class Publishing(Protocol):

@@ -32,7 +32,7 @@ from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_records import MirrorRecords
 from leveret.cluster.mirrors.planned_changes import PlannedChanges, RunningView
 from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
-from leveret.cluster.mirrors.replica_site import QueueReplica
+from leveret.cluster.mirrors.replica_host import QueueReplica
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues

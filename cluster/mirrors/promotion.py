@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.cluster.gm.group import Member
-from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.leading import Leading
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror import Promoted
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import Mirroring
@@ -92,12 +92,12 @@ class LeaderParts(NamedTuple):
     def leading(
         self,
         queue: ClassicQueue,
-        backing: LeadingQueue,
-        kept: Kept,
+        backing: LeaderBackingQueue,
+        kept: KeptTurns,
         refused: dict[int, Intervals] | None = None,
-    ) -> Leading:
-        """The leader. See `Leading`."""
-        return Leading(
+    ) -> LeaderSession:
+        """The leader. See `LeaderSession`."""
+        return LeaderSession(
             queue, backing, kept, self.mirroring, self.synchronised, self.flush_later,
             self._read_again, refused,
         )  # fmt: skip
@@ -109,21 +109,23 @@ class LeaderParts(NamedTuple):
 
         when_readable(error, self.call_later_ms, read)
 
-    def doubt(self, leading: Leading) -> None:
+    def doubt(self, leading: LeaderSession) -> None:
         """Have a leader confirm nothing before all that is applied here now is stable (MQ10)."""
         leading.in_doubt()
         self.when_stable(leading.is_stable)
 
 
-def begun(parts: LeaderParts, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> Leading:
+def begun(
+    parts: LeaderParts, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns
+) -> LeaderSession:
     """The queue on this node leads."""
     return parts.leading(queue, backing, kept)
 
 
-def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Leading:
+def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> LeaderSession:
     """The copy on this node leads, alone."""
-    kept = Kept(copy, parts.flush_later)
-    backing = LeadingQueue(copy, kept, parts.wall_offset_ms, term=record.group.version)
+    kept = KeptTurns(copy, parts.flush_later)
+    backing = LeaderBackingQueue(copy, kept, parts.wall_offset_ms, term=record.group.version)
     leading = parts.leading(parts.make_queue(backing), backing, kept)
     parts.doubt(leading)
     return leading
@@ -131,10 +133,10 @@ def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Le
 
 def promoted(
     parts: LeaderParts, mirror: Promoted, record: MirrorRecord, member: Member | None
-) -> Leading:
+) -> LeaderSession:
     """The mirror on this node leads from now on. member: the one of this node."""
-    kept = Kept(mirror.backing, parts.flush_later)
-    backing = LeadingQueue(
+    kept = KeptTurns(mirror.backing, parts.flush_later)
+    backing = LeaderBackingQueue(
         mirror.backing, kept, parts.wall_offset_ms,
         term=record.group.version, turn=mirror.turn + 1,
     )  # fmt: skip
@@ -157,7 +159,7 @@ def promoted(
     return leading
 
 
-def settle_owed(leading: Leading, publishing: MirroredPublishing, sender: int) -> None:
+def settle_owed(leading: LeaderSession, publishing: MirroredPublishing, sender: int) -> None:
     """Answer publishers of this node that have waited since before it led. sender: its number."""
     publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
     for number, count in publishing.owed_runs:

@@ -33,16 +33,16 @@ from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import demotion, late_confirms, promotion
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.leading import Leading, sender_number
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
-from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.retained_copy import RetainedCopy
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
@@ -67,7 +67,7 @@ class Replica(Flushable):
 
     def __init__(
         self,
-        site: Site,
+        site: ReplicaHost,
         vhost: VirtualHost,
         identity: int,
         queue: MirroredQueue,
@@ -81,7 +81,7 @@ class Replica(Flushable):
         self.publishing = publishing
         self.own_sender = sender_number(site.node, site.incarnation)
         self.record: MirrorRecord | None = None
-        self.leading: Leading | None = None
+        self.leading: LeaderSession | None = None
         self.own_ring: Ring | None = None
         self.mirror: MirrorMember | None = None
         self._remote_leader = RemoteLeader(queue, site.make_remote)
@@ -102,7 +102,7 @@ class Replica(Flushable):
 
     # The record
 
-    def lead_first(self, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> None:
+    def lead_first(self, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns) -> None:
         """Mirroring of the queue on this node begins: it leads, as the record will say."""
         self.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
 
@@ -182,7 +182,7 @@ class Replica(Flushable):
             self._frames.leader_ended(None)
             self.copy.messages = leading.backing.inner
 
-    def _hand_over(self, leading: Leading, member: Member, record: MirrorRecord) -> None:
+    def _hand_over(self, leading: LeaderSession, member: Member, record: MirrorRecord) -> None:
         """Another member leads: the one of this node mirrors the queue that it has led so far."""
         site, place = self._site, record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
@@ -194,7 +194,7 @@ class Replica(Flushable):
         self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
         self._frames.leader_ended(self.mirror)
 
-    def _end_leading(self, leading: Leading) -> None:
+    def _end_leading(self, leading: LeaderSession) -> None:
         self.leading = None
         self._site.left(self)
         demotion.end_leading(leading, self.queue, self.publishing)

@@ -12,13 +12,13 @@ from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
-from leveret.cluster.mirrors.leading import Leading, sender_number
+from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorMember as RecordedMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable
-from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.sending_node import SendingNode, SentTo
 from leveret.cluster.remote_queues.queue_frames import FrameError, fields, numbers, packed
 from leveret.storage.contract.backing_queue import Unreadable
@@ -40,7 +40,7 @@ class ReplicaFrames:
 
     __slots__ = ("_replica", "_sending", "_site", "_waiting")
 
-    def __init__(self, replica: FramedReplica, site: Site) -> None:
+    def __init__(self, replica: FramedReplica, site: ReplicaHost) -> None:
         self._replica = replica
         self._site = site
         self._sending: dict[str, SendingNode] = {}
@@ -174,7 +174,7 @@ class ReplicaFrames:
         else:
             ask()
 
-    def _wanted_again(self, peer: Peer, payload: bytes, asked: Leading) -> None:
+    def _wanted_again(self, peer: Peer, payload: bytes, asked: LeaderSession) -> None:
         # The mirror asks anew when another member leads, and when it is linked again.
         is_linked = self._site.peers.get(peer.name) is peer
         if is_linked and self._replica.leading is asked:

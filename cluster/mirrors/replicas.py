@@ -31,9 +31,9 @@ from leveret.cluster.links.services import (
 )
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.leading import sender_number
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.cluster.mirrors.leader_session import sender_number
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
@@ -41,7 +41,7 @@ from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica
-from leveret.cluster.mirrors.replica_site import QueueReplica
+from leveret.cluster.mirrors.replica_host import QueueReplica
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.queue_frames import FrameError, fields
@@ -154,7 +154,7 @@ class LeaderOwner:
 
 
 class Replicas:
-    """See `Service` and `Site`. by_identity: the mirrored queues, by their rings' identities.
+    """See `Service` and `ReplicaHost`. by_identity: the mirrored queues by their rings' identities.
 
     is_in_view: the records here are those of a view.
     """
@@ -276,8 +276,8 @@ class Replicas:
         held: list[Entry] = []
         if inner.unacked_count:
             held = self._held_by_clients(queue) + self._remote_queues.held_of(queue)
-        kept = Kept(inner, replica.flush_later)
-        backing = LeadingQueue(inner, kept, self.wall_offset_ms, held=held)
+        kept = KeptTurns(inner, replica.flush_later)
+        backing = LeaderBackingQueue(inner, kept, self.wall_offset_ms, held=held)
         queue.backing = backing
         for consumer in queue.ring.consumers:
             consumer.queue_replaced(replica.queue)
@@ -327,7 +327,7 @@ class Replicas:
         """The number of queues led here whose confirms have waited longer than net_ticktime."""
         return sum([replica.late.is_late for replica in self.by_identity.values()])
 
-    # Site
+    # ReplicaHost
 
     @property
     def is_held(self) -> bool:

@@ -12,8 +12,8 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.mirrors.leading import Leading, sender_number
-from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes, Pairs
 from leveret.cluster.remote_queues.message_runs import RunReader
@@ -24,7 +24,7 @@ class SentTo(Protocol):
     """The member on this node (replica.py). leading: None if it does not lead."""
 
     identity: int
-    leading: Leading | None
+    leading: LeaderSession | None
 
     def keep(self, publication: Publication, settled: int) -> None:
         """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
@@ -41,7 +41,9 @@ class SendingNode:
         "sender",
     )  # fmt: skip
 
-    def __init__(self, peer: Peer, member: SentTo, site: Site, report_later: ReportLater) -> None:
+    def __init__(
+        self, peer: Peer, member: SentTo, site: ReplicaHost, report_later: ReportLater
+    ) -> None:
         """report_later: has a report made at the end of the round, given the bytes that came."""
         self._peer = peer
         self._member = member

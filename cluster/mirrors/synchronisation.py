@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.storage.contract.backing_queue import Cursor, Unreadable
 from leveret.storage.messages.message import ENTRY_BYTES, Entry
@@ -55,7 +55,7 @@ class Synchronisation:
 
     def __init__(
         self,
-        leading: LeadingQueue,
+        leading: LeaderBackingQueue,
         lacked: list[Range],
         messages_max: int = BATCH_MESSAGES_MAX,
         number: int = 0,
@@ -137,7 +137,7 @@ class Synchronisation:
 
 
 def read_batch(
-    leading: LeadingQueue, start: int, limit: int, messages_max: int, cursor: Cursor
+    leading: LeaderBackingQueue, start: int, limit: int, messages_max: int, cursor: Cursor
 ) -> Batch:
     """The leader's messages from one position up to another, or as far as a batch may go.
 
@@ -164,7 +164,7 @@ def read_batch(
 
 
 def _ready(
-    leading: LeadingQueue, limit: int, messages_max: int, cursor: Cursor
+    leading: LeaderBackingQueue, limit: int, messages_max: int, cursor: Cursor
 ) -> tuple[list[tuple[int, Entry]], int]:
     """Ready entries with their positions, and the position below which they are complete.
 
@@ -190,7 +190,7 @@ def _ready(
     return found, found[-1][0] + 1
 
 
-def holds(leading: LeadingQueue, start: int, end: int) -> bool:
+def holds(leading: LeaderBackingQueue, start: int, end: int) -> bool:
     """Whether the leader may have a message from one position up to, not including, another."""
     if leading.unacked_between(start, end):
         return True
@@ -224,7 +224,7 @@ class Synchronising:
 
     def __init__(
         self,
-        leading: LeadingQueue,
+        leading: LeaderBackingQueue,
         mirroring: Callable[[], Mirroring],
         done: Callable[[Member], object],
         wake: Callable[[], object],

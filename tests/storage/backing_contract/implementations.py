@@ -13,8 +13,9 @@ from unittest.mock import patch
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.priority_levels import priority_levels
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
-from leveret.storage.contract.backing_queue import BackingQueue, Waiter
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.disk.disk import Disk
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import MessageRun, run_of
@@ -220,39 +221,25 @@ class MirroredOnDisk(Implementation):
         self._mirror.close()
 
 
-class Announced:
-    """The replication of a leading queue whose decisions nobody takes."""
-
-    def decided(self) -> None:
-        pass
-
-    def when_kept(
-        self,
-        turn: int,
-        is_logged: bool,
-        waiter: Waiter,
-        first: int,
-        holder: object,
-        number: int,
-        count: int,
-    ) -> None:
-        waiter.confirm(first, holder)
+def leading(inner: BackingQueue) -> LeaderBackingQueue:
+    """A leader's backing queue whose decisions nobody takes."""
+    return LeaderBackingQueue(inner, KeptTurns(inner, lambda: None), 0)
 
 
 class LeadingPriority(PriorityTiered):
     """The leader of a mirrored queue with priorities. Unacked entries end with the process."""
 
     def _make_queue(self) -> BackingQueue:
-        leading = LeadingQueue(super()._make_queue(), Announced(), 0)
-        leading.has_mirrors = True
-        return leading
+        queue = leading(super()._make_queue())
+        queue.has_mirrors = True
+        return queue
 
 
 class LeadingWithoutMirrors(Implementation):
     """The leader of a queue that has lost its mirrors."""
 
     def make(self) -> BackingQueue:
-        return LeadingQueue(TransientQueue(), Announced(), 0)
+        return leading(TransientQueue())
 
 
 def end_of_chain(head: BackingQueue, tail: BackingQueue) -> int:

@@ -12,7 +12,8 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors.batches import decode
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.mirror import Mirror
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
@@ -55,16 +56,6 @@ class OnDisk(TieredImplementation):
         return tier
 
 
-class Replication:
-    """What the leading queue needs of its group: turns end when the test says."""
-
-    def decided(self):
-        pass
-
-    def when_kept(self, turn, is_logged, waiter, first, holder, number, count):
-        waiter.confirm(first, holder)
-
-
 class Node:
     """A node that publishes: it numbers its contents, which are kept until all members have them.
 
@@ -98,7 +89,9 @@ class Leader:
 
     def __init__(self, implementation, backing, term=1, turn=1):
         self.implementation = implementation
-        self.queue = LeadingQueue(backing, Replication(), WALL_OFFSET_MS, term, turn)
+        self.queue = LeaderBackingQueue(
+            backing, KeptTurns(backing, lambda: None), WALL_OFFSET_MS, term, turn
+        )
         self.queue.has_mirrors = True
         self.refuses = lambda message: False
         self.entries = {}
@@ -210,7 +203,7 @@ class Follower:
     def sender_gone(self, sender):
         self.do(lambda: self.mirror.sender_gone(sender))
 
-    # Surroundings
+    # MirrorHost
 
     def may_send(self, sender):
         return True
@@ -446,7 +439,7 @@ class Group:
             assert not mirror.is_behind
             assert mirror.lacks == []
             here = [*held, *(position for position, _, _ in expected)]
-            assert not any(position in mirror.messages.missing for position in here)
+            assert not any(position in mirror.messages.unrecoverable for position in here)
             assert ready(follower) == expected
             assert sorted(mirror.messages._unacked) == held
             assert follower.queue.unacked_count == len(held)

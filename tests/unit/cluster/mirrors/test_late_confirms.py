@@ -1,13 +1,11 @@
 """Confirms that wait for longer than net_ticktime: who says what for, and what ends it."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import MULTICAST_SERVICE
 from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.late_confirms import (
     LOOKS_IN_TICK_TIME,
     LOOKS_MAX,
@@ -16,6 +14,7 @@ from leveret.cluster.mirrors.late_confirms import (
     LateConfirms,
     Unchanged,
 )
+from leveret.storage.queue.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.late_clusters import look, lose, published, warnings
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
@@ -38,9 +37,18 @@ def test_the_first_look_finds_nothing_unchanged():
     assert [unchanged.look(found) for found in (1, 1, 1, 2, 2, None, None)] == [0, 1, 2, 0, 1, 0, 0]
 
 
+class NeverSafe(TransientQueue):
+    """A queue on a disk that never syncs."""
+
+    __slots__ = ()
+
+    def when_safe(self, waiter, first, holder):
+        pass
+
+
 def test_a_leader_that_waits_for_its_own_disk_gives_no_mirror_up():
     leader, mirror = Member(A, 1, 1), Member(B, 1, 1)
-    kept = Kept(SimpleNamespace(when_safe=lambda *run: None), due=lambda: None)
+    kept = KeptTurns(NeverSafe(), lambda: None)
     kept.joined(mirror, turn=5)
     kept.when_kept(5, True, Publisher(), 1, None)
     facts = Facts(leader, frozenset((leader, mirror)), kept, None, None, None, {})

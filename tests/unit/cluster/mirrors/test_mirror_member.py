@@ -6,9 +6,9 @@ from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DecisionWriter
-from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.leading import Leading
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
@@ -173,11 +173,11 @@ def test_what_was_left_out_for_a_lead_that_was_taken_back_is_not_reported(user, 
 
 def test_a_leader_that_hands_over_waits_for_its_own_log(user):
     inner = user.make_backing([])
-    log = Kept(inner, lambda: None)
-    backing = LeadingQueue(inner, log, 0, term=TERM, turn=5)
+    log = KeptTurns(inner, lambda: None)
+    backing = LeaderBackingQueue(inner, log, 0, term=TERM, turn=5)
     led = declared(FakeVhost())
     mirror = MirrorMember(BORN, user, Addresses(), 0)
-    leading = Leading(
+    leading = LeaderSession(
         led, backing, log, lambda: NOT_MIRRORED, lambda member: None, lambda: None,
         lambda error, again: None,
     )  # fmt: skip

@@ -135,7 +135,7 @@ class TestContentsAndDecisions:
         mirror.do(lambda: mirror.mirror.sender_gone(node.number))
         group.deliver_decisions(mirror)
         group.answer(mirror)
-        assert list(mirror.mirror.messages.missing) == [(0, 1)]
+        assert list(mirror.mirror.messages.unrecoverable) == [(0, 1)]
         group.check()
         assert bodies(mirror) == [b"1.1", b"1.2"]
 

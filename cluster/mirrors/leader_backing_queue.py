@@ -1,8 +1,8 @@
 """The leader's backing queue: a decorator that notes its operations, for the mirrors.
 
 It passes each call on to the backing queue that it wraps, and notes the outcome as a decision
-(decisions.py). Nothing is noted while there are no mirrors. `Replication.decided` announces the
-first decision of a turn; at the end of the turn, `take_decisions` returns its bytes.
+(decisions.py). Nothing is noted while there are no mirrors. `KeptTurns.decided` announces the first
+decision of a turn; at the end of the turn, `take_decisions` returns its bytes.
 
 Contents that a node has sent to all members are published between `begin_run` and `end_run`, in one
 run or in parts of it, and noted by the sender's numbers. Messages without a sender (dead letters
@@ -21,7 +21,7 @@ LQ2  The decisions of a run are in the order of its numbers, and name each of th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -35,6 +35,7 @@ from leveret.cluster.mirrors.decisions import (
     DecisionWriter,
     Range,
 )
+from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.remote_queues.message_runs import RunWriter
 from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts
@@ -47,31 +48,8 @@ from leveret.storage.queue.transient_queue import TransientQueue
 NO_RUN: Final = MessageRun([], 0)
 
 
-class Replication(Protocol):
-    """What a leading queue needs of its group."""
-
-    def decided(self) -> None:
-        """The first decision of a turn was noted: call `take_decisions` when it ends."""
-
-    def when_kept(
-        self,
-        turn: int,
-        is_logged: bool,
-        waiter: Waiter,
-        first: int,
-        holder: object,
-        number: int,
-        count: int,
-    ) -> None:
-        """Confirm a run when every mirror has kept the decisions through this turn, and, if
-        is_logged, all messages published so far are safe on this node.
-
-        number, count: those of its messages, as their sender counts.
-        """
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LeadingQueue(BackingQueue):
+class LeaderBackingQueue(BackingQueue):
     """A `BackingQueue` that notes the decisions of a leader.
 
     inner: the wrapped backing queue. wall_offset_ms: the wall clock minus the broker's clock. term:
@@ -82,21 +60,21 @@ class LeadingQueue(BackingQueue):
     """
 
     __slots__ = (
-        "_has_levels", "_is_logged", "_next", "_replication", "_run", "_unacked", "_wall_offset_ms",
+        "_has_levels", "_is_logged", "_kept", "_next", "_run", "_unacked", "_wall_offset_ms",
         "_writer", "decided", "has_mirrors", "inner", "term",
     )  # fmt: skip
 
     def __init__(
         self,
         inner: BackingQueue,
-        replication: Replication,
+        kept: KeptTurns,
         wall_offset_ms: int,
         term: int = 0,
         turn: int = 1,
         held: Iterable[Entry] = (),
     ) -> None:
         self.inner = inner
-        self._replication = replication
+        self._kept = kept
         self._wall_offset_ms = wall_offset_ms
         self._writer = DecisionWriter(turn)
         self._has_levels = not isinstance(inner, (TransientQueue, TieredQueue, ChainedQueue))
@@ -191,7 +169,7 @@ class LeadingQueue(BackingQueue):
         """The writer for the next decision."""
         writer = self._writer
         if writer.is_empty:
-            self._replication.decided()
+            self._kept.decided()
         return writer
 
     # Publishing
@@ -253,7 +231,7 @@ class LeadingQueue(BackingQueue):
         """Confirm a run when all members have kept it."""
         if self.has_mirrors:
             run = self._run
-            self._replication.when_kept(
+            self._kept.when_kept(
                 self.turn, self._is_logged, waiter, first, holder, run.number, len(run.messages)
             )
         else:

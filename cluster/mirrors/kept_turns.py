@@ -17,17 +17,9 @@ MQ10. A new leader confirms nothing before the entry by which it leads is stable
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from leveret.cluster.gm.group import Member
-from leveret.storage.contract.backing_queue import Waiter
-
-
-class Logged(Protocol):
-    """The backing queue of this node."""
-
-    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
-        """Confirm a run to the waiter, in the holder's name, when all published so far is safe."""
+from leveret.storage.contract.backing_queue import BackingQueue, Waiter
 
 
 class WaitingRun:
@@ -56,13 +48,15 @@ class WaitingRun:
         self.count = count
 
 
-class Kept:
-    """The mirrors of a leader, as the `Replication` of leading_queue.py."""
+class KeptTurns:
+    """The turns that each mirror of a leader has kept, and the runs that wait for them."""
 
     __slots__ = ("_due", "_is_in_doubt", "_logged", "_logging", "_mirrors", "_runs")
 
-    def __init__(self, logged: Logged, due: Callable[[], object]) -> None:
-        """due: called when the first decision of a turn was noted."""
+    def __init__(self, logged: BackingQueue, due: Callable[[], object]) -> None:
+        """logged: the messages on this node. due: called when the first decision of a turn was
+        noted.
+        """
         self._due = due
         self._logged = logged
         self._is_in_doubt = False
@@ -150,9 +144,9 @@ class Kept:
         number: int = 0,
         count: int = 0,
     ) -> None:
-        """Confirm a run to the waiter, in the holder's name, when it is kept.
-
-        is_logged: this node's log gets the run, too. number, count: see `WaitingRun`.
+        """Confirm a run to the waiter, in the holder's name, when every mirror has kept the
+        decisions through this turn, and, if is_logged, all messages published so far are safe on
+        this node. number, count: see `WaitingRun`.
         """
         run = WaitingRun(turn, not is_logged, waiter, first, holder, number, count)
         self._runs.append(run)

@@ -8,7 +8,7 @@ Pure.
 
 Invariants:
 
-LA1  A position is in at most one of `gone`, `fetched` and `ready`; all of these are lacked.
+LA1  A position is in at most one of `gone`, `fetched` and `ready`; all of these are missing.
 """
 
 from typing import Final, NamedTuple
@@ -40,8 +40,8 @@ class Arrived(NamedTuple):
     is_unacked: bool
 
 
-class Lacked:
-    """positions: all that are lacked. gone, fetched, ready: decisions about some of them.
+class MissingRanges:
+    """positions: all that are missing. gone, fetched, ready: decisions about some of them.
 
     redelivered: those that were requeued. purged_turn: that of the last purge. term: the leader's.
     """

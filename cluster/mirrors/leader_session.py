@@ -18,11 +18,10 @@ from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.kept import Kept
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import Entry
@@ -33,6 +32,30 @@ def sender_number(node: str, incarnation: int) -> int:
     """The number of a node in one life: the same on all nodes, below 2**62."""
     name = f"{node} {incarnation}".encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(name, digest_size=8).digest()) >> 2
+
+
+class Refusals:
+    """The `Publisher` of contents that a new leader publishes before it learns which senders wait
+    for confirms (`OWED` in mirror_frames.py). numbers: those of the messages that it has refused.
+    """
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: Intervals) -> None:
+        self.numbers = numbers
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """Do nothing: no publisher waits here."""
+
+    def confirm(self, first: int, holder: object) -> None:
+        """Do nothing: no publisher waits here."""
+
+    def refuse(self, number: int) -> None:
+        """A queue refuses the message with this number."""
+        self.numbers.add(number)
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """Do nothing: no publisher waits here."""
 
 
 class EndedQueue(TransientQueue):
@@ -46,7 +69,7 @@ class EndedQueue(TransientQueue):
         """Do nothing."""
 
 
-class Leading:
+class LeaderSession:
     """A queue led here. queue: the leader; its backing queue is `backing`.
 
     kept: the decisions that mirrors have. synchronising: the messages that they lack. refused: for
@@ -58,8 +81,8 @@ class Leading:
     def __init__(
         self,
         queue: ClassicQueue,
-        backing: LeadingQueue,
-        kept: Kept,
+        backing: LeaderBackingQueue,
+        kept: KeptTurns,
         mirroring: Callable[[], Mirroring],
         synchronised: Callable[[Member], object],
         flush_later: Callable[[], object],

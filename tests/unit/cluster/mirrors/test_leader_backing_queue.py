@@ -3,9 +3,11 @@
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors import decisions
 from leveret.cluster.mirrors.decisions import DecisionReader
-from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.queue.transient_queue import TransientQueue
@@ -15,17 +17,17 @@ NODE = 4
 
 
 class Group:
-    """Counts the turns that have decisions, and keeps who waits for mirrors."""
+    """A leader with one mirror, which keeps nothing. turns: counts those that have decisions."""
 
-    def __init__(self):
+    def __init__(self, inner, held=()):
         self.turns = 0
-        self.waiting = []
+        self.kept = KeptTurns(inner, self._count)
+        self.kept.joined(Member("b@host", 1, 1), 1)
+        self.queue = LeaderBackingQueue(inner, self.kept, 0, held=held)
+        self.queue.has_mirrors = True
 
-    def decided(self):
+    def _count(self):
         self.turns += 1
-
-    def when_kept(self, turn, is_logged, waiter, first, holder, number, count):
-        self.waiting.append((turn, is_logged, first))
 
 
 def messages(*bodies):
@@ -51,15 +53,13 @@ def noted(queue):
 
 @pytest.fixture
 def group():
-    return Group()
+    return Group(TransientQueue())
 
 
 @pytest.fixture
 def queue(group):
-    """A leading queue that has a mirror."""
-    found = LeadingQueue(TransientQueue(), group, 0)
-    found.has_mirrors = True
-    return found
+    """The backing queue of a leader that has a mirror."""
+    return group.queue
 
 
 class TestPublishing:
@@ -94,7 +94,7 @@ class TestPublishing:
     def test_confirms_wait_for_the_mirrors(self, queue, group):
         assert publish(queue, messages(b"a"))
         queue.when_safe(None, 5, None)
-        assert group.waiting == [(1, False, 5)]
+        assert (group.kept.first.turn, group.kept.first.first) == (1, 5)
 
 
 class TestTurns:
@@ -148,11 +148,11 @@ class TestWhatAwaitsSettlement:
         queue.requeue(queue.unacked_between(1, 2)[0][1:])
         assert queue.unacked_between(0, 9) == [(2, three)]
 
-    def test_a_queue_that_was_in_use_is_mirrored_with_what_its_clients_hold(self, group):
+    def test_a_queue_that_was_in_use_is_mirrored_with_what_its_clients_hold(self):
         inner = TransientQueue()
         publish(inner, messages(b"a", b"b"))
         held = inner.fetch(1, True)
-        queue = LeadingQueue(inner, group, 0, held=held)
+        queue = Group(inner, held).queue
         assert queue.joined(1) == [(0, 2)]
         queue.requeue(held)
         assert noted(queue)[1] == (decisions.REQUEUED, [(0, 1)])

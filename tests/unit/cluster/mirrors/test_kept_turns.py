@@ -3,15 +3,17 @@
 import pytest
 
 from leveret.cluster.gm.group import Member
-from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.storage.queue.transient_queue import TransientQueue
 
 B, C = Member("b@host", 1, 1), Member("c@host", 1, 1)
 
 
-class Log:
-    """The log of the leader's node, which the test has sync."""
+class Log(TransientQueue):
+    """The queue on the leader's node, whose log the test has sync."""
 
     def __init__(self):
+        super().__init__()
         self.waiting = []
 
     def when_safe(self, waiter, first, holder):
@@ -39,7 +41,7 @@ def log():
 @pytest.fixture
 def kept(log):
     """Of a leader with the mirrors b and c, from turn 1 on."""
-    kept = Kept(log, lambda: None)
+    kept = KeptTurns(log, lambda: None)
     kept.joined(B, 1)
     kept.joined(C, 1)
     return kept
@@ -76,7 +78,7 @@ def test_a_report_covers_all_turns_before(kept, publisher):
 
 
 def test_a_mirror_that_joins_is_waited_for_from_its_turn_on(log, publisher):
-    kept = Kept(log, lambda: None)
+    kept = KeptTurns(log, lambda: None)
     kept.joined(B, 1)
     kept.when_kept(4, False, publisher, 4, "queue")
     kept.joined(C, 5)
@@ -111,7 +113,7 @@ def test_nothing_is_confirmed_while_the_lead_is_in_doubt(kept, publisher):
 
 
 def test_without_mirrors_the_log_decides(log, publisher):
-    kept = Kept(log, lambda: None)
+    kept = KeptTurns(log, lambda: None)
     kept.when_kept(1, False, publisher, 1, "queue")
     kept.when_kept(1, True, publisher, 2, "queue")
     assert [first for first, _ in publisher.confirmed] == [1]

@@ -37,7 +37,7 @@ class QueueReplica(Protocol):
         """The end of a round."""
 
 
-class Site(RingNode, Protocol):
+class ReplicaHost(RingNode, Protocol):
     """A node, as its replicas see it (replicas.py).
 
     node, incarnation: its own. senders: the names of the linked nodes and its own, by their numbers
