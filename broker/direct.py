@@ -1,4 +1,4 @@
-"""A channel without a socket: management declares, publishes and gets with it, as its user.
+"""A session without a socket: management declares, publishes and gets with it, as its user.
 
 It calls the same functions as methods from clients, so the checks, their order and their texts are
 the same. Answers are returned instead of written, and faults are raised to the caller.
@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.field_table import Table
@@ -18,17 +17,16 @@ from leveret.broker.channel import (
     declaring_exchanges,
     declaring_queues,
     getting,
-    methods_basic,
     publishing,
+    settling,
 )
 from leveret.broker.channel.access import check, check_exclusive_access
-from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.declaring_exchanges import ExchangeProperties
 from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.channel.operation_faults import not_written, timed_out
-from leveret.broker.channel.targets import Targets
-from leveret.broker.channel.unacked_record import Unacked
+from leveret.broker.channel.session import Session
+from leveret.broker.channel.session_connection import SessionConnection
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -39,9 +37,6 @@ from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.metadata.metadata import MetadataError
-
-_TICKET = bytes(2)
-_MANDATORY = b"\x01"
 
 Change = Coroutine[Answer[Any], None, Answer[None]]
 """Steps that declare something, and return an answer that is given when it is on disk."""
@@ -56,27 +51,30 @@ class GotMessage(NamedTuple):
     message_count: int
 
 
-class DirectChannel(Channel):
-    """A channel without a client to tell. has_returned: a message reached no queue."""
+class DirectSession(Session):
+    """A session without a client to tell. has_returned: a message reached no queue."""
 
     __slots__ = ("has_returned",)
 
-    def __init__(self, connection: "DirectConnection") -> None:
-        super().__init__(connection, 1, is_of_a_client=False)
+    def __init__(self, connection: SessionConnection) -> None:
+        super().__init__(connection, 1)
         self.has_returned = False
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
         """Remember that messages are returned."""
         self.has_returned = True
 
-    def send_confirms(self) -> None:
-        """Do nothing: management does not use confirms."""
+    def send_confirms_later(self) -> None:
+        """Do nothing: who published asks for its confirms."""
+
+    def report_closed(self, consumer_count: int) -> None:
+        """Do nothing: it is no channel of a client."""
 
 
-class DirectConnection:
+class DirectConnection(SessionConnection):
     """A user's access to a vhost for one request. Use as a context manager.
 
-    When the block ends, its channel requeues the messages that were got and are not settled.
+    When the block ends, its session requeues the messages that were got and are not settled.
     """
 
     def __init__(
@@ -88,46 +86,34 @@ class DirectConnection:
         requester: Requester,
     ) -> None:
         """peer_host: the address from which the user sent the request."""
-        self.services = services
+        super().__init__(services)
         self.user = user
         self.vhost = vhost
         self.peer_host = peer_host
         self.requester = requester
-        self.peer_port = 0
         self.name = f"<management of {user.name}>"
-        self.output = ConnectionOutput(services, 0)
-        self.targets = Targets()
-        self.exclusive_queues: dict[str, QueueClient] = {}
-        self.channel = DirectChannel(self)
+        self.session = DirectSession(self)
 
     def __enter__(self) -> "DirectConnection":
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.channel.end()
-        self.channel.release()
+        self.session.release()
         # It refers to the connection: without the cycle both are freed at once.
-        del self.channel
-
-    def forget_queue(self, name: str) -> None:
-        """Do nothing: this connection owns no exclusive queues."""
-
-    def has_capability(self, name: str) -> bool:
-        """False: there is no client."""
-        return False
+        del self.session
 
     async def check_readable(self, queue: QueueClient) -> None:
         """Check that the user may read from a queue. Raises ChannelFault, ConnectionFault."""
 
         async def check_all() -> None:
-            await check(self.channel, QUEUE, queue.name, "read")
-            check_exclusive_access(self.channel, queue)
+            await check(self.session, QUEUE, queue.name, "read")
+            check_exclusive_access(self.session, queue)
 
         await self._do(check_all(), f"reading from queue '{queue.name}'")
 
     async def check(self, kind: str, name: str, permission: str) -> None:
         """Check a permission of the user. Raises ChannelFault, ConnectionFault."""
-        steps = check(self.channel, kind, name, permission)
+        steps = check(self.session, kind, name, permission)
         await self._do(steps, f"checking access to {kind} '{name}'")
 
     # Declaring: methods that return when the change is on disk. They raise ChannelFault and
@@ -137,14 +123,14 @@ class DirectConnection:
         """Declare a queue."""
 
         async def declare() -> Answer[None]:
-            return (await declaring_queues.declare_queue(self.channel, name, properties)).synced
+            return (await declaring_queues.declare_queue(self.session, name, properties)).synced
 
         await self._change(declare(), "queue.declare", QUEUE, name)
 
     async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None:
         """Delete a queue; succeeds if it does not exist."""
         steps = declaring_queues.delete_queue(
-            self.channel, name, if_unused=if_unused, if_empty=if_empty, tell=_tell_nobody
+            self.session, name, if_unused=if_unused, if_empty=if_empty, tell=_tell_nobody
         )
         await self._do(steps, self._described("queue.delete", QUEUE, name))
 
@@ -152,30 +138,30 @@ class DirectConnection:
         """Drop all ready messages of a queue."""
 
         async def purge() -> None:
-            await declaring_queues.purge_queue(self.channel, name)
+            await declaring_queues.purge_queue(self.session, name)
 
         await self._do(purge(), self._described("queue.purge", QUEUE, name))
 
     async def declare_exchange(self, name: str, properties: ExchangeProperties) -> None:
         """Declare an exchange."""
-        change = declaring_exchanges.declare_exchange(self.channel, name, properties)
+        change = declaring_exchanges.declare_exchange(self.session, name, properties)
         await self._change(change, "exchange.declare", EXCHANGE, name)
 
     async def delete_exchange(self, name: str, *, if_unused: bool) -> None:
         """Delete an exchange; succeeds if it does not exist."""
-        change = declaring_exchanges.delete_exchange(self.channel, name, if_unused=if_unused)
+        change = declaring_exchanges.delete_exchange(self.session, name, if_unused=if_unused)
         await self._change(change, "exchange.delete", EXCHANGE, name)
 
     async def bind_queue(self, name: str, source: str, routing_key: str, arguments: Table) -> None:
         """Bind a queue to an exchange."""
-        change = declaring_bindings.bind_queue(self.channel, name, source, routing_key, arguments)
+        change = declaring_bindings.bind_queue(self.session, name, source, routing_key, arguments)
         await self._change(change, "queue.bind", QUEUE, name)
 
     async def unbind_queue(
         self, name: str, source: str, routing_key: str, arguments: Table
     ) -> None:
         """Remove a queue's binding; succeeds if it does not exist."""
-        change = declaring_bindings.unbind_queue(self.channel, name, source, routing_key, arguments)
+        change = declaring_bindings.unbind_queue(self.session, name, source, routing_key, arguments)
         await self._change(change, "queue.unbind", QUEUE, name)
 
     async def bind_exchange(
@@ -183,7 +169,7 @@ class DirectConnection:
     ) -> None:
         """Bind an exchange to another."""
         change = declaring_bindings.bind_exchange(
-            self.channel, name, source, routing_key, arguments
+            self.session, name, source, routing_key, arguments
         )
         await self._change(change, "exchange.bind", EXCHANGE, name)
 
@@ -192,7 +178,7 @@ class DirectConnection:
     ) -> None:
         """Remove an exchange's binding; succeeds if it does not exist."""
         change = declaring_bindings.unbind_exchange(
-            self.channel, name, source, routing_key, arguments
+            self.session, name, source, routing_key, arguments
         )
         await self._change(change, "exchange.unbind", EXCHANGE, name)
 
@@ -205,26 +191,25 @@ class DirectConnection:
 
         It may not be on disk yet: see `confirmed`. Raises ChannelFault and ConnectionFault.
         """
-        self.channel.has_returned = False
-        confirms = self.channel.confirms = Confirms()
-        address = encode_address(exchange, routing_key)
-        target = self.targets.find(_TICKET + address + _MANDATORY)
+        self.session.has_returned = False
+        confirms = self.session.confirms = Confirms()
+        target = self.targets.find_by_address(exchange, routing_key, is_mandatory=True)
 
         async def publish() -> None:
             message = Message(target.address, header, body)
-            steps = publishing.publish(self.channel, target, Publication([message], len(body)))
+            steps = publishing.publish(self.session, target, Publication([message], len(body)))
             if steps is not None:
                 await steps
 
-        await self._do(publish(), publishing.described(self.channel, target))
-        return not self.channel.has_returned and not confirms.refused_count
+        await self._do(publish(), publishing.described(self.session, target))
+        return not self.session.has_returned and not confirms.refused_count
 
     async def confirmed(self) -> bool:
         """Wait until the message that was published is safe; returns whether no queue refused it.
 
         Raises ChannelFault after `channel_operation_timeout`.
         """
-        confirms = self.channel.confirms
+        confirms = self.session.confirms
         assert confirms is not None, "a message was published"
         due = asyncio.Event()
         confirms.due = due.set
@@ -246,40 +231,35 @@ class DirectConnection:
             def tell(message: Message, tag: int, redelivered: bool, message_count: int) -> None:
                 got.append(GotMessage(message, tag, redelivered, message_count))
 
-            await getting.get(self.channel, queue, no_ack=no_ack, tell=tell)
+            await getting.get(self.session, queue, no_ack=no_ack, tell=tell)
 
         await self._do(get(), self._described("basic.get", QUEUE, queue))
         return got[0] if got else None
 
     def deliver(self, queue: QueueClient, entries: list[Entry]) -> list[int]:
         """Register entries taken from a queue as unsettled; returns their delivery tags."""
-        channel = self.channel
-        now_ms = self.services.clock.now_ms()
-        first = channel.next_delivery_tag
-        channel.next_delivery_tag += len(entries)
-        tags = list(range(first, channel.next_delivery_tag))
-        for tag, entry in zip(tags, entries, strict=True):
-            channel.unacked.records[tag] = Unacked(entry, queue, None, now_ms)
-        channel.counts.got += len(entries)
+        session = self.session
+        first = session.record_delivered(queue, entries, None)
+        session.counts.got += len(entries)
         if self.vhost.tracer is not None and entries:
-            self.vhost.tracer.delivered(channel, queue, None, entries, first, False)
-        return tags
+            self.vhost.tracer.delivered(session, queue, None, entries, first, False)
+        return list(range(first, session.next_delivery_tag))
 
     def ack(self, tag: int) -> None:
         """Acknowledge a delivery."""
-        methods_basic.ack(self.channel, tag, 0)
+        settling.ack(self.session, tag, 0)
 
     async def reject(self, tag: int, *, requeue: bool) -> None:
         """Requeue a delivery, or dead-letter or drop it. Raises ChannelFault, ConnectionFault."""
 
         async def reject() -> None:
-            methods_basic.reject_one(self.channel, tag, requeue)
+            settling.reject(self.session, tag, requeue)
 
         await self._do(reject(), "basic.reject")
 
     def withdraw(self, tags: Sequence[int]) -> list[Entry]:
         """Remove deliveries; returns the unsettled entries, which the caller puts back."""
-        taken = [(tag, self.channel.unacked.take(tag)) for tag in tags]
+        taken = [(tag, self.session.unacked.take(tag)) for tag in tags]
         withdrawn = [(tag, record) for tag, record in taken if record is not None]
         if withdrawn and self.vhost.tracer is not None:
             self.vhost.tracer.requeued(withdrawn)
@@ -313,7 +293,7 @@ class DirectConnection:
         except TimeoutError:
             raise timed_out(description, timeout_ms) from None
         except MetadataError as error:
-            raise not_written(self.channel, description, error) from error
+            raise not_written(self.session, description, error) from error
         finally:
             steps.close()
 

@@ -7,7 +7,7 @@ from leveret.broker.amqp.errors import (
     resource_locked,
 )
 from leveret.broker.auth.access_control import Decision
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.session import Session
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
@@ -16,19 +16,19 @@ from leveret.broker.vhost.sharding import least_consumed, sharding_of
 
 
 async def check(
-    channel: Channel, kind: str, name: str, permission: str, asked: Decision | None = None
+    session: Session, kind: str, name: str, permission: str, asked: Decision | None = None
 ) -> None:
     """Raise 403 unless the user has this permission. permission: configure, write or read.
 
     asked: the decision, if the backend was asked already.
     """
-    connection = channel.connection
-    access = connection.services.access
-    await access.check(connection.user, channel.vhost.name, kind, name, permission, asked)
+    connection = session.connection
+    access = session.services.access
+    await access.check(connection.user, session.vhost.name, kind, name, permission, asked)
 
 
 async def check_topic(
-    channel: Channel,
+    session: Session,
     exchange: str,
     routing_key: str,
     permission: str,
@@ -38,39 +38,39 @@ async def check_topic(
 
     asked: the decision, if the backend was asked already.
     """
-    connection = channel.connection
-    await connection.services.access.check_topic(
-        connection.user, channel.vhost.name, exchange, routing_key, permission, asked
+    connection = session.connection
+    await session.services.access.check_topic(
+        connection.user, session.vhost.name, exchange, routing_key, permission, asked
     )
 
 
-def find_exchange(channel: Channel, name: str) -> Exchange:
+def find_exchange(session: Session, name: str) -> Exchange:
     """Raises 404."""
-    exchange = channel.vhost.exchanges.get(name)
+    exchange = session.vhost.exchanges.get(name)
     if exchange is None:
-        raise not_found(f"no {resource(EXCHANGE, name, channel.vhost.name)}")
+        raise not_found(f"no {resource(EXCHANGE, name, session.vhost.name)}")
     return exchange
 
 
-def find_queue(channel: Channel, name: str) -> QueueClient:
+def find_queue(session: Session, name: str) -> QueueClient:
     """Raises 404, or 405 if the queue is exclusive to another connection."""
-    queue = channel.vhost.queues.get(name)
+    queue = session.vhost.queues.get(name)
     if queue is None:
-        raise not_found(f"no {resource(QUEUE, name, channel.vhost.name)}")
-    check_exclusive_access(channel, queue)
+        raise not_found(f"no {resource(QUEUE, name, session.vhost.name)}")
+    check_exclusive_access(session, queue)
     return queue
 
 
-def check_exclusive_access(channel: Channel, queue: QueueClient) -> None:
+def check_exclusive_access(session: Session, queue: QueueClient) -> None:
     """Raise 405 if the queue is exclusive to another connection."""
     owner = queue.owner_connection
-    if owner is not None and owner is not channel.connection:
-        raise locked(channel, queue)
+    if owner is not None and owner is not session.connection:
+        raise locked(session, queue)
 
 
-def locked(channel: Channel, queue: QueueClient) -> Exception:
+def locked(session: Session, queue: QueueClient) -> Exception:
     """The 405 with RabbitMQ's text."""
-    what = resource(QUEUE, queue.name, channel.vhost.name)
+    what = resource(QUEUE, queue.name, session.vhost.name)
     return resource_locked(
         f"cannot obtain exclusive access to locked {what}. "
         "It could be originally declared on another connection or the exclusive property value "
@@ -78,36 +78,36 @@ def locked(channel: Channel, queue: QueueClient) -> Exception:
     )
 
 
-def expand_queue_name(channel: Channel, name: str) -> str:
-    """Replace an empty name by that of the channel's last declared queue. Raises 404."""
+def expand_queue_name(session: Session, name: str) -> str:
+    """Replace an empty name by that of the session's last declared queue. Raises 404."""
     if name:
         return name
-    if not channel.last_queue:
+    if not session.last_queue:
         raise not_found("no previously declared queue")
-    return channel.last_queue
+    return session.last_queue
 
 
-def is_sharded(channel: Channel, name: str) -> bool:
+def is_sharded(session: Session, name: str) -> bool:
     """Whether a queue's name is that of a sharded exchange, and so stands for its shards."""
-    if channel.vhost.name not in channel.connection.services.policies.sharded_vhosts:
+    if session.vhost.name not in session.services.policies.sharded_vhosts:
         return False
-    return sharding_of(channel.vhost.exchanges.get(name)) is not None
+    return sharding_of(session.vhost.exchanges.get(name)) is not None
 
 
-def check_not_sharded(channel: Channel, name: str, act: str) -> None:
+def check_not_sharded(session: Session, name: str, act: str) -> None:
     """Raise 406 for the name of a sharded exchange. act: the requested act, such as `purge`."""
-    if is_sharded(channel, name):
+    if is_sharded(session, name):
         raise precondition_failed(f"Can't {act} sharded queue: {format_term(name)}")
 
 
-def expand_sharded_name(channel: Channel, name: str) -> str:
+def expand_sharded_name(session: Session, name: str) -> str:
     """Replace the name of a sharded exchange by that of a shard on this node. Raises 406.
 
     It is the shard with the fewest consumers; of several, the first by name.
     """
-    if not is_sharded(channel, name):
+    if not is_sharded(session, name):
         return name
-    shard = least_consumed(channel.vhost, name, channel.connection.services.config.node_name)
+    shard = least_consumed(session.vhost, name, session.services.config.node_name)
     if shard is None:
         raise precondition_failed(f"Error finding sharded queue for: {format_term(name)}")
     return shard

@@ -1,4 +1,4 @@
-"""Declares and deletes exchanges for a channel, whatever protocol it speaks.
+"""Declares and deletes exchanges for a session.
 
 The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
 ConnectionFault, and MetadataError for a change that cannot be written to disk. Each returns an
@@ -16,8 +16,8 @@ from leveret.broker.channel.access import (
     check_not_reserved,
     find_exchange,
 )
-from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
+from leveret.broker.channel.session import Session
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
@@ -38,42 +38,42 @@ class ExchangeProperties(NamedTuple):
 
 
 async def declare_exchange(
-    channel: Channel, name: str, properties: ExchangeProperties | None
+    session: Session, name: str, properties: ExchangeProperties | None
 ) -> Answer[None]:
     """Declare an exchange; without properties, check that it exists."""
     name = without_line_breaks(name)
     if properties is not None:
-        return await _declare_actively(channel, name, properties)
+        return await _declare_actively(session, name, properties)
     check_not_default_exchange(name)
-    find_exchange(channel, name)
+    find_exchange(session, name)
     return given(None)
 
 
 async def _declare_actively(
-    channel: Channel, name: str, properties: ExchangeProperties
+    session: Session, name: str, properties: ExchangeProperties
 ) -> Answer[None]:
     if properties.type_name not in EXCHANGE_TYPES:
         raise no_such_type(properties.type_name)
     check_not_default_exchange(name)
-    await check(channel, EXCHANGE, name, "configure")
-    exchanges = channel.vhost.exchanges
+    await check(session, EXCHANGE, name, "configure")
+    exchanges = session.vhost.exchanges
     if name not in exchanges:
         check_not_reserved(EXCHANGE, name)
-        await _check_alternate(channel, name, properties.arguments)
+        await _check_alternate(session, name, properties.arguments)
     if name not in exchanges:
         put = PutExchange(
-            channel.vhost.name, name, properties.type_name, properties.durable,
+            session.vhost.name, name, properties.type_name, properties.durable,
             properties.auto_delete, properties.internal, encode_table(properties.arguments),
-            acting_user=channel.connection.user.name,
+            acting_user=session.connection.user.name,
         )  # fmt: skip
-        declared = channel.submit(put)
+        declared = session.submit(put)
         await declared
         synced = declared.synced()
     else:
-        synced = channel.synced() if exchanges[name].durable else given(None)
+        synced = session.synced() if exchanges[name].durable else given(None)
     # Another client may have declared or deleted it since.
-    exchange = find_exchange(channel, name)
-    what = resource(EXCHANGE, name, channel.vhost.name)
+    exchange = find_exchange(session, name)
+    what = resource(EXCHANGE, name, session.vhost.name)
     require_same("type", properties.type_name, exchange.type_name, what)
     require_same("durable", properties.durable, exchange.durable, what)
     require_same("auto_delete", properties.auto_delete, exchange.auto_delete, what)
@@ -83,34 +83,34 @@ async def _declare_actively(
     return synced
 
 
-async def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
+async def _check_alternate(session: Session, name: str, arguments: Table) -> None:
     """Raise 406 unless the alternate exchange is a string, 403 without the permissions for it."""
     alternate = arguments.get(ALTERNATE)
     if alternate is None:
         return
     if alternate[0] != "S":
-        what = resource(EXCHANGE, name, channel.vhost.name)
+        what = resource(EXCHANGE, name, session.vhost.name)
         kind = FIELD_TYPE_NAMES[alternate[0]]
         raise precondition_failed(f"invalid type '{kind}' for arg '{ALTERNATE}' in {what}")
-    await check(channel, EXCHANGE, name, "read")
-    await check(channel, EXCHANGE, alternate[1], "write")
+    await check(session, EXCHANGE, name, "read")
+    await check(session, EXCHANGE, alternate[1], "write")
 
 
-async def delete_exchange(channel: Channel, name: str, *, if_unused: bool) -> Answer[None]:
+async def delete_exchange(session: Session, name: str, *, if_unused: bool) -> Answer[None]:
     """Delete an exchange; succeeds if it does not exist. if_unused: only without bindings."""
     name = without_line_breaks(name)
     check_not_default_exchange(name)
     if name.startswith(RESERVED_PREFIX):
-        what = resource(EXCHANGE, name, channel.vhost.name)
+        what = resource(EXCHANGE, name, session.vhost.name)
         raise access_refused(f"deletion of system {what} not allowed")
-    await check(channel, EXCHANGE, name, "configure")
-    exchange = channel.vhost.exchanges.get(name)
+    await check(session, EXCHANGE, name, "configure")
+    exchange = session.vhost.exchanges.get(name)
     if exchange is None:
-        return channel.synced()
+        return session.synced()
     if if_unused and exchange.bindings:
-        what = resource(EXCHANGE, name, channel.vhost.name)
+        what = resource(EXCHANGE, name, session.vhost.name)
         raise precondition_failed(f"{what} in use")
-    user = channel.connection.user.name
-    deleted = channel.submit(DeleteExchange(channel.vhost.name, name, acting_user=user))
+    user = session.connection.user.name
+    deleted = session.submit(DeleteExchange(session.vhost.name, name, acting_user=user))
     await deleted
     return deleted.synced()

@@ -1,7 +1,7 @@
-"""Declares, deletes and purges queues for a channel, whatever protocol it speaks.
+"""Declares, deletes and purges queues for a session.
 
 The checks, their order and their texts are RabbitMQ's. An empty name stands for the queue that the
-channel declared last. The functions raise ChannelFault and ConnectionFault, and MetadataError for a
+session declared last. The functions raise ChannelFault and ConnectionFault, and MetadataError for a
 change that cannot be written to disk.
 """
 
@@ -21,8 +21,8 @@ from leveret.broker.channel.access import (
     is_sharded,
     locked,
 )
-from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
+from leveret.broker.channel.session import Session
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.values import PutQueue
 from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
@@ -54,7 +54,7 @@ class DeclaredQueue(NamedTuple):
 
 
 async def declare_queue(
-    channel: Channel, name: str, properties: QueueProperties | None
+    session: Session, name: str, properties: QueueProperties | None
 ) -> DeclaredQueue:
     """Declare a queue; without properties, check that it exists.
 
@@ -62,79 +62,79 @@ async def declare_queue(
     """
     name = without_line_breaks(name)
     if name.startswith(DIRECT_REPLY_TO):
-        return await _declare_reply_queue(channel, name)
-    if is_sharded(channel, name):
+        return await _declare_reply_queue(session, name)
+    if is_sharded(session, name):
         # As in the plugin, so that there is an answer: any shard would do.
-        name = shard_name(name, channel.connection.services.config.node_name, 0)
+        name = shard_name(name, session.services.config.node_name, 0)
     if properties is None:
-        queue, synced = find_queue(channel, expand_queue_name(channel, name)), given(None)
+        queue, synced = find_queue(session, expand_queue_name(session, name)), given(None)
     else:
-        queue, synced = await _declare_actively(channel, name, properties)
+        queue, synced = await _declare_actively(session, name, properties)
     answer: Answer[QueueLength] = Answer()
     queue.length(answer)
     length = await answer
-    channel.connection.services.counts.queues_declared += 1
-    channel.last_queue = queue.name
+    session.services.counts.queues_declared += 1
+    session.last_queue = queue.name
     return DeclaredQueue(queue.name, length.ready_count, length.consumer_count, synced)
 
 
-async def _declare_reply_queue(channel: Channel, name: str) -> DeclaredQueue:
-    """Direct reply-to: the queue exists while a channel consumes replies under its name."""
+async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueue:
+    """Direct reply-to: the queue exists while a session consumes replies under its name."""
     if name != DIRECT_REPLY_TO:
         exists: Answer[bool] = Answer()
-        channel.connection.services.replies.exists(name, exists)
+        session.services.replies.exists(name, exists)
         if not await exists:
-            raise not_found(f"no {resource(QUEUE, name, channel.vhost.name)}")
-    channel.last_queue = name
+            raise not_found(f"no {resource(QUEUE, name, session.vhost.name)}")
+    session.last_queue = name
     return DeclaredQueue(name, message_count=0, consumer_count=1, synced=given(None))
 
 
 async def _declare_actively(
-    channel: Channel, name: str, properties: QueueProperties
+    session: Session, name: str, properties: QueueProperties
 ) -> tuple[QueueClient, Answer[None]]:
     """Declare a queue; the answer is given when it is on disk."""
     if name:
-        if name not in channel.vhost.queues:
+        if name not in session.vhost.queues:
             check_not_reserved(QUEUE, name)
     else:
-        channel.vhost.kinds.kind_of(properties.arguments).check_has_name(name)
+        session.vhost.kinds.kind_of(properties.arguments).check_has_name(name)
         name = generate_name("amq.gen")
-    await check(channel, QUEUE, name, "configure")
+    await check(session, QUEUE, name, "configure")
     if properties.exclusive:
         properties = properties._replace(durable=False)
-    queues = channel.vhost.queues
+    queues = session.vhost.queues
     if name not in queues:
-        await _check_new(channel, name, properties)
+        await _check_new(session, name, properties)
     if name not in queues:
-        synced = await _create(channel, name, properties)
+        synced = await _create(session, name, properties)
     else:
-        synced = channel.synced() if queues[name].durable else given(None)
+        synced = session.synced() if queues[name].durable else given(None)
     # Another client may have declared or deleted it since.
-    queue = find_queue(channel, name)
-    require_same_queue(channel, queue, properties)
+    queue = find_queue(session, name)
+    require_same_queue(session, queue, properties)
     return queue, synced
 
 
-async def _check_new(channel: Channel, name: str, properties: QueueProperties) -> None:
+async def _check_new(session: Session, name: str, properties: QueueProperties) -> None:
     """Raise 403, 405 or 406 if a new queue cannot be declared with these properties."""
-    vhost, arguments = channel.vhost, properties.arguments
+    vhost, arguments = session.vhost, properties.arguments
     dead_letter_exchange = check_dead_letter_exchange(arguments, name, vhost.name)
     if dead_letter_exchange is not None:
-        await check(channel, QUEUE, name, "read")
-        await check(channel, EXCHANGE, dead_letter_exchange, "write")
+        await check(session, QUEUE, name, "read")
+        await check(session, EXCHANGE, dead_letter_exchange, "write")
     vhost.kinds.check_declaration(
         arguments, properties.durable, properties.exclusive, properties.auto_delete, name,
         vhost.name,
     )  # fmt: skip
-    channel.connection.services.limits.check_queues(vhost.name, name, len(vhost.queues))
+    session.services.limits.check_queues(vhost.name, name, len(vhost.queues))
 
 
-async def _create(channel: Channel, name: str, properties: QueueProperties) -> Answer[None]:
+async def _create(session: Session, name: str, properties: QueueProperties) -> Answer[None]:
     """Create a queue; the answer is given when it is on disk."""
-    connection, is_exclusive = channel.connection, properties.exclusive
+    connection, is_exclusive = session.connection, properties.exclusive
     if is_exclusive:
-        connection.services.registry.exclusive_owners.add(connection)
-    vhost = channel.vhost
+        session.services.registry.exclusive_owners.add(connection)
+    vhost = session.vhost
     home = vhost.choose_home(name, properties.arguments)
     node = "" if vhost.places is None else vhost.places.node
     put = PutQueue(
@@ -143,17 +143,17 @@ async def _create(channel: Channel, name: str, properties: QueueProperties) -> A
         owner=connection.name if is_exclusive else "", owner_node=node if is_exclusive else "",
         node=home.node, identity=home.identity, acting_user=connection.user.name,
     )  # fmt: skip
-    created = channel.submit(put)
+    created = session.submit(put)
     await created
     return created.synced()
 
 
-def require_same_queue(channel: Channel, queue: QueueClient, properties: QueueProperties) -> None:
+def require_same_queue(session: Session, queue: QueueClient, properties: QueueProperties) -> None:
     """Raise 405 or 406 unless a queue matches a declaration with these properties."""
     owner = queue.owner_connection
-    if owner is not (channel.connection if properties.exclusive else None):
-        raise locked(channel, queue)
-    what = resource(QUEUE, queue.name, channel.vhost.name)
+    if owner is not (session.connection if properties.exclusive else None):
+        raise locked(session, queue)
+    what = resource(QUEUE, queue.name, session.vhost.name)
     require_same("durable", properties.durable, queue.durable, what)
     require_same("auto_delete", properties.auto_delete, queue.auto_delete, what)
     names = queue.kind.arguments
@@ -164,7 +164,7 @@ def require_same_queue(channel: Channel, queue: QueueClient, properties: QueuePr
 
 
 async def delete_queue(
-    channel: Channel,
+    session: Session,
     name: str,
     *,
     if_unused: bool,
@@ -174,42 +174,42 @@ async def delete_queue(
     """Delete a queue; succeeds if it does not exist.
 
     tell: called with the number of its ready messages when the deletion is on disk; before the
-    channel's own consumers are cancelled, if nothing has to be written. None without a client to
+    session's own consumers are cancelled, if nothing has to be written. None without a client to
     tell: then nothing waits for the disk.
     """
-    name = without_line_breaks(expand_queue_name(channel, name))
-    check_not_sharded(channel, name, "delete")
-    await check(channel, QUEUE, name, "configure")
-    queue = channel.vhost.queues.get(name)
+    name = without_line_breaks(expand_queue_name(session, name))
+    check_not_sharded(session, name, "delete")
+    await check(session, QUEUE, name, "configure")
+    queue = session.vhost.queues.get(name)
     if queue is None:
         if tell is not None:
-            await channel.synced()
+            await session.synced()
             tell(0)
         return
-    check_exclusive_access(channel, queue)
+    check_exclusive_access(session, queue)
 
     def tell_at_once(count: int) -> None:
         if tell is not None and not deleted.waits_for_sync:
             tell(count)
 
     deleted: Answer[int] = Answer(tell_at_once)
-    queue.delete(if_unused, if_empty, channel.connection.requester, deleted)
+    queue.delete(if_unused, if_empty, session.connection.requester, deleted)
     count = await deleted
     if tell is not None and deleted.waits_for_sync:
         await deleted.synced()
         tell(count)
 
 
-async def purge_queue(channel: Channel, name: str) -> int:
+async def purge_queue(session: Session, name: str) -> int:
     """Drop all ready messages of a queue; return their number."""
-    name = expand_queue_name(channel, name)
-    check_not_sharded(channel, name, "purge")
-    await check(channel, QUEUE, name, "read")
+    name = expand_queue_name(session, name)
+    check_not_sharded(session, name, "purge")
+    await check(session, QUEUE, name, "read")
     purged: Answer[int] = Answer()
-    find_queue(channel, name).purge(purged)
+    find_queue(session, name).purge(purged)
     count = await purged
-    what = resource(QUEUE, name, channel.vhost.name)
+    what = resource(QUEUE, name, session.vhost.name)
     act = Act("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",
-              channel.vhost.name, {"messages": count})  # fmt: skip
-    channel.connection.services.audit.note(channel.connection.requester, act)
+              session.vhost.name, {"messages": count})  # fmt: skip
+    session.services.audit.note(session.connection.requester, act)
     return count

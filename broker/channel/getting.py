@@ -1,4 +1,4 @@
-"""Takes one message from a queue for a channel, whatever protocol it speaks (basic.get)."""
+"""Takes one message from a queue for a session (basic.get)."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,7 @@ from leveret.broker.channel.access import (
     expand_sharded_name,
     find_queue,
 )
-from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.unacked_record import Unacked
+from leveret.broker.channel.session import Session
 from leveret.broker.queues.contract.queue_client import Got
 from leveret.broker.runtime.names import QUEUE
 from leveret.broker.runtime.pending import Answer
@@ -20,16 +19,16 @@ TellGot = Callable[[Message, int, bool, int], object]
 messages left in the queue."""
 
 
-async def get(channel: Channel, queue_name: str, *, no_ack: bool, tell: TellGot) -> bool:
+async def get(session: Session, queue_name: str, *, no_ack: bool, tell: TellGot) -> bool:
     """Take one message; return whether there was one. tell: called with it, before it is traced.
 
     Raises ChannelFault and ConnectionFault.
     """
-    queue_name = expand_queue_name(channel, queue_name)
-    queue_name = expand_sharded_name(channel, queue_name)
-    await check(channel, QUEUE, queue_name, "read")
-    queue = find_queue(channel, queue_name)
-    queue.kind.check_get(queue.name, channel.vhost.name)
+    queue_name = expand_queue_name(session, queue_name)
+    queue_name = expand_sharded_name(session, queue_name)
+    await check(session, QUEUE, queue_name, "read")
+    queue = find_queue(session, queue_name)
+    queue.kind.check_get(queue.name, session.vhost.name)
     ack_required = not no_ack
 
     def give_back(got: Got | None) -> None:
@@ -39,7 +38,7 @@ async def get(channel: Channel, queue_name: str, *, no_ack: bool, tell: TellGot)
     answer: Answer[Got | None] = Answer(give_back=give_back)
     queue.get(ack_required, answer)
     got = await answer
-    counts = channel.counts
+    counts = session.counts
     if got is None:
         counts.got_empty += 1
         return False
@@ -49,16 +48,17 @@ async def get(channel: Channel, queue_name: str, *, no_ack: bool, tell: TellGot)
     else:
         counts.got += 1
     counts.redelivered += entry.redelivered
-    tag = channel.next_delivery_tag
-    channel.next_delivery_tag += 1
-    services = channel.connection.services
+    services = session.services
     if ack_required:
-        channel.unacked.records[tag] = Unacked(entry, queue, None, services.clock.now_ms())
+        tag = session.record_delivered(queue, [entry], None)
+    else:
+        tag = session.next_delivery_tag
+        session.next_delivery_tag += 1
     message = entry.message
     tell(message, tag, entry.redelivered, got.ready_count)
-    tracer = channel.vhost.tracer
+    tracer = session.vhost.tracer
     if tracer is not None:
-        tracer.delivered(channel, queue, None, [entry], tag, no_ack)
+        tracer.delivered(session, queue, None, [entry], tag, no_ack)
     if services.observer is not None:
-        services.observer.delivered(channel.vhost.name, queue.name, message, entry.redelivered)
+        services.observer.delivered(session.vhost.name, queue.name, message, entry.redelivered)
     return True

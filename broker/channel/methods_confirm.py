@@ -4,7 +4,6 @@ from pamqp import commands
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.confirms import Confirms
 
 
 async def select(channel: Channel, method: commands.Confirm.Select) -> None:
@@ -12,6 +11,6 @@ async def select(channel: Channel, method: commands.Confirm.Select) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.confirms_due)
+        channel.begin_confirms()
     if not method.nowait:
         channel.send(commands.Confirm.SelectOk)

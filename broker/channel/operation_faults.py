@@ -13,19 +13,19 @@ from leveret.broker.amqp.errors import (
     precondition_failed,
     resource_error,
 )
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.session import Session
 from leveret.broker.registry.declaration_log import NotTaken
 from leveret.storage.metadata.metadata import MetadataError, MetadataFull
 
 logger = logging.getLogger("leveret.channel")
 
 
-def not_written(channel: Channel, description: str, error: MetadataError) -> ConnectionFault:
+def not_written(session: Session, description: str, error: MetadataError) -> ConnectionFault:
     """The fault for a change that cannot be written to disk, which is logged.
 
     description: the operation and its object, such as `queue.bind on queue 'q' in vhost '/'`.
     """
-    logger.error("%s of %r is refused: %s", description, channel, error)
+    logger.error("%s of %r is refused: %s", description, session, error)
     if isinstance(error, MetadataFull):
         return resource_error("the disk of the node is full; delete something or free space on it")
     if isinstance(error, NotTaken):

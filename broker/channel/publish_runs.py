@@ -13,16 +13,14 @@ from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import NEEDS_CARE, PropertiesError, scan
-from leveret.broker.channel.targets import Target
+from leveret.broker.channel.targets import RUN_WORK, Target
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.turns import Turns
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import body_bytes_of
 
-RUN_WORK: Final = 8
 HEADER_WORK: Final = 8
-"""The work of a run of messages in addition to that of each, and that of a message's own
-properties, in the units of broker/runtime/turns.py."""
+"""The work of a message's own properties, in the units of broker/runtime/turns.py."""
 
 
 class Runs:

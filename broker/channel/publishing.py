@@ -1,8 +1,8 @@
-"""Publishing: from a basic.publish and its content to the queues.
+"""Publishing: from a run of messages to the queues.
 
-A publisher repeats itself, so the look-ups for a basic.publish are kept as a `Target`
-(targets.py, resolving.py). With it, a run of messages (publish_runs.py) costs one dict lookup, one
-object a message, and one call a queue.
+A publisher repeats itself, so the look-ups for an address are kept as a `Target` (targets.py,
+resolving.py). With it, a run of messages costs one dict lookup, one object a message, and one call
+a queue.
 
 Each target has its `work` per message, in the units of broker/runtime/turns.py, by which a long run
 is cut into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages
@@ -34,10 +34,9 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.channel.access import check_topic
-from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.publish_runs import RUN_WORK
 from leveret.broker.channel.resolving import is_reply, resolve
-from leveret.broker.channel.targets import Target
+from leveret.broker.channel.session import Session
+from leveret.broker.channel.targets import RUN_WORK, Target
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.publication import Publication
@@ -56,51 +55,51 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
 
 
-def publish(channel: Channel, target: Target, publication: Publication) -> Steps | None:
-    """Publish a run of messages (publish_runs.py). Raises ChannelFault or ConnectionFault.
+def publish(session: Session, target: Target, publication: Publication) -> Steps | None:
+    """Publish a run of messages. Raises ChannelFault or ConnectionFault.
 
     Returns None when they are published; a coroutine that publishes them if permissions have to be
     checked first, which may wait for a backend.
     """
-    check_message_size(channel, publication.body_bytes)
+    check_message_size(session, publication.body_bytes)
     messages = publication.messages
     needs_care = routing.header_of(messages[0]).kind >= NEEDS_CARE
-    if target.generation != channel.vhost.generation:
-        steps = resolve(channel, target)
+    if target.generation != session.vhost.generation:
+        steps = resolve(session, target)
         if steps is not None:
-            return _check_and_publish(channel, target, publication, steps)
+            return _check_and_publish(session, target, publication, steps)
     if needs_care or not target.is_simple:
         if needs_care and _is_topic(target):
-            return _check_and_publish(channel, target, publication, None)
-        return _publish_each(channel, target, messages)
+            return _check_and_publish(session, target, publication, None)
+        return _publish_each(session, target, messages)
     count = len(messages)
-    tracer = channel.vhost.tracer
+    tracer = session.vhost.tracer
     if tracer is not None:
         _number(tracer, messages)
-    transaction = channel.transaction
+    transaction = session.transaction
     if transaction is not None:
         first = transaction.next_number(count)
         transaction.publishes.append(
-            partial(_commit_run, channel, target, publication, transaction, first)
+            partial(_commit_run, session, target, publication, transaction, first)
         )
         return None
-    confirms = channel.confirms
+    confirms = session.confirms
     if confirms is not None:
         publication.publisher = confirms
         publication.first = confirms.published + 1
         confirms.published += count
-        if not channel.has_confirms_due:
-            channel.confirms_due()
-    rest = _deliver_run(channel, target, publication)
-    return None if rest is None else reached_all(channel, rest)
+        if not session.has_confirms_due:
+            session.confirms_due()
+    rest = _deliver_run(session, target, publication)
+    return None if rest is None else reached_all(session, rest)
 
 
-def _deliver_run(channel: Channel, target: Target, publication: Publication) -> Answer[None] | None:
+def _deliver_run(session: Session, target: Target, publication: Publication) -> Answer[None] | None:
     """Hand a run to the queues of its target; returns as `routing.deliver` does."""
-    vhost, queues, messages = channel.vhost, target.queues, publication.messages
+    vhost, queues, messages = session.vhost, target.queues, publication.messages
     tracer = vhost.tracer
     if tracer is not None:
-        tracer.published(channel, messages, [target.address.routing_key], queues)
+        tracer.published(session, messages, [target.address.routing_key], queues)
     if routing.header_of(messages[0]).kind & EXPIRES:
         rest = _deliver_expiring(vhost, queues, publication)
     else:
@@ -111,12 +110,12 @@ def _deliver_run(channel: Channel, target: Target, publication: Publication) -> 
     routed = count * len(queues)
     exchange.published_count += count
     exchange.routed_count += routed
-    channel.counts.published += count
-    channel.counts.routed += routed
+    session.counts.published += count
+    session.counts.routed += routed
     if not routed:
-        _unroutable(channel, target, messages)
-    if channel.output.services.observer is not None:
-        _observe(channel, messages, queues)
+        _unroutable(session, target, messages)
+    if session.services.observer is not None:
+        _observe(session, messages, queues)
     return rest
 
 
@@ -138,21 +137,21 @@ def _own_ttl_ms(header: ContentHeader) -> int | None:
 
 
 def _commit_run(
-    channel: Channel,
+    session: Session,
     target: Target,
     publication: Publication,
     transaction: Transaction,
     first: int,
 ) -> Answer[None] | None:
     """Publish a run of a transaction. If routes have changed since, each message is routed."""
-    if target.is_simple and target.generation == channel.vhost.generation:
-        channel.vhost.turns.work_left -= target.work * len(publication.messages)
+    if target.is_simple and target.generation == session.vhost.generation:
+        session.vhost.turns.work_left -= target.work * len(publication.messages)
         publication.publisher, publication.first = transaction, first
-        return _deliver_run(channel, target, publication)
+        return _deliver_run(session, target, publication)
     keys = [target.address.routing_key]
     each = [
         partial(
-            _route_and_deliver, channel, target,
+            _route_and_deliver, session, target,
             Publication(
                 [message], len(message.body), _own_ttl_ms(routing.header_of(message)),
                 transaction, number,
@@ -165,17 +164,17 @@ def _commit_run(
     return None
 
 
-async def reached_all(channel: Channel, rest: Answer[None]) -> None:
+async def reached_all(session: Session, rest: Answer[None]) -> None:
     """Wait until all of very many queues have the messages; later methods come after that.
 
-    The queues get them in turns of their own, even if the channel ends in between.
+    The queues get them in turns of their own, even if the session ends in between.
     """
     while not rest.is_given:
-        await NextTurn(channel.vhost.turns, rest)
+        await NextTurn(session.vhost.turns, rest)
 
 
 async def _check_and_publish(
-    channel: Channel, target: Target, publication: Publication, steps: Steps | None
+    session: Session, target: Target, publication: Publication, steps: Steps | None
 ) -> None:
     """Publish a run after all of its permissions are checked, in one generation of the vhost.
 
@@ -183,45 +182,45 @@ async def _check_and_publish(
     """
     if steps is not None:
         await steps
-    vhost = channel.vhost
+    vhost = session.vhost
     header = routing.header_of(publication.messages[0])
     assert len(publication.messages) == 1 or not header.needs_care, "its permissions are its own"
     generation = -1
     while generation != vhost.generation:
         generation = vhost.generation
         if target.generation != generation:
-            steps = resolve(channel, target)
+            steps = resolve(session, target)
             if steps is not None:
                 await steps
         if header.needs_care:
-            await _check_selected_topics(channel, target, header)
+            await _check_selected_topics(session, target, header)
     if header.needs_care:
-        rest = _publish_each(channel, target, publication.messages)
+        rest = _publish_each(session, target, publication.messages)
     else:
-        rest = publish(channel, target, publication)
+        rest = publish(session, target, publication)
     if rest is not None:
         await rest
 
 
-def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> Steps | None:
+def _publish_each(session: Session, target: Target, messages: list[Message]) -> Steps | None:
     """Publish a run on the longer path, message by message."""
     # Its known work was counted before (net/incoming.py); each message counts its own.
-    channel.vhost.turns.work_left += target.work * len(messages)
-    count, rest = _publish_some(channel, target, messages, 0)
+    session.vhost.turns.work_left += target.work * len(messages)
+    count, rest = _publish_some(session, target, messages, 0)
     if rest is None and count == len(messages):
         return None
-    return _publish_others(channel, target, messages, count, rest)
+    return _publish_others(session, target, messages, count, rest)
 
 
 def _publish_some(
-    channel: Channel, target: Target, messages: list[Message], start: int
+    session: Session, target: Target, messages: list[Message], start: int
 ) -> tuple[int, Answer[None] | None]:
     """Publish messages of a run from an index on: as many as there is work left for, up to one that
     goes to very many queues. Learns the work of a message.
 
     Returns the index of the next one, and the result of `routing.publish` for the last one.
     """
-    turns = channel.vhost.turns
+    turns = session.vhost.turns
     before = turns.work_left
     place = start
     while True:
@@ -229,14 +228,14 @@ def _publish_some(
         place += 1
         header = routing.header_of(message)
         turns.work_left -= decoding_work(header) + CARE_WORK
-        rest = _publish_with_care(channel, target, header, message.body)
+        rest = _publish_with_care(session, target, header, message.body)
         if rest is not None or turns.work_left <= 0 or place == len(messages):
             target.work = (before - turns.work_left) // (place - start)
             return place, rest
 
 
 async def _publish_others(
-    channel: Channel,
+    session: Session,
     target: Target,
     messages: list[Message],
     start: int,
@@ -247,12 +246,12 @@ async def _publish_others(
     """
     while True:
         if rest is not None:
-            await reached_all(channel, rest)
+            await reached_all(session, rest)
         else:
-            await channel.vhost.turns.give_way()
+            await session.vhost.turns.give_way()
         if start == len(messages):
             return
-        start, rest = _publish_some(channel, target, messages, start)
+        start, rest = _publish_some(session, target, messages, start)
 
 
 def _number(tracer: Taps, messages: list[Message]) -> None:
@@ -263,15 +262,15 @@ def _number(tracer: Taps, messages: list[Message]) -> None:
         number += 1
 
 
-def described(channel: Channel, target: Target) -> str:
+def described(session: Session, target: Target) -> str:
     """A basic.publish and its exchange, for a fault."""
-    what = resource(EXCHANGE, target.address.exchange, channel.vhost.name)
+    what = resource(EXCHANGE, target.address.exchange, session.vhost.name)
     return f"basic.publish on {what}"
 
 
-def refuse(channel: Channel, count: int, reason: str) -> None:
+def refuse(session: Session, count: int, reason: str) -> None:
     """Refuse a run, because an alarm has lasted too long. Raises 406 without confirms."""
-    confirms = channel.confirms
+    confirms = session.confirms
     if confirms is None:
         raise precondition_failed(f"publishing is refused: {reason}")
     for _ in range(count):
@@ -279,9 +278,9 @@ def refuse(channel: Channel, count: int, reason: str) -> None:
         confirms.refuse(confirms.published)
 
 
-def check_message_size(channel: Channel, body_bytes: int) -> None:
+def check_message_size(session: Session, body_bytes: int) -> None:
     """Raise 406 for a body above the configured size."""
-    size_max = channel.message_bytes_max
+    size_max = session.message_bytes_max
     if body_bytes > size_max:
         configured = "configured " if size_max != MESSAGE_BYTES_MAX else ""
         raise precondition_failed(
@@ -293,62 +292,62 @@ def _is_topic(target: Target) -> bool:
     return target.exchange is not None and target.exchange.type_name == "topic"
 
 
-async def _check_selected_topics(channel: Channel, target: Target, header: ContentHeader) -> None:
+async def _check_selected_topics(session: Session, target: Target, header: ContentHeader) -> None:
     """Raise 403 unless the user may write with the keys of CC and BCC, as RabbitMQ 4 does."""
     if _is_topic(target):
         for key in _sender_selected(header, [])[1]:
-            await check_topic(channel, target.address.exchange, key, "write")
+            await check_topic(session, target.address.exchange, key, "write")
 
 
 def _publish_with_care(
-    channel: Channel, target: Target, header: ContentHeader, body: bytes
+    session: Session, target: Target, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
     """Publish one message on the longer path; returns the result of `routing.publish`."""
     keys = [target.address.routing_key]
     ttl_ms = _own_ttl_ms(header)
     if header.needs_care:
-        header = _with_reply_name(channel, header)
-        _check_user_id(channel, header)
+        header = _with_reply_name(session, header)
+        _check_user_id(session, header)
         ttl_ms = read_expiration(header)
         _check_delivery_mode(header)
-        if channel.connection.services.config.is_as_rabbitmq_4:
+        if session.services.config.is_as_rabbitmq_4:
             header = without_deaths(header)
         header, keys = _sender_selected(header, keys)
     number = 0
-    if channel.confirms is not None:
-        channel.confirms.published += 1
-        number = channel.confirms.published
-        channel.confirms_due()
-    tracer = channel.vhost.tracer
+    if session.confirms is not None:
+        session.confirms.published += 1
+        number = session.confirms.published
+        session.confirms_due()
+    tracer = session.vhost.tracer
     message_number = tracer.take_numbers(1) if tracer is not None else 0
     message = Message(target.address, header, body, None, message_number)
-    transaction = channel.transaction
+    transaction = session.transaction
     if transaction is None:
-        publication = Publication([message], len(body), ttl_ms, channel.confirms, number)
-        return _route_and_deliver(channel, target, publication, keys)
+        publication = Publication([message], len(body), ttl_ms, session.confirms, number)
+        return _route_and_deliver(session, target, publication, keys)
     publication = Publication([message], len(body), ttl_ms, transaction, transaction.next_number(1))
-    transaction.publishes.append(partial(_route_and_deliver, channel, target, publication, keys))
+    transaction.publishes.append(partial(_route_and_deliver, session, target, publication, keys))
     return None
 
 
 def _route_and_deliver(
-    channel: Channel, target: Target, publication: Publication, keys: list[str]
+    session: Session, target: Target, publication: Publication, keys: list[str]
 ) -> Answer[None] | None:
     """Publish one message from the target's exchange; returns as `routing.publish` does."""
     (message,) = publication.messages
     exchange = target.exchange
     assert exchange is not None
     exchange.published_count += 1
-    channel.counts.published += 1
+    session.counts.published += 1
     if is_reply(target.address):
-        _deliver_reply(channel, target, message)
+        _deliver_reply(session, target, message)
         return None
-    routed = partial(_routed, channel, target, exchange, message, keys)
-    return routing.publish(channel.vhost, exchange, publication, keys, routed=routed)
+    routed = partial(_routed, session, target, exchange, message, keys)
+    return routing.publish(session.vhost, exchange, publication, keys, routed=routed)
 
 
 def _routed(
-    channel: Channel,
+    session: Session,
     target: Target,
     exchange: Exchange,
     message: Message,
@@ -357,65 +356,65 @@ def _routed(
     is_delayed: bool,
 ) -> None:
     """The queues of a message are known."""
-    if channel.vhost.tracer is not None:
-        channel.vhost.tracer.published(channel, [message], keys, queues)
+    if session.vhost.tracer is not None:
+        session.vhost.tracer.published(session, [message], keys, queues)
     exchange.routed_count += len(queues)
-    channel.counts.routed += len(queues)
+    session.counts.routed += len(queues)
     if not queues and not is_delayed:
-        _unroutable(channel, target, [message])
-    if channel.connection.services.observer is not None:
-        _observe(channel, [message], queues)
+        _unroutable(session, target, [message])
+    if session.services.observer is not None:
+        _observe(session, [message], queues)
 
 
-def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:
-    """Send a direct reply to the channel that consumes it; no queue is involved.
+def _deliver_reply(session: Session, target: Target, message: Message) -> None:
+    """Send a direct reply to the session that consumes it; no queue is involved.
 
     It still counts as unroutable: RabbitMQ returns a mandatory reply that it has delivered.
     """
-    if channel.vhost.tracer is not None:
-        channel.vhost.tracer.published(channel, [message], [target.address.routing_key], [])
-    channel.connection.services.replies.deliver(message)
-    _unroutable(channel, target, [message])
+    if session.vhost.tracer is not None:
+        session.vhost.tracer.published(session, [message], [target.address.routing_key], [])
+    session.services.replies.deliver(message)
+    _unroutable(session, target, [message])
 
 
-def _unroutable(channel: Channel, target: Target, messages: list[Message]) -> None:
+def _unroutable(session: Session, target: Target, messages: list[Message]) -> None:
     """No queue gets these messages: mandatory ones are returned to the publisher.
 
-    The channel may have ended while the route of a message was found.
+    The session may have ended while the route of a message was found.
     """
     assert target.exchange is not None
-    if not target.is_mandatory or channel.has_ended:
-        channel.counts.dropped += len(messages)
+    if not target.is_mandatory or session.has_ended:
+        session.counts.dropped += len(messages)
         return
-    channel.counts.returned += len(messages)
-    if channel.vhost.tracer is not None:
-        channel.vhost.tracer.returned(channel, messages, NO_ROUTE, NAMES[NO_ROUTE])
-    channel.send_returned(messages, NO_ROUTE, NAMES[NO_ROUTE])
+    session.counts.returned += len(messages)
+    if session.vhost.tracer is not None:
+        session.vhost.tracer.returned(session, messages, NO_ROUTE, NAMES[NO_ROUTE])
+    session.send_returned(messages, NO_ROUTE, NAMES[NO_ROUTE])
 
 
-def _observe(channel: Channel, messages: list[Message], queues: Sequence[QueueClient]) -> None:
-    observer = channel.connection.services.observer
+def _observe(session: Session, messages: list[Message], queues: Sequence[QueueClient]) -> None:
+    observer = session.services.observer
     assert observer is not None
     names = [queue.name for queue in queues]
     for message in messages:
-        observer.published(channel.vhost.name, message, names)
+        observer.published(session.vhost.name, message, names)
 
 
 # Properties
 
 
-def _with_reply_name(channel: Channel, header: ContentHeader) -> ContentHeader:
-    """Direct reply-to: replace the general name by the one generated for the channel."""
+def _with_reply_name(session: Session, header: ContentHeader) -> ContentHeader:
+    """Direct reply-to: replace the general name by the one generated for the session."""
     if header.properties.get("reply_to") != DIRECT_REPLY_TO:
         return header
-    if not channel.reply_name:
+    if not session.reply_name:
         raise precondition_failed("fast reply consumer does not exist")
-    return header.replace(reply_to=channel.reply_name)
+    return header.replace(reply_to=session.reply_name)
 
 
-def _check_user_id(channel: Channel, header: ContentHeader) -> None:
+def _check_user_id(session: Session, header: ContentHeader) -> None:
     claimed = header.properties.get("user_id")
-    user = channel.connection.user
+    user = session.connection.user
     if claimed is None or claimed == user.name or "impersonator" in user.tags:
         return
     raise precondition_failed(

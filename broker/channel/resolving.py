@@ -1,4 +1,4 @@
-"""Looks up the route of a basic.publish: RabbitMQ's checks in RabbitMQ's order, then the route.
+"""Looks up the route of a target: RabbitMQ's checks in RabbitMQ's order, then the route.
 
 The permission to write is asked for first, then the exchange must exist, then on a topic exchange
 the routing key must be allowed. The node's own permissions answer at once, and no coroutine is made
@@ -10,11 +10,11 @@ A long route is not kept: each message finds it in steps (routing.py).
 
 from typing import Final
 
-from leveret.broker.amqp.errors import access_refused, not_implemented
+from leveret.broker.amqp.errors import access_refused
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.auth.access_control import Decision
 from leveret.broker.channel.access import check, check_topic, find_exchange
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.session import Session
 from leveret.broker.channel.targets import CheckedExchange, Target
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -30,34 +30,32 @@ RETURN_WORK: Final = 60
 """The work of a message that reaches no queue and is returned to its publisher."""
 
 
-def resolve(channel: Channel, target: Target) -> Steps | None:
+def resolve(session: Session, target: Target) -> Steps | None:
     """Look up the target's exchange and queues, and check the user's permission.
 
     Returns None when it is done; a coroutine that does it if a permission is asked for elsewhere.
     Raises ChannelFault or ConnectionFault.
     """
-    if target.is_immediate:
-        raise not_implemented("immediate=true")
-    connection, vhost, address = channel.connection, channel.vhost, target.address
-    access = connection.services.access
+    connection, vhost, address = session.connection, session.vhost, target.address
+    access = session.services.access
     checked = connection.targets.exchanges.get(address.exchange)
     if checked is None or checked.generation != vhost.generation:
         allowed = access.may_use(connection.user, vhost.name, EXCHANGE, address.exchange, "write")
         if allowed is not True:
-            return _resolve_later(channel, target, allowed)
-        checked = _found(channel, address.exchange)
+            return _resolve_later(session, target, allowed)
+        checked = _found(session, address.exchange)
     if checked.is_topic:
         allowed = access.may_use_topic(
             connection.user, vhost.name, address.exchange, address.routing_key, "write"
         )
         if allowed is not True:
-            return _resolve_later(channel, target, True, allowed)
-    _find_queues(channel, target, checked.exchange)
+            return _resolve_later(session, target, True, allowed)
+    _find_queues(session, target, checked.exchange)
     return None
 
 
 async def _resolve_later(
-    channel: Channel,
+    session: Session,
     target: Target,
     allowed: Decision,
     key_allowed: Decision | None = None,
@@ -68,27 +66,27 @@ async def _resolve_later(
     backend was asked.
     """
     address = target.address
-    await check(channel, EXCHANGE, address.exchange, "write", allowed)
-    checked = _found(channel, address.exchange)
+    await check(session, EXCHANGE, address.exchange, "write", allowed)
+    checked = _found(session, address.exchange)
     if checked.is_topic:
-        await check_topic(channel, address.exchange, address.routing_key, "write", key_allowed)
+        await check_topic(session, address.exchange, address.routing_key, "write", key_allowed)
         # It may have been deleted while a backend was asked.
-        checked = _found(channel, address.exchange)
-    _find_queues(channel, target, checked.exchange)
+        checked = _found(session, address.exchange)
+    _find_queues(session, target, checked.exchange)
 
 
-def _found(channel: Channel, name: str) -> CheckedExchange:
+def _found(session: Session, name: str) -> CheckedExchange:
     """The exchange, which the user may write to. Raises 404; 403 if no client may publish to it."""
-    exchange = find_exchange(channel, name)
+    exchange = find_exchange(session, name)
     if exchange.internal:
-        what = resource(EXCHANGE, name, channel.vhost.name)
+        what = resource(EXCHANGE, name, session.vhost.name)
         raise access_refused(f"cannot publish to internal {what}")
-    checked = CheckedExchange(exchange, channel.vhost.generation)
-    channel.connection.targets.keep(checked)
+    checked = CheckedExchange(exchange, session.vhost.generation)
+    session.connection.targets.keep(checked)
     return checked
 
 
-def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
+def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
     target.exchange = exchange
     target.is_simple = False
     if not is_reply(target.address):
@@ -96,16 +94,16 @@ def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
         is_complete = found.go_on(WORK_AT_ONCE)
         target.is_simple = is_complete and routing.is_of_every_message(found)
         target.queues = found.queues if is_complete else []
-        channel.vhost.turns.work_left -= found.work
+        session.vhost.turns.work_left -= found.work
         if target.is_simple:
             target.work = _work_in_all(target.queues)
             if target.is_mandatory and not target.queues:
                 target.work = RETURN_WORK
-    target.generation = channel.vhost.generation
+    target.generation = session.vhost.generation
 
 
 def is_reply(address: Address) -> bool:
-    """Whether messages to it are direct replies to a channel, without a queue."""
+    """Whether messages to it are direct replies to a session, without a queue."""
     return not address.exchange and address.routing_key.startswith(DIRECT_REPLY_TO + ".")
 
 

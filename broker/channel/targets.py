@@ -1,8 +1,8 @@
 """The known routes of a connection's messages (resolving.py looks them up).
 
-A publisher repeats itself, so the exchange, the permission and the queues of a basic.publish are
-kept as a `Target`, under the bytes of the method's arguments. A target is valid until the vhost's
-generation changes.
+A publisher repeats itself, so the exchange, the permission and the queues of an address are kept as
+a `Target`, under a key of bytes that the protocol chooses: in AMQP 0-9-1 the arguments of
+basic.publish (publish_arguments.py). A target is valid until the vhost's generation changes.
 
 Parts that do not depend on the routing key are kept for each exchange (`CheckedExchange`), so that
 a new key costs a route and no more.
@@ -13,13 +13,10 @@ program with more keys than that keeps its most used ones. A target refers to it
 deleted ones: outdated_targets.py drops targets that have to be looked up again.
 """
 
-import struct
 from typing import Final
 
+from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.errors import frame_error
-from leveret.broker.amqp.field_table import text_of
-from leveret.broker.erlang.terms import format_binary
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.vhost.binding import Exchange
 from leveret.storage.messages.message import Address
@@ -28,36 +25,28 @@ TARGETS_MAX: Final = 1024
 """Targets in each of the two dictionaries of a connection; a target takes about 700 bytes."""
 UNKNOWN_WORK: Final = 1000
 """The work of a message whose queues have not been looked up."""
-
-_MANDATORY: Final = 1
-_IMMEDIATE: Final = 2
-_TICKET_BYTES: Final = 2
+RUN_WORK: Final = 8
+"""The work of a run of messages in addition to that of each, in the units of
+broker/runtime/turns.py."""
 
 
 class Target:
-    """The route of a basic.publish with certain arguments. Each connection has its own targets,
-    since permissions are the user's.
+    """The route of messages to one address. Each connection has its own targets, since permissions
+    are the user's.
 
-    is_simple: the queues are known, and are the same for every message. work: of one message, as
-    far as it is known. header: the properties of the last message.
+    is_mandatory: messages that reach no queue are returned. is_simple: the queues are known, and
+    are the same for every message. work: of one message, as far as it is known. header: the
+    properties of the last message.
     """
 
     __slots__ = (
-        "address", "exchange", "generation", "header", "is_immediate", "is_mandatory", "is_simple",
-        "queues", "work",
+        "address", "exchange", "generation", "header", "is_mandatory", "is_simple", "queues",
+        "work",
     )  # fmt: skip
 
-    def __init__(self, arguments: bytes) -> None:
-        exchange_end = _TICKET_BYTES + 1 + arguments[_TICKET_BYTES]
-        key_end = exchange_end + 1 + arguments[exchange_end]
-        flags = arguments[key_end]
-        if key_end + 1 != len(arguments):
-            raise IndexError
-        exchange = text_of(arguments[_TICKET_BYTES + 1 : exchange_end])
-        routing_key = text_of(arguments[exchange_end + 1 : key_end])
-        self.address = Address(exchange, routing_key, arguments[_TICKET_BYTES:key_end])
-        self.is_mandatory = bool(flags & _MANDATORY)
-        self.is_immediate = bool(flags & _IMMEDIATE)
+    def __init__(self, address: Address, is_mandatory: bool) -> None:
+        self.address = address
+        self.is_mandatory = is_mandatory
         self.exchange: Exchange | None = None
         self.header: ContentHeader | None = None
         self.generation = -1
@@ -80,7 +69,7 @@ class CheckedExchange:
 class Targets:
     """The targets of one connection.
 
-    recent: the targets that were used last, by their arguments. exchanges: by their names.
+    recent: the targets that were used last, by their keys. exchanges: by their names.
     """
 
     __slots__ = ("_older", "exchanges", "recent")
@@ -90,22 +79,31 @@ class Targets:
         self._older: dict[bytes, Target] = {}
         self.exchanges: dict[str, CheckedExchange] = {}
 
-    def find(self, arguments: bytes) -> Target:
-        """The target for a basic.publish with these arguments. Raises 501 if they are malformed."""
-        target = self.recent.get(arguments)
-        if target is not None:
-            return target
-        target = self._older.get(arguments)
+    def find(self, key: bytes) -> Target | None:
+        """The target that is known by this key."""
+        target = self.recent.get(key)
         if target is None:
-            try:
-                target = Target(arguments)
-            except (IndexError, struct.error):
-                raise frame_error(f"cannot decode {format_binary(arguments)}") from None
+            target = self._older.get(key)
+            if target is not None:
+                self.add(key, target)
+        return target
+
+    def add(self, key: bytes, target: Target) -> None:
+        """A protocol will look for this target by this key."""
         if len(self.recent) >= TARGETS_MAX:
             # The dictionary stays: net/incoming.py refers to it.
             self._older = dict(self.recent)
             self.recent.clear()
-        self.recent[arguments] = target
+        self.recent[key] = target
+
+    def find_by_address(self, exchange: str, routing_key: str, is_mandatory: bool) -> Target:
+        """The target for messages that are published to this address."""
+        encoded = encode_address(exchange, routing_key)
+        key = encoded + (b"\1" if is_mandatory else b"\0")
+        target = self.find(key)
+        if target is None:
+            target = Target(Address(exchange, routing_key, encoded), is_mandatory)
+            self.add(key, target)
         return target
 
     def keep(self, checked: CheckedExchange) -> None:
@@ -117,9 +115,9 @@ class Targets:
     def drop_outdated(self, generation: int) -> None:
         """Drop the look-ups of another generation of the vhost than this one."""
         for found in (self.recent, self._older):
-            for arguments, target in list(found.items()):
+            for key, target in list(found.items()):
                 if target.generation != generation:
-                    del found[arguments]
+                    del found[key]
         for name, checked in list(self.exchanges.items()):
             if checked.generation != generation:
                 del self.exchanges[name]

@@ -11,8 +11,8 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.events.subjects import EventConnection, Named
 
 
-class EventChannel(Protocol):
-    """A channel. number: given by the client."""
+class EventSession(Protocol):
+    """A channel, or a session of another protocol. number: given by the client."""
 
     number: int
 
@@ -35,50 +35,50 @@ class EventConsumer(Protocol):
     arguments: Table
 
     @property
-    def channel(self) -> EventChannel:
-        """The channel that it belongs to."""
+    def session(self) -> EventSession:
+        """The session that it belongs to."""
 
     @property
     def queue(self) -> Named:
         """The queue that it consumes from."""
 
 
-def _name(channel: EventChannel) -> str:
-    return f"{channel.connection.name} ({channel.number})"
+def _name(session: EventSession) -> str:
+    return f"{session.connection.name} ({session.number})"
 
 
-def channel_created(channel: EventChannel) -> None:
+def channel_created(session: EventSession) -> None:
     """A client opened a channel."""
-    connection = channel.connection
+    connection = session.connection
     events = connection.services.events
     if not events.are_wanted:
         return
     events.notify("channel.created", {
-        "pid": events.pid(_name(channel)),
-        "name": _name(channel),
+        "pid": events.pid(_name(session)),
+        "name": _name(session),
         "connection": events.pid(connection.name),
-        "number": channel.number,
+        "number": session.number,
         "user": connection.user.name,
-        "vhost": channel.vhost.name,
+        "vhost": session.vhost.name,
         "user_who_performed_action": connection.user.name,
     })  # fmt: skip
 
 
-def channel_closed(channel: EventChannel, consumer_count: int) -> None:
+def channel_closed(session: EventSession, consumer_count: int) -> None:
     """A channel ended. consumer_count: the consumers that ended with it."""
-    events = channel.connection.services.events
+    events = session.connection.services.events
     if events.are_wanted:
         events.notify("channel.closed", {
-            "pid": events.pid(_name(channel)), "name": _name(channel),
+            "pid": events.pid(_name(session)), "name": _name(session),
             "consumer_count": consumer_count,
-            "user_who_performed_action": channel.connection.user.name,
+            "user_who_performed_action": session.connection.user.name,
         })  # fmt: skip
 
 
 def consumer_created(consumer: EventConsumer) -> None:
     """A client consumes from a queue."""
-    channel = consumer.channel
-    events = channel.connection.services.events
+    session = consumer.session
+    events = session.connection.services.events
     if not events.are_wanted:
         return
     events.notify("consumer.created", {
@@ -87,15 +87,15 @@ def consumer_created(consumer: EventConsumer) -> None:
         "ack_required": not consumer.no_ack,
         "prefetch_count": consumer.prefetch_count,
         "arguments": consumer.arguments,
-        "user_who_performed_action": channel.connection.user.name,
+        "user_who_performed_action": session.connection.user.name,
     })  # fmt: skip
 
 
 def consumer_deleted(consumer: EventConsumer) -> None:
     """A client cancelled a consumer, or its channel ended."""
-    events = consumer.channel.connection.services.events
+    events = consumer.session.connection.services.events
     if events.are_wanted:
-        user = consumer.channel.connection.user.name
+        user = consumer.session.connection.user.name
         events.notify(
             "consumer.deleted", {**_consumer_facts(consumer), "user_who_performed_action": user}
         )
@@ -103,16 +103,16 @@ def consumer_deleted(consumer: EventConsumer) -> None:
 
 def consumer_lost_its_queue(consumer: EventConsumer) -> None:
     """A consumer ended with its queue; the queue's event names the user that deleted it."""
-    events = consumer.channel.connection.services.events
+    events = consumer.session.connection.services.events
     if events.are_wanted:
         events.notify("consumer.deleted", _consumer_facts(consumer))
 
 
 def _consumer_facts(consumer: EventConsumer) -> dict[str, Any]:
-    channel = consumer.channel
+    session = consumer.session
     return {
         "consumer_tag": consumer.tag,
-        "channel": channel.connection.services.events.pid(_name(channel)),
+        "channel": session.connection.services.events.pid(_name(session)),
         "queue": consumer.queue.name,
-        "vhost": channel.vhost.name,
+        "vhost": session.vhost.name,
     }

@@ -23,12 +23,10 @@ from typing import Any, cast
 from pamqp import base, commands
 
 from leveret.broker.amqp.errors import ConnectionFault, channel_error
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.frames import FrameScanner, FrameSink
 from leveret.broker.amqp.methods import method_name
 from leveret.broker.auth.identity import Identity
-from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.targets import Targets
+from leveret.broker.channel.channel import Channel, ChannelConnection
 from leveret.broker.config import Listener
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.events.connection_events import (
@@ -47,7 +45,6 @@ from leveret.broker.net.output import Output
 from leveret.broker.net.reading import Reading
 from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.net.tls import session_facts
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
 from leveret.broker.services.services import Services
@@ -56,47 +53,39 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 logger = logging.getLogger("leveret.connection")
 
 
-class Connection(asyncio.BaseProtocol):
-    """One client's connection. Channels use it as `ConnectionLink`.
+class Connection(ChannelConnection, asyncio.BaseProtocol):
+    """One client's connection of AMQP 0-9-1.
 
     login: the handshake; None once it is complete. tuning: the negotiated limits. tls: the TLS
     session, or None. data_received: called by the transport with the bytes that it has read.
     """
 
     __slots__ = (
-        "__weakref__", "_heartbeat", "_input", "_registry", "client_properties", "closing",
-        "connected_at_s", "data_received", "exclusive_queues", "expiry_timer", "incoming", "login",
-        "mechanism", "name", "open_channels", "output", "own_host", "own_port", "peer_host",
-        "peer_port", "reading", "requester", "scanner", "services", "targets", "tls", "tuning",
-        "user", "vhost",
+        "__weakref__", "_heartbeat", "_input", "_registry", "closing", "connected_at_s",
+        "data_received", "expiry_timer", "incoming", "login", "mechanism", "open_channels",
+        "own_host", "own_port", "reading", "scanner", "tls", "tuning",
     )  # fmt: skip
 
-    user: Identity
-    vhost: VirtualHost
-    requester: Requester
+    output: Output
 
     def __init__(self, services: Services, registry: "set[Connection]") -> None:
         """registry: all connections of the node; contains this one while its socket is open."""
-        self.services = services
+        super().__init__(services)
         self._registry = registry
-        self.name = "?"
-        self.peer_host = self.own_host = ""
-        self.peer_port = self.own_port = 0
+        self.own_host = ""
+        self.own_port = 0
         self.tls: Any = None
         itself = weakref.proxy(self)
         login = Login(itself)
         self.login: Login | None = login
         self.mechanism = ""
-        self.client_properties: Table = {}
         self.tuning = Tuning(0, 0, 0)
-        self.targets = Targets()
-        self.exclusive_queues: dict[str, QueueClient] = {}
         self.connected_at_s = services.clock.wall_time_s()
         self.expiry_timer: Timer | None = None
         self._heartbeat: Heartbeat | None = None
         self.open_channels = OpenChannels(self, registry)
         self.output = Output(services, self.open_channels.resume_consumers)
-        self.reading = Reading(services, itself, self.output)
+        self.reading = Reading(services, itself)
         self.closing = Closing(itself, services.clock)
         self.output.stuck = self.closing.drop_stuck_peer
         self.incoming = Incoming(itself)
@@ -171,11 +160,6 @@ class Connection(asyncio.BaseProtocol):
         """Send a method on a channel, or on the connection itself (0)."""
         self.output.send(channel, method, **arguments)
 
-    def has_capability(self, name: str) -> bool:
-        """Whether the client announced this capability at login."""
-        letter, capabilities = self.client_properties.get("capabilities", ("F", {}))
-        return letter == "F" and capabilities.get(name) == ("t", True)
-
     def tls_facts(self) -> dict[str, Any]:
         """RabbitMQ's management fields of the TLS session; empty without TLS."""
         return {} if self.tls is None else session_facts(self.tls)
@@ -191,6 +175,7 @@ class Connection(asyncio.BaseProtocol):
     def tune(self, tuning: Tuning) -> None:
         """Apply the negotiated limits and start heartbeats."""
         self.tuning = tuning
+        self.open_channels.channel_max = tuning.channel_max
         self.output.frame_bytes_max = self.scanner.frame_bytes_max = tuning.frame_bytes_max
         if tuning.heartbeat_s:
             self._heartbeat = Heartbeat(
@@ -231,14 +216,22 @@ class Connection(asyncio.BaseProtocol):
         elif self.login is not None:
             self.incoming.run(None, self.login.handle(method), partial(method_name, method))
 
-    def forget_queue(self, name: str) -> None:
-        """An exclusive queue of this connection was deleted."""
-        self.exclusive_queues.pop(name, None)
-
     @property
     def is_consuming(self) -> bool:
         """Whether it has consumers, or deliveries that it has not settled."""
         return any(channel.consumers or channel.unacked for channel in self.channels.values())
+
+    # Alarms (net/reading.py)
+
+    def send_blocked(self, reason: str) -> None:
+        """Send connection.blocked to a client that knows it."""
+        if self.has_capability("connection.blocked"):
+            self.send(0, commands.Connection.Blocked, reason=reason)
+
+    def send_unblocked(self) -> None:
+        """Send connection.unblocked to a client that knows it."""
+        if self.has_capability("connection.blocked"):
+            self.send(0, commands.Connection.Unblocked)
 
     # Heartbeats (broker/runtime/heartbeat.py)
 

@@ -12,10 +12,7 @@ from leveret.broker.services.services import Services
 
 
 class Counted(Protocol):
-    """A connection that counts against limits. user: set once it is open."""
-
-    services: Services
-    user: Identity
+    """A connection that counts against limits."""
 
     @property
     def is_open(self) -> bool:
@@ -40,10 +37,9 @@ def check_node(services: Services, registry: Iterable[Counted]) -> None:
         raise not_allowed(f"connection refused: node connection limit ({limit}) is reached")
 
 
-def check_channels(connection: Counted, registry: Iterable[Counted]) -> None:
+def check_channels(services: Services, user: Identity, registry: Iterable[Counted]) -> None:
     """Raise 530 if the channel limit of the user or of the node is reached."""
-    services = connection.services
-    services.limits.check_user_channels(connection.user.name, services.open_counts)
+    services.limits.check_user_channels(user.name, services.open_counts)
     limit = services.config.channel_max_per_node
     if limit is not None and sum(len(one.channels) for one in registry) >= limit:
         raise not_allowed(

@@ -35,9 +35,11 @@ from leveret.broker.amqp.frames import (
 )
 from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decode_method
 from leveret.broker.amqp.properties import PropertiesError
-from leveret.broker.channel import dispatch, methods_basic, publishing
-from leveret.broker.channel.channel import Channel, unknown_delivery_tag
+from leveret.broker.channel import dispatch, publishing, settling
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.publish_arguments import target_of
 from leveret.broker.channel.publish_runs import Runs
+from leveret.broker.channel.session import unknown_delivery_tag
 from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.taps import Taps
@@ -240,7 +242,7 @@ class Incoming(FrameSink):
         self._channel_at_work = target_channel
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        target = self._recent_targets.get(arguments) or self._targets.find(arguments)
+        target = self._recent_targets.get(arguments) or target_of(self._targets, arguments)
         size_max = target_channel.message_bytes_max
         runs = Runs(target, properties, bodies, body_bytes, size_max)
         size = len(bodies) * FRAME_COST_BYTES + body_bytes
@@ -351,7 +353,7 @@ class Incoming(FrameSink):
         """Acks that do more than settle one message each."""
         self._settle_acked()
         for place, delivery_tag in enumerate(delivery_tags, 1):
-            steps = methods_basic.ack(channel, delivery_tag, multiple)
+            steps = settling.ack(channel, delivery_tag, multiple)
             self._turns.work_left -= ACK_WORK
             try:
                 if steps is not None:

@@ -3,7 +3,7 @@
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from pamqp import base, commands
 
@@ -14,12 +14,11 @@ from leveret.broker.amqp.errors import (
     without_method,
 )
 from leveret.broker.amqp.frames import METHOD
-from leveret.broker.channel.channel import CANCEL_WORK, Channel, ConnectionLink
+from leveret.broker.channel.channel import Channel, ChannelConnection
+from leveret.broker.channel.session import CANCEL_WORK
 from leveret.broker.events.channel_events import channel_created
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net.closing import HANDSHAKE, RUNNING
-from leveret.broker.net.handshake import Tuning
-from leveret.broker.net.output import Output
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 
@@ -30,25 +29,22 @@ RELEASE_WORK: Final = 250
 """The work of releasing a channel, besides that of its consumers and unsettled messages."""
 
 
-class Holder(limits.Counted, ConnectionLink, Protocol):
-    """The connection. tuning: the negotiated limits."""
-
-    tuning: Tuning
-    output: Output
-
-
 class OpenChannels:
-    """The channels of one connection, by number; failed ones stay until channel.close-ok."""
+    """The channels of one connection, by number; failed ones stay until channel.close-ok.
 
-    __slots__ = ("_connection", "_registry", "by_number")
+    channel_max: the negotiated limit; 0 for none.
+    """
 
-    def __init__(self, connection: Holder, registry: Iterable[limits.Counted]) -> None:
+    __slots__ = ("_connection", "_registry", "by_number", "channel_max")
+
+    def __init__(self, connection: ChannelConnection, registry: Iterable[limits.Counted]) -> None:
         """registry: all connections of the node, for the limits on channels."""
         self._connection = weakref.ref(connection)
         self._registry = registry
         self.by_number: dict[int, Channel] = {}
+        self.channel_max = 0
 
-    def _holder(self) -> Holder:
+    def _holder(self) -> ChannelConnection:
         connection = self._connection()
         assert connection is not None, "it received a frame of a channel"
         return connection
@@ -63,7 +59,7 @@ class OpenChannels:
         channels = self.by_number
         if number in channels:
             raise channel_error("second 'channel.open' seen")
-        limit = connection.tuning.channel_max
+        limit = self.channel_max
         if limit and len(channels) >= limit:
             raise without_method(
                 not_allowed(
@@ -71,7 +67,7 @@ class OpenChannels:
                     f"channel_max ({limit})"
                 )
             )
-        limits.check_channels(connection, self._registry)
+        limits.check_channels(connection.services, connection.user, self._registry)
         channel = channels[number] = Channel(connection, number)
         channel.send(commands.Channel.OpenOk)
         channel_created(channel)

@@ -10,12 +10,9 @@ Consumers and channels append to `pieces` directly, and report the size for a ru
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
-
-from pamqp import base
+from typing import Final
 
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
-from leveret.broker.amqp.methods import method_frame
 from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.services.services import Services
@@ -79,11 +76,6 @@ class Output(ConnectionOutput):
         self._confirming = []
         self.caught_up = self.stuck = _nobody_listens
         self._stop_watching()
-
-    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
-        """Send a method on a channel, or on the connection itself (0)."""
-        self.pieces.append(method_frame(channel, method, **arguments))
-        self.flush_later()
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat frame."""

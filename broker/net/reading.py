@@ -3,11 +3,11 @@
 The socket is read unless one of these is true:
 
 - An alarm is in force and the client publishes (broker/resources/alarms.py): the connection is
-  blocked, and the client receives connection.blocked. After a timeout reading resumes and publishes
+  blocked, and the client is told. After a timeout reading resumes and publishes
   are refused. Until then broker/resources/unread_sockets.py tells whether the client has ended.
 - The store is congested and the client publishes (broker/resources/flow.py). This is brief, and the
   client is not notified.
-- The frames kept for held channels exceed their limit (net/held.py).
+- The input kept for sessions that wait exceeds its limit (in AMQP 0-9-1 net/held.py).
 - The connection has read its share in this round; reading resumes after the round.
 - Input of the connection waits for its turn (net/input_steps.py).
 - The client publishes faster than the consumers of a queue are served (queues/publisher_hold.py).
@@ -18,9 +18,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from pamqp import commands
-
-from leveret.broker.net.output import Output
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.turns import WORK_MAX
@@ -48,8 +45,11 @@ class Client(Protocol):
     def is_consuming(self) -> bool:
         """Whether it has consumers, or deliveries that it has not settled."""
 
-    def has_capability(self, name: str) -> bool:
-        """Whether the client announced this capability at login."""
+    def send_blocked(self, reason: str) -> None:
+        """Tell the client that an alarm blocks it, if its protocol can say so."""
+
+    def send_unblocked(self) -> None:
+        """Tell the client that it is not blocked any more."""
 
 
 class Reading:
@@ -61,14 +61,13 @@ class Reading:
 
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_client", "_has_waiting_input", "_is_backlog_full",
-        "_is_outrunning", "_is_paused_for_turn", "_is_refusing", "_output", "_refusal_timer",
+        "_is_outrunning", "_is_paused_for_turn", "_is_refusing", "_refusal_timer",
         "_round_of_reads", "_services", "_transport", "_waits_for_disk", "is_in_flow", "unblocked",
     )  # fmt: skip
 
-    def __init__(self, services: Services, client: Client, output: Output) -> None:
+    def __init__(self, services: Services, client: Client) -> None:
         self._services = services
         self._client = client
-        self._output = output
         self._transport: asyncio.Transport | None = None
         self._blocked_as = ""
         self._is_refusing = False
@@ -169,10 +168,10 @@ class Reading:
         self._has_waiting_input = False
         self._resume()
 
-    # Held channels
+    # Sessions that wait
 
     def backlog_changed(self, is_full: bool) -> None:
-        """The kept frames of held channels rose above their limit, or fell below it."""
+        """The input kept for sessions that wait rose above its limit, or fell below it."""
         if is_full == self._is_backlog_full:
             return
         self._is_backlog_full = is_full
@@ -220,8 +219,7 @@ class Reading:
         self._blocked_as = self._services.alarms.reason
         self._transport.pause_reading()
         self._services.unread_sockets.watch(self._transport)
-        if self._client.has_capability("connection.blocked"):
-            self._output.send(0, commands.Connection.Blocked, reason=self._blocked_as)
+        self._client.send_blocked(self._blocked_as)
         logger.warning("%s is blocked: %s", self._client.name, self._blocked_as)
         timeout_ms = self._services.config.publisher_blocked_timeout_ms
         if timeout_ms is not None:
@@ -245,8 +243,7 @@ class Reading:
         if not was_blocked or self._services.alarms.are_in_force or self._transport is None:
             return
         self.stop_blocking()
-        if self._client.has_capability("connection.blocked"):
-            self._output.send(0, commands.Connection.Unblocked)
+        self._client.send_unblocked()
 
     def stop_blocking(self) -> None:
         """Resume reading even if an alarm is in force, or a queue is outrun."""

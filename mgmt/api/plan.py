@@ -34,14 +34,14 @@ async def plan_queue(call: Call) -> Any:
     outcome, reason = CREATE if queue is None else SAME, None
     try:
         with connect(call, vhost) as connection:
-            channel = connection.channel
-            await finish(check(channel, QUEUE, name, "configure"))
+            session = connection.session
+            await finish(check(session, QUEUE, name, "configure"))
             properties = properties_of(body)
             vhost.kinds.check_declaration(
                 arguments, properties.durable, False, properties.auto_delete, name, vhost.name
             )
             if queue is not None:
-                require_same_queue(channel, queue, properties)
+                require_same_queue(session, queue, properties)
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
     policies = call.broker.services.policies

@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.consumer import Consumer
+from leveret.broker.channel.frame_consumer import FrameConsumer
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.incoming import Incoming
@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
 from tests.protocol.socketless import HeldSync, Node, Socket
 
-KINDS = (Channel, Connection, Consumer, Incoming, Login, Transaction)
+KINDS = (Channel, Connection, FrameConsumer, Incoming, Login, Transaction)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from leveret.broker.channel.outdated_targets import (
 )
 from leveret.broker.channel.targets import TARGETS_MAX, Targets
 from tests.declaring import NeverTurns
-from tests.unit.broker.channel.test_targets import arguments
 
 
 class Publisher:
@@ -17,7 +16,7 @@ class Publisher:
     def __init__(self, keys, generation=1):
         self.targets, self.generation = Targets(), generation
         for number in range(keys):
-            self.targets.find(arguments(str(number)))
+            self.targets.find_by_address("e", str(number), is_mandatory=False)
 
 
 def delete(outdated, count):

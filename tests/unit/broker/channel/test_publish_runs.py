@@ -9,7 +9,6 @@ from leveret.broker.runtime.turns import WORK_MAX
 from leveret.storage.messages.message import Address
 from tests.turns_by_hand import TurnsByHand
 
-ARGUMENTS = b"\0\0" + b"\0" + b"\1q" + b"\0"
 ADDRESS = Address("", "q", b"\0\1q")
 NO_LIMIT = 1 << 40
 
@@ -18,7 +17,7 @@ def runs(*properties, bodies=None, bytes_max=NO_LIMIT):
     """The runs that messages with these properties make."""
     raw = [one if isinstance(one, bytes) else encode_properties(one) for one in properties]
     bodies = bodies or [b"%d" % number for number in range(len(raw))]
-    found = Runs(Target(ARGUMENTS), raw, bodies, sum(map(len, bodies)), bytes_max)
+    found = Runs(Target(ADDRESS, is_mandatory=False), raw, bodies, sum(map(len, bodies)), bytes_max)
     yield from iter(found.take, None)
 
 
@@ -56,7 +55,7 @@ def test_messages_that_expire_are_a_run_by_themselves():
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():
-    target, raw = Target(ARGUMENTS), encode_properties({"message_id": "1"})
+    target, raw = Target(ADDRESS, is_mandatory=False), encode_properties({"message_id": "1"})
     first, second = [
         Runs(target, [bytes(bytearray(raw))], [b""], 0, NO_LIMIT).take() for _ in range(2)
     ]
@@ -83,7 +82,7 @@ def test_what_comes_before_malformed_properties_is_published():
 
 
 def test_a_run_that_is_put_back_is_the_next():
-    found = Runs(Target(ARGUMENTS), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT)
+    found = Runs(Target(ADDRESS, is_mandatory=False), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT)
     run = found.take()
     found.put_back(run)
     assert found.take() is run
@@ -92,7 +91,8 @@ def test_a_run_that_is_put_back_is_the_next():
 
 def test_the_work_of_a_run_is_that_of_its_properties_and_messages_once():
     turns = TurnsByHand()
-    found = Runs(Target(ARGUMENTS), [b"\0\0"] * 3, [b"a", b"b", b"c"], 3, NO_LIMIT)
+    target = Target(ADDRESS, is_mandatory=False)
+    found = Runs(target, [b"\0\0"] * 3, [b"a", b"b", b"c"], 3, NO_LIMIT)
     run = found.take()
     assert found.take_work(run, turns, 10) == 3
     assert WORK_MAX - turns.work_left == HEADER_WORK + RUN_WORK + 3 * 10

@@ -2,7 +2,6 @@
 
 import pytest
 
-from leveret.broker.net.output import Output
 from leveret.broker.net.reading import (
     BIG_READ_BYTES,
     ROUND_READ_BYTES_MAX,
@@ -17,12 +16,18 @@ TIMEOUT_MS = 1000
 
 
 class Client:
-    """One that wants to be told that it is blocked."""
+    """One that is told that it is blocked. told: what, in order."""
 
     name = "client"
 
-    def has_capability(self, name):
-        return name == "connection.blocked"
+    def __init__(self):
+        self.told = []
+
+    def send_blocked(self, reason):
+        self.told.append(reason)
+
+    def send_unblocked(self):
+        self.told.append("unblocked")
 
 
 @pytest.fixture
@@ -36,21 +41,21 @@ def socket():
 
 
 def read(services, socket):
-    """The reading side of a connection with this socket, and its output."""
-    output = Output(services, lambda: None)
-    reading = Reading(services, Client(), output)
+    """The reading side of a connection with this socket, and its client."""
+    client = Client()
+    reading = Reading(services, client)
     reading.connect(socket)
-    return reading, output
+    return reading, client
 
 
 def test_a_publisher_is_blocked_while_there_is_an_alarm(services, socket):
-    reading, output = read(services, socket)
+    reading, client = read(services, socket)
     services.alarms.set(MEMORY)
     assert not reading.hold_back(is_persistent=True)
-    assert (socket.is_read, reading.publishing_state, len(output.pieces)) == (False, "blocked", 1)
+    assert (socket.is_read, reading.publishing_state, len(client.told)) == (False, "blocked", 1)
     services.alarms.clear(MEMORY)
     reading.alarms_changed()
-    assert (socket.is_read, reading.publishing_state, len(output.pieces)) == (True, "running", 2)
+    assert (socket.is_read, reading.publishing_state, len(client.told)) == (True, "running", 2)
 
 
 def test_an_alarm_that_lasts_has_publishes_refused(socket):
@@ -88,13 +93,13 @@ def test_a_slow_disk_holds_back_only_who_publishes_persistent_messages(services,
 
 
 def test_a_publisher_that_waits_for_a_slow_disk_is_told_of_an_alarm(services, socket):
-    reading, output = read(services, socket)
+    reading, client = read(services, socket)
     services.flow.set_congested(True)
     reading.hold_back(is_persistent=True)
-    assert not output.pieces
+    assert not client.told
     services.alarms.set(DISK)
     reading.alarms_changed()
-    assert (reading.publishing_state, len(output.pieces)) == ("blocked", 1)
+    assert (reading.publishing_state, len(client.told)) == ("blocked", 1)
     services.alarms.clear(DISK)
     reading.alarms_changed()
     assert (socket.is_read, reading.publishing_state) == (False, "flow")
