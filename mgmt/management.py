@@ -12,7 +12,7 @@ from pathlib import Path
 import aiofiles
 
 from leveret.broker.config import Listener, SettingError
-from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
@@ -36,7 +36,7 @@ class Management:
         self._node = node
         self._server = ManagementServer(node)
         self._metrics = MetricsServer(node)
-        self._contexts: list[tuple[ServerContext, TlsOptions]] = []
+        self._contexts: list[tuple[ServerContext, TlsListenerOptions]] = []
 
     async def broker_started(self, broker: Broker) -> None:
         """Register the broker's listeners, and load definitions. Called after each start."""
@@ -101,7 +101,7 @@ class Management:
 
     def _context(self, protocol: str, section: str) -> ServerContext:
         """The TLS context of a port, whose files are watched and read again when they change."""
-        options: TlsOptions = attrgetter(f"{section}.tls")(self._node.config)
+        options: TlsListenerOptions = attrgetter(f"{section}.tls")(self._node.config)
         context = context_of(f"{section}.tls", options)
         self._contexts.append((context, options))
         if self._node.broker is not None:
@@ -109,7 +109,7 @@ class Management:
         self._note_certificates(protocol, options)
         return context
 
-    def _note_certificates(self, protocol: str, options: TlsOptions) -> None:
+    def _note_certificates(self, protocol: str, options: TlsListenerOptions) -> None:
         files = CertificateFiles(options.certfile, options.cacertfile)
         self._node.certificates[protocol] = files
 

@@ -7,18 +7,18 @@ from collections import deque
 
 from msgspec import structs
 
-from leveret.cluster.metadata.messages import Member, decode, encode
+from leveret.cluster.metadata.messages import ViewMember, decode, encode
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outputs import (
     Apply,
-    Check,
+    CheckSubmission,
     Installed,
-    Send,
+    SendMessage,
     SendSnapshot,
     WriteCompanions,
     WritePromise,
 )
-from leveret.cluster.metadata.replication import Limits, Replication
+from leveret.cluster.metadata.replication import Limits, MetadataReplication
 
 REFUSED_PAYLOAD = b"refuse this"
 
@@ -40,8 +40,8 @@ class Node:
         self.companions = frozenset()
         self._to_write = 0
         rules = {} if rule is None else {"may_go_on": rule}
-        self.machine = Replication(
-            Member(name, incarnation, is_disc),
+        self.machine = MetadataReplication(
+            ViewMember(name, incarnation, is_disc),
             OrderedLog(10),
             None,
             frozenset("abcde"),
@@ -66,14 +66,14 @@ class Node:
 
     def _do_one(self, output):
         match output:
-            case Send():
+            case SendMessage():
                 self.cluster.send(self.name, output.to, output.message)
             case SendSnapshot():
                 install = structs.replace(output.install, snapshot=b"|".join(self.applied))
                 self.cluster.send(self.name, output.to, install)
-            case Check() if self.is_checking:
+            case CheckSubmission() if self.is_checking:
                 self.checks.append(output)
-            case Check():
+            case CheckSubmission():
                 return self._checked(output)
             case Apply() | Installed() | WriteCompanions() | WritePromise():
                 self._apply(output)

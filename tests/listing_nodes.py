@@ -52,7 +52,7 @@ class ListingNode:
         self._joint = joint
         self._as_node = SimpleNamespace(
             name=name, broker=object(), give_way=cluster.turns.pause, users_passed_on={},
-            cluster=SimpleNamespace(running=cluster.names, questions=self),
+            cluster=SimpleNamespace(running=cluster.names, rpc=self),
         )  # fmt: skip
 
     def add(self, *names, **fields):
@@ -78,7 +78,7 @@ class ListingNode:
         return msgspec.json.decode(msgspec.json.encode(shown)), call.left_out
 
     async def ask(self, node, topic, content, seconds_max, silence_seconds_max):
-        """See `Questions.ask`."""
+        """See `Rpc.ask`."""
         other = self._cluster.nodes[node]
         if not other.answers:
             other.refused += 1

@@ -15,7 +15,7 @@ from leveret.analytics.findings.evidence import (
     Attendance,
     Circling,
     Consumer,
-    Deaths,
+    DeadLetters,
     Duplicates,
     Evidence,
     Gap,
@@ -25,7 +25,7 @@ from leveret.analytics.findings.evidence import (
     Poison,
     QueueSteps,
     ShortLived,
-    Span,
+    TraceSpan,
     Unattended,
     Unread,
     Unroutable,
@@ -247,7 +247,7 @@ def _collect_spans(engine: Engine, found: Evidence) -> None:
         begins_us = first_us - first_us % ACTIVITY_US
         tens = (last_us - begins_us) // ACTIVITY_US + 1
         step_us = ACTIVITY_US * -(-tens // STEPS_MAX)
-        found.spans[vhost] = Span(begins_us, last_us, step_us, sample or 1)
+        found.spans[vhost] = TraceSpan(begins_us, last_us, step_us, sample or 1)
     spans = found.spans
     engine.put("spans", pa.table({
         "vhost": pa.array(list(spans), pa.string()),
@@ -295,7 +295,7 @@ def _collect_messages(engine: Engine, found: Evidence) -> None:
     found.circling = [Circling(*_of_queue(row)) for row in _rows(engine, _CIRCLING)]
     for vhost, queue, reason, exchange, targets, *more in _rows(engine, _DEATHS):
         found.deaths.append(
-            Deaths(Queue(vhost, queue), reason, exchange, tuple(targets or ()), *more)
+            DeadLetters(Queue(vhost, queue), reason, exchange, tuple(targets or ()), *more)
         )
     found.unroutable = [Unroutable(*map(_known, row)) for row in _rows(engine, _UNROUTABLE)]
     found.hot_keys = [HotKey(*map(_known, row)) for row in _rows(engine, _HOT_KEYS)]

@@ -17,7 +17,7 @@ STEPS_MAX = 1440
 ACTIVITY_US = 10_000_000
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """When a virtual host's trace begins and ends. sample: one message in this number is in it."""
 
     begins_us: int
@@ -49,7 +49,7 @@ class QueueSteps:
     """
 
     queue: Queue
-    span: Span
+    span: TraceSpan
     ready: dict[int, int] = field(default_factory=dict)
     ready_max: dict[int, int] = field(default_factory=dict)
     came: dict[int, int] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Loss(NamedTuple):
     last_us: int | None
 
 
-class Deaths(NamedTuple):
+class DeadLetters(NamedTuple):
     """Dead letters from a queue to queues, by reason."""
 
     queue: Queue
@@ -264,7 +264,7 @@ class Evidence:
     shares: messages from an exchange to queues, without the default exchange.
     """
 
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, TraceSpan] = field(default_factory=dict)
     queues: dict[Queue, QueueSteps] = field(default_factory=dict)
     attendance: dict[Queue, Attendance] = field(default_factory=dict)
     usual: dict[Queue, Usual] = field(default_factory=dict)
@@ -276,7 +276,7 @@ class Evidence:
     shares: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     poison: list[Poison] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    deaths: list[Deaths] = field(default_factory=list)
+    deaths: list[DeadLetters] = field(default_factory=list)
     circling: list[Circling] = field(default_factory=list)
     unroutable: list[Unroutable] = field(default_factory=list)
     hot_keys: list[HotKey] = field(default_factory=list)

@@ -39,7 +39,7 @@ Question = tuple[object, ...]
 logger = logging.getLogger("leveret.auth")
 
 
-class Chain(Protocol):
+class BackendChain(Protocol):
     """The configured backends, tried in order (broker/auth/backends/chain.py)."""
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
@@ -56,7 +56,7 @@ class AccessControl:
     """The logins and permissions of one node."""
 
     def __init__(
-        self, config: Config, clock: Clock, internal: InternalBackend, chain: Chain | None
+        self, config: Config, clock: Clock, internal: InternalBackend, chain: BackendChain | None
     ) -> None:
         self.attempts = AttemptCounts()
         self._limiter = AttemptLimiter(clock, config.authentication.failures_per_minute)
@@ -137,7 +137,7 @@ class AccessControl:
             return given(identity)
         return self._later(self._renew(self._chain, identity, secret))
 
-    async def _renew(self, chain: Chain, identity: Identity, secret: str) -> Identity | None:
+    async def _renew(self, chain: BackendChain, identity: Identity, secret: str) -> Identity | None:
         try:
             return await chain.renew(identity, secret)
         except BackendUnavailable as problem:

@@ -24,7 +24,7 @@ from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
 from leveret.broker.config.setting_error import SettingError, explain, explain_key
 from leveret.broker.config.settings import SETTINGS, Config, IgnoredSetting
 from leveret.broker.config.tcp_settings import TcpSettings
-from leveret.broker.config.tls_settings import ClientTlsOptions, TlsOptions, TlsSettings
+from leveret.broker.config.tls_settings import ClientTlsOptions, TlsListenerOptions, TlsSettings
 from leveret.broker.config.tracing_settings import TracingSettings
 from leveret.broker.config.value_kinds import Listener
 
@@ -51,7 +51,7 @@ __all__ = [
     "Setting",
     "SettingError",
     "TcpSettings",
-    "TlsOptions",
+    "TlsListenerOptions",
     "TlsSettings",
     "TracingSettings",
     "describe_settings",

@@ -21,7 +21,7 @@ REFERENCE = re.compile(r"\$\(\s*([^)]*?)\s*\)")
 Words = tuple[str, ...]
 
 
-class Entry(NamedTuple):
+class ConfigEntry(NamedTuple):
     """A setting of a file."""
 
     words: Words
@@ -40,9 +40,11 @@ class Entry(NamedTuple):
         return f"{self.file} line {self.line}"
 
 
-def read_entries(file: Path, environment: Mapping[str, str], problems: list[str]) -> list[Entry]:
+def read_entries(
+    file: Path, environment: Mapping[str, str], problems: list[str]
+) -> list[ConfigEntry]:
     """The settings of a file, in order; of several with the same key, the last one."""
-    entries: dict[Words, Entry] = {}
+    entries: dict[Words, ConfigEntry] = {}
     for entry in _read_file(file, (), problems):
         entries.pop(entry.words, None)
         entries[entry.words] = entry
@@ -54,13 +56,16 @@ class _Values:
     """The values of files with their references replaced."""
 
     def __init__(
-        self, entries: Mapping[Words, Entry], environment: Mapping[str, str], problems: list[str]
+        self,
+        entries: Mapping[Words, ConfigEntry],
+        environment: Mapping[str, str],
+        problems: list[str],
     ) -> None:
         self._entries = entries
         self._environment = environment
         self._problems = problems
 
-    def of(self, entry: Entry) -> str:
+    def of(self, entry: ConfigEntry) -> str:
         """The value of a setting, references replaced; an invalid reference is a problem."""
         try:
             return self._value(entry, ())
@@ -68,7 +73,7 @@ class _Values:
             self._problems.append(f"{entry.place}: {entry.key}: {error.args[0]}")
             return ""
 
-    def _value(self, entry: Entry, referring: tuple[str, ...]) -> str:
+    def _value(self, entry: ConfigEntry, referring: tuple[str, ...]) -> str:
         if entry.key in referring:
             circle = (*referring[referring.index(entry.key) :], entry.key)
             raise LookupError(f"refers to itself: {' -> '.join(circle)}")
@@ -91,7 +96,9 @@ class _Values:
         )
 
 
-def _read_file(file: Path, including: tuple[Path, ...], problems: list[str]) -> Iterator[Entry]:
+def _read_file(
+    file: Path, including: tuple[Path, ...], problems: list[str]
+) -> Iterator[ConfigEntry]:
     text = _read_text(file, "", problems)
     for statement in parse(text):
         place = f"{file} line {statement.line}"
@@ -99,14 +106,14 @@ def _read_file(file: Path, including: tuple[Path, ...], problems: list[str]) -> 
             case Malformed(_, reason):
                 problems.append(f"{place}: {reason}")
             case Assignment(line, words, value):
-                yield Entry(words, value, file, line)
+                yield ConfigEntry(words, value, file, line)
             case Include(_, pattern):
                 yield from _read_included(file, place, pattern, including, problems)
 
 
 def _read_included(
     file: Path, place: str, pattern: str, including: tuple[Path, ...], problems: list[str]
-) -> Iterator[Entry]:
+) -> Iterator[ConfigEntry]:
     path = file.parent / pattern
     open_files = (file.resolve(), *including)
     for included in sorted(path.parent.glob(path.name)):

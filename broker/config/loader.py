@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from leveret.broker.config.advanced import FILE_VARIABLE, Advanced, find_advanced, read_advanced
 from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, family_of, make
-from leveret.broker.config.files import Entry, Words, read_entries
+from leveret.broker.config.files import ConfigEntry, Words, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
@@ -136,7 +136,7 @@ def load_config(
     return make(Config, _values(settled) | beside)
 
 
-def _is_as_rabbitmq_4(entries: Sequence[Entry], around: Sequence[Given]) -> bool:
+def _is_as_rabbitmq_4(entries: Sequence[ConfigEntry], around: Sequence[Given]) -> bool:
     """Whether sizes and keys are those of RabbitMQ 4: it has to be known before they are read."""
     versions = [entry.text for entry in entries if entry.key == VERSION_ATTRIBUTE]
     versions += [given.text for given in around if given.setting.attribute == VERSION_ATTRIBUTE]
@@ -144,7 +144,7 @@ def _is_as_rabbitmq_4(entries: Sequence[Entry], around: Sequence[Given]) -> bool
 
 
 def _given_in_file(
-    entries: Sequence[Entry],
+    entries: Sequence[ConfigEntry],
     ignored: list[IgnoredSetting],
     problems: list[str],
     *,
@@ -180,7 +180,7 @@ def _member(pattern: str, words: Sequence[str]) -> str:
     return next((word for expected, word in pairs if expected.startswith("$")), words[-1])
 
 
-def _left_out(entries: Iterable[Entry]) -> dict[Words, str]:
+def _left_out(entries: Iterable[ConfigEntry]) -> dict[Words, str]:
     """The settings with a value that is left out, and why; none that is alone in its family."""
     values: dict[str, dict[Words, str]] = defaultdict(dict)
     for entry in entries:
@@ -191,7 +191,7 @@ def _left_out(entries: Iterable[Entry]) -> dict[Words, str]:
     return {words: reason for family in families for words, reason in family.items() if reason}
 
 
-def _unknown_key(entry: Entry) -> str:
+def _unknown_key(entry: ConfigEntry) -> str:
     if KEYS_OF_ACCESS.find(entry.words):
         return (
             f"{entry.place}: the key '{entry.key}' of RabbitMQ 4 limits who has access, and has no "

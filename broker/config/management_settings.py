@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from leveret.broker.config.declaration import listed_setting, section, setting
-from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.config.value_kinds import (
     BOOLEAN,
     HOST,
@@ -109,8 +109,8 @@ class ManagementSettings:
         "The interface that this port is opened on.",
         default_text="all interfaces",
     )
-    tls: TlsOptions = section(
-        TlsOptions,
+    tls: TlsListenerOptions = section(
+        TlsListenerOptions,
         "management.ssl management.listener.ssl_opts",
         described_as="ssl_options",
     )
@@ -171,4 +171,6 @@ class PrometheusSettings:
         "The interface that this port is opened on.",
         default_text="all interfaces",
     )
-    tls: TlsOptions = section(TlsOptions, "prometheus.ssl", described_as="ssl_options")
+    tls: TlsListenerOptions = section(
+        TlsListenerOptions, "prometheus.ssl", described_as="ssl_options"
+    )

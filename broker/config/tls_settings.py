@@ -1,7 +1,7 @@
 """The settings of TLS: of the listeners for AMQP clients, and the options of any TLS endpoint.
 
-`TlsOptions` are the options of a listener. AMQP, management and the metrics have one section of
-them each. `ClientTlsOptions` are the options of a connection that the node opens to a server; the
+`TlsListenerOptions` are the options of a listener. AMQP, management and the metrics have a section
+each. `ClientTlsOptions` are the options of a connection that the node opens to a server; the
 HTTP and the LDAP backend have one section of them each.
 """
 
@@ -34,7 +34,7 @@ DEPTH_MAX = 255
 
 
 @dataclass(frozen=True)
-class TlsOptions:
+class TlsListenerOptions:
     """The options of a TLS listener.
 
     cacertfile: the certificate authorities that client certificates are checked against. keyfile:
@@ -169,7 +169,7 @@ class TlsSettings:
     handshake_timeout_ms: int = setting(
         "ssl_handshake_timeout", MILLISECONDS, 5000, "How long a TLS handshake may take."
     )
-    options: TlsOptions = section(TlsOptions, "ssl_options")
+    options: TlsListenerOptions = section(TlsListenerOptions, "ssl_options")
     login_from: str = setting(
         "ssl_cert_login_from",
         one_of("common_name", "distinguished_name", "subject_alternative_name", "subject_alt_name"),

@@ -19,7 +19,7 @@ NO_TLS = {
 NOT_OF_LOGINS = ("ssl_key_exchange", "ssl_hash")
 
 
-class Client(Protocol):
+class ConnectedClient(Protocol):
     """A connection whose client may not have logged in yet."""
 
     name: str
@@ -61,7 +61,7 @@ class AgreedLimits(Protocol):
         """Channels."""
 
 
-class OpenConnection(Client, Protocol):
+class OpenConnection(ConnectedClient, Protocol):
     """A connection that is open."""
 
     connected_at_s: float
@@ -116,7 +116,7 @@ def vhost_left(connection: OpenConnection) -> None:
         connection.vhost.tracer.connection_closed(connection)
 
 
-def connection_closed(connection: Client) -> None:
+def connection_closed(connection: ConnectedClient) -> None:
     """A client's socket is closed, whether it ever opened a vhost or not."""
     events = connection.services.events
     if events.are_wanted:
@@ -126,20 +126,20 @@ def connection_closed(connection: Client) -> None:
         })  # fmt: skip
 
 
-def login_succeeded(client: Client, name: str) -> None:
+def login_succeeded(client: ConnectedClient, name: str) -> None:
     """A client has logged in."""
     if client.services.events.are_wanted:
         client.services.events.notify("user.authentication.success", _login_facts(client, name))
 
 
-def login_failed(client: Client, name: str | None, error: str) -> None:
+def login_failed(client: ConnectedClient, name: str | None, error: str) -> None:
     """A login was refused. name: None if the client gave none."""
     if client.services.events.are_wanted:
         facts = {**_login_facts(client, name), "error": error}
         client.services.events.notify("user.authentication.failure", facts)
 
 
-def _login_facts(client: Client, name: str | None) -> dict[str, Any]:
+def _login_facts(client: ConnectedClient, name: str | None) -> dict[str, Any]:
     """The known facts, as in RabbitMQ."""
     facts = {
         "connection_type": "network",
@@ -155,12 +155,12 @@ def _login_facts(client: Client, name: str | None) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value != ""}
 
 
-def _tls(client: Client) -> dict[str, Any]:
+def _tls(client: ConnectedClient) -> dict[str, Any]:
     known = {key: value for key, value in client.tls_facts().items() if value is not None}
     return {**NO_TLS, **known}
 
 
-def _own_name(client: Client) -> dict[str, Any]:
+def _own_name(client: ConnectedClient) -> dict[str, Any]:
     """The name that the client gave the connection, if any."""
     name = client.client_properties.get("connection_name", ("S", None))[1]
     return {"user_provided_name": name} if isinstance(name, str) else {}

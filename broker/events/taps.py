@@ -53,7 +53,7 @@ class TracedQueue(Protocol):
     name: str
 
 
-class Delivery(Protocol):
+class UnsettledDelivery(Protocol):
     """A message that was delivered to a client and needs to be settled."""
 
     entry: Entry
@@ -63,7 +63,7 @@ class Delivery(Protocol):
         """The queue that it was delivered from."""
 
 
-Settled = Sequence[tuple[int, Delivery]]
+Settled = Sequence[tuple[int, UnsettledDelivery]]
 """Deliveries with their delivery tags."""
 
 

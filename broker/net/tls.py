@@ -28,7 +28,7 @@ from leveret.broker.auth.certificates import (
     validity,
 )
 from leveret.broker.config.setting_error import SettingError
-from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, TlsOptions
+from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, TlsListenerOptions
 from leveret.broker.net.cipher_suites import (
     is_known_to_erlang_only,
     known_suites,
@@ -50,7 +50,7 @@ logger = logging.getLogger("leveret.tls")
 class TlsError(ValueError):
     """TLS cannot be set up; the text names the file or the option and the mistake.
 
-    option: the field of `TlsOptions` to change.
+    option: the field of `TlsListenerOptions` to change.
     """
 
     def __init__(self, option: str, reason: str) -> None:
@@ -61,7 +61,7 @@ class TlsError(ValueError):
 # Contexts
 
 
-def context_of(section: str, options: TlsOptions) -> ServerContext:
+def context_of(section: str, options: TlsListenerOptions) -> ServerContext:
     """A context for a listener. Raises SettingError. section: the attribute of the options."""
     try:
         return make_server_context(options)
@@ -69,7 +69,7 @@ def context_of(section: str, options: TlsOptions) -> ServerContext:
         raise SettingError(f"{section}.{error.option}", str(error)) from None
 
 
-def make_server_context(options: TlsOptions) -> ServerContext:
+def make_server_context(options: TlsListenerOptions) -> ServerContext:
     """A context for a listener. Raises TlsError."""
     context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.depth = options.depth
@@ -85,7 +85,7 @@ def make_server_context(options: TlsOptions) -> ServerContext:
     return context
 
 
-def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
+def _verify_mode(options: TlsListenerOptions) -> ssl.VerifyMode:
     if options.verify not in (VERIFY_PEER, VERIFY_NONE):
         raise TlsError(
             "verify", f"verify is {options.verify!r}: it must be {VERIFY_PEER} or {VERIFY_NONE}"
@@ -101,7 +101,7 @@ def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
     return ssl.CERT_NONE
 
 
-def _set_versions_and_suites(context: ssl.SSLContext, options: TlsOptions) -> None:
+def _set_versions_and_suites(context: ssl.SSLContext, options: TlsListenerOptions) -> None:
     versions = set(options.versions or VERSIONS)
     if unknown := versions - set(VERSIONS):
         raise TlsError(
@@ -157,7 +157,7 @@ def _usable_names(ciphers: Sequence[str], known: Container[str]) -> list[str]:
 # Files
 
 
-def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
+def _load_files(context: ssl.SSLContext, options: TlsListenerOptions) -> None:
     """Load certificate, key, authorities and parameters. Raises TlsError."""
     if options.certfile is None:
         raise TlsError("certfile", "a TLS listener needs a certificate: set certfile and keyfile")
@@ -184,7 +184,7 @@ def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
             ) from None
 
 
-def _files(options: TlsOptions) -> list[tuple[str, Path]]:
+def _files(options: TlsListenerOptions) -> list[tuple[str, Path]]:
     """The configured files, each with its option."""
     named = (
         ("certfile", options.certfile), ("keyfile", options.keyfile),
@@ -200,7 +200,7 @@ def _read(option: str, path: Path) -> bytes:
         raise TlsError(option, f"{path} cannot be read: {error.strerror}") from None
 
 
-def _refusal(options: TlsOptions, certfile: Path, error: Exception) -> TlsError:
+def _refusal(options: TlsListenerOptions, certfile: Path, error: Exception) -> TlsError:
     """The mistake in a certificate, its key or its password."""
     keyfile = options.keyfile or certfile
     key_option = "keyfile" if options.keyfile else "certfile"
@@ -253,7 +253,7 @@ class CertificateWatcher:
         self._watched: list[_Watched] = []
         self._timer: Timer | None = None
 
-    def watch(self, context: ServerContext, options: TlsOptions) -> None:
+    def watch(self, context: ServerContext, options: TlsListenerOptions) -> None:
         """Replace a listener's context whenever its files change."""
         self._watched.append(_Watched(context, options))
         if self._timer is None:
@@ -286,7 +286,7 @@ class Stamp(NamedTuple):
 class _Watched:
     """The context of a listener, and the stamps of its files when they were loaded."""
 
-    def __init__(self, context: ServerContext, options: TlsOptions) -> None:
+    def __init__(self, context: ServerContext, options: TlsListenerOptions) -> None:
         self._context = context
         self._options = options
         self._stamps = _stamps(options)
@@ -305,7 +305,7 @@ class _Watched:
             logger.info("the certificate %s was reloaded", self._options.certfile)
 
 
-def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
+def _stamps(options: TlsListenerOptions) -> dict[Path, Stamp | None]:
     """The stamps of the files; None for a missing one, which loading reports."""
     stamps: dict[Path, Stamp | None] = {}
     for _, path in _files(options):

@@ -21,7 +21,7 @@ from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
-from leveret.broker.moving.links import Links
+from leveret.broker.moving.moving import Moving
 from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
@@ -182,7 +182,7 @@ class Broker:
         self.certificates = CertificateWatcher(self.services.clock)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
-        self.links = Links(self.services, self._make_connection, lambda: self.cluster_name)
+        self.links = Moving(self.services, self._make_connection, lambda: self.cluster_name)
         self.shovels, self.federation = self.links.shovels, self.links.federation
         self.services.registry.policing.policy_changed = self.federation.changed
         if clustering is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.broker.policies.parameter_validation import (
-    Key,
+    ParameterKey,
     boolean,
     bounded,
     keys_of,
@@ -86,23 +86,23 @@ class UpstreamSet:
 
 
 _OPTIONS = (
-    Key("exchange", short_text),
-    Key("queue", short_text),
-    Key("consumer-tag", short_text),
-    Key("prefetch-count", number),
-    Key("reconnect-delay", number),
-    Key("max-hops", number),
-    Key("expires", number),
-    Key("message-ttl", number),
-    Key("trust-user-id", boolean),
-    Key("ack-mode", one_of(NO_ACK, ON_PUBLISH, ON_CONFIRM)),
-    Key("resource-cleanup-mode", one_of(DEFAULT, NEVER)),
-    Key("ha-policy", text),
-    Key("bind-nowait", boolean),
-    Key("channel-use-mode", one_of(MULTIPLE, SINGLE)),
+    ParameterKey("exchange", short_text),
+    ParameterKey("queue", short_text),
+    ParameterKey("consumer-tag", short_text),
+    ParameterKey("prefetch-count", number),
+    ParameterKey("reconnect-delay", number),
+    ParameterKey("max-hops", number),
+    ParameterKey("expires", number),
+    ParameterKey("message-ttl", number),
+    ParameterKey("trust-user-id", boolean),
+    ParameterKey("ack-mode", one_of(NO_ACK, ON_PUBLISH, ON_CONFIRM)),
+    ParameterKey("resource-cleanup-mode", one_of(DEFAULT, NEVER)),
+    ParameterKey("ha-policy", text),
+    ParameterKey("bind-nowait", boolean),
+    ParameterKey("channel-use-mode", one_of(MULTIPLE, SINGLE)),
 )
-UPSTREAM_KEYS = (Key("uri", uris, is_mandatory=True), *_OPTIONS)
-MEMBER_KEYS = (Key("upstream", text, is_mandatory=True), *_OPTIONS)
+UPSTREAM_KEYS = (ParameterKey("uri", uris, is_mandatory=True), *_OPTIONS)
+MEMBER_KEYS = (ParameterKey("upstream", text, is_mandatory=True), *_OPTIONS)
 
 
 def check_upstream(name: str, value: Any) -> None:

@@ -21,7 +21,7 @@ class ParameterError(ValueError):
     """A parameter is not valid; the text has a line for each reason."""
 
 
-class Key(NamedTuple):
+class ParameterKey(NamedTuple):
     """A key of an object, and the check of its value."""
 
     name: str
@@ -151,7 +151,7 @@ def uri_list(value: str | list[str]) -> tuple[str, ...]:
 # Objects
 
 
-def keys_of(name: str, keys: Sequence[Key], value: Any) -> list[str]:
+def keys_of(name: str, keys: Sequence[ParameterKey], value: Any) -> list[str]:
     """The problems of an object, in RabbitMQ's order: unknown keys, then the last key first.
 
     Erlang has lists of pairs for objects, so that an empty list is an object without keys.
@@ -171,7 +171,7 @@ def keys_of(name: str, keys: Sequence[Key], value: Any) -> list[str]:
     return errors
 
 
-def object_with(keys: Sequence[Key]) -> Check:
+def object_with(keys: Sequence[ParameterKey]) -> Check:
     """An object with these keys."""
     return lambda name, value: keys_of(name, keys, value)
 

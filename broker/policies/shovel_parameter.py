@@ -16,7 +16,7 @@ from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.broker.policies.parameter_validation import (
     Check,
-    Key,
+    ParameterKey,
     anything,
     boolean,
     bounded,
@@ -49,7 +49,7 @@ QUEUE_ARGUMENTS = (
 CONSUMER_ARGUMENTS = ("x-priority", "x-cancel-on-ha-failover", "x-stream-offset")
 
 
-class Declaration(NamedTuple):
+class ShovelDeclaration(NamedTuple):
     """A declaration that a static shovel makes: a method's name, and its arguments."""
 
     method: str
@@ -75,7 +75,7 @@ class ShovelSource:
     consumer_arguments: Table = field(default_factory=dict)
     prefetch_count: int = PREFETCH_COUNT
     delete_after: str | int | None = None
-    declarations: tuple[Declaration, ...] | None = None
+    declarations: tuple[ShovelDeclaration, ...] | None = None
     is_predeclared: bool = False
 
 
@@ -95,7 +95,7 @@ class ShovelDestination:
     properties: Mapping[str, Any] = field(default_factory=dict)
     adds_forward_headers: bool = False
     adds_timestamp_header: bool = False
-    declarations: tuple[Declaration, ...] = ()
+    declarations: tuple[ShovelDeclaration, ...] = ()
     is_predeclared: bool = False
 
 
@@ -148,7 +148,7 @@ NodeVhost = Callable[[str], list[str]]
 
 
 def _arguments(known: tuple[str, ...]) -> Check:
-    check_keys = object_with([Key(name, anything) for name in known])
+    check_keys = object_with([ParameterKey(name, anything) for name in known])
 
     def check(name: str, value: Any) -> list[str]:
         wrong = check_keys(name, value)
@@ -176,19 +176,19 @@ def _is_integer(value: Any) -> bool:
 
 
 PROPERTIES = (
-    Key("content_type", short_text),
-    Key("content_encoding", short_text),
-    Key("delivery_mode", number_up_to(255)),
-    Key("priority", number_up_to(255)),
-    Key("correlation_id", short_text),
-    Key("reply_to", short_text),
-    Key("expiration", short_text),
-    Key("message_id", short_text),
-    Key("timestamp", number_up_to(2**64 - 1)),
-    Key("type", short_text),
-    Key("user_id", short_text),
-    Key("app_id", short_text),
-    Key("cluster_id", short_text),
+    ParameterKey("content_type", short_text),
+    ParameterKey("content_encoding", short_text),
+    ParameterKey("delivery_mode", number_up_to(255)),
+    ParameterKey("priority", number_up_to(255)),
+    ParameterKey("correlation_id", short_text),
+    ParameterKey("reply_to", short_text),
+    ParameterKey("expiration", short_text),
+    ParameterKey("message_id", short_text),
+    ParameterKey("timestamp", number_up_to(2**64 - 1)),
+    ParameterKey("type", short_text),
+    ParameterKey("user_id", short_text),
+    ParameterKey("app_id", short_text),
+    ParameterKey("cluster_id", short_text),
 )
 """The properties that a shovel may set."""
 
@@ -199,49 +199,49 @@ BOUNDS = ("messages-above", "messages-below", "bytes-above", "bytes-below")
 def _bounds(name: str, value: Any) -> list[str]:
     if value in ({}, []):
         return [f"{name} should have one of {', '.join(BOUNDS)}"]
-    return object_with([Key(one, number_up_to(2**63)) for one in BOUNDS])(name, value)
+    return object_with([ParameterKey(one, number_up_to(2**63)) for one in BOUNDS])(name, value)
 
 
 THRESHOLD = object_with(
     [
-        Key("queue", short_text, is_mandatory=True),
-        Key("start", _bounds, is_mandatory=True),
-        Key("stop", _bounds, is_mandatory=True),
+        ParameterKey("queue", short_text, is_mandatory=True),
+        ParameterKey("start", _bounds, is_mandatory=True),
+        ParameterKey("stop", _bounds, is_mandatory=True),
     ]
 )
 
 
-def _keys(check_uris: Check) -> tuple[Key, ...]:
+def _keys(check_uris: Check) -> tuple[ParameterKey, ...]:
     """The keys in the order in which RabbitMQ checks them."""
     return (
-        Key("reconnect-delay", number),
-        Key("ack-mode", one_of(NO_ACK, ON_PUBLISH, ON_CONFIRM)),
-        Key("src-protocol", one_of(AMQP10, AMQP091)),
-        Key("dest-protocol", one_of(AMQP10, AMQP091)),
-        Key("src-uri", check_uris, is_mandatory=True),
-        Key("src-exchange", short_text),
-        Key("src-exchange-key", short_text),
-        Key("src-queue", short_text),
-        Key("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
-        Key("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
-        Key("src-predeclared", boolean),
-        Key("prefetch-count", number),
-        Key("src-prefetch-count", number),
-        Key("delete-after", _delete_after),
-        Key("src-delete-after", _delete_after),
-        Key("dest-uri", check_uris, is_mandatory=True),
-        Key("dest-exchange", short_text),
-        Key("dest-exchange-key", short_text),
-        Key("dest-queue", short_text),
-        Key("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
-        Key("dest-predeclared", boolean),
-        Key("add-forward-headers", boolean),
-        Key("add-timestamp-header", boolean),
-        Key("dest-add-forward-headers", boolean),
-        Key("dest-add-timestamp-header", boolean),
-        Key("publish-properties", object_with(PROPERTIES)),
-        Key("dest-publish-properties", object_with(PROPERTIES)),
-        Key("threshold", THRESHOLD),
+        ParameterKey("reconnect-delay", number),
+        ParameterKey("ack-mode", one_of(NO_ACK, ON_PUBLISH, ON_CONFIRM)),
+        ParameterKey("src-protocol", one_of(AMQP10, AMQP091)),
+        ParameterKey("dest-protocol", one_of(AMQP10, AMQP091)),
+        ParameterKey("src-uri", check_uris, is_mandatory=True),
+        ParameterKey("src-exchange", short_text),
+        ParameterKey("src-exchange-key", short_text),
+        ParameterKey("src-queue", short_text),
+        ParameterKey("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        ParameterKey("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
+        ParameterKey("src-predeclared", boolean),
+        ParameterKey("prefetch-count", number),
+        ParameterKey("src-prefetch-count", number),
+        ParameterKey("delete-after", _delete_after),
+        ParameterKey("src-delete-after", _delete_after),
+        ParameterKey("dest-uri", check_uris, is_mandatory=True),
+        ParameterKey("dest-exchange", short_text),
+        ParameterKey("dest-exchange-key", short_text),
+        ParameterKey("dest-queue", short_text),
+        ParameterKey("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        ParameterKey("dest-predeclared", boolean),
+        ParameterKey("add-forward-headers", boolean),
+        ParameterKey("add-timestamp-header", boolean),
+        ParameterKey("dest-add-forward-headers", boolean),
+        ParameterKey("dest-add-timestamp-header", boolean),
+        ParameterKey("publish-properties", object_with(PROPERTIES)),
+        ParameterKey("dest-publish-properties", object_with(PROPERTIES)),
+        ParameterKey("threshold", THRESHOLD),
     )
 
 

@@ -14,7 +14,7 @@ from leveret.broker.amqp.methods import signature_of
 from leveret.broker.amqp.tables_of_terms import terms_to_table
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.policies.parameter_validation import ParameterError, short_text, shown_term
-from leveret.broker.policies.shovel_parameter import Declaration
+from leveret.broker.policies.shovel_parameter import ShovelDeclaration
 
 METHODS: Final = (
     "exchange.declare", "exchange.delete", "exchange.bind", "exchange.unbind", "queue.declare",
@@ -26,7 +26,7 @@ _WITHOUT_EFFECT: Final = ("ticket", "nowait")
 _INTEGERS_MAX: Final = {"short": 2**16 - 1, "long": 2**32 - 1}
 
 
-def parse_declarations(place: str, terms: Any) -> tuple[Declaration, ...]:
+def parse_declarations(place: str, terms: Any) -> tuple[ShovelDeclaration, ...]:
     """The declarations of a source or a destination. Raises ParameterError.
 
     place: the subject of the error.
@@ -38,7 +38,7 @@ def parse_declarations(place: str, terms: Any) -> tuple[Declaration, ...]:
     return tuple(_declaration(place, term) for term in terms)
 
 
-def _declaration(place: str, term: Any) -> Declaration:
+def _declaration(place: str, term: Any) -> ShovelDeclaration:
     name, fields = term if isinstance(term, tuple) and len(term) == 2 else (term, [])
     if not isinstance(name, Atom) or name not in METHODS:
         known = ", ".join(METHODS)
@@ -49,7 +49,7 @@ def _declaration(place: str, term: Any) -> Declaration:
         raise ParameterError(
             f"{place}: the fields of '{name}' should be a list, actually was {shown_term(fields)}"
         )
-    return Declaration(str(name), dict(_fields(f"{place}: '{name}'", name, fields)))
+    return ShovelDeclaration(str(name), dict(_fields(f"{place}: '{name}'", name, fields)))
 
 
 def _fields(place: str, method: str, fields: list[Any]) -> Iterator[tuple[str, Any]]:

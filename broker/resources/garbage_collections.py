@@ -23,7 +23,9 @@ put aside at once.
 import gc
 from collections.abc import Callable
 from time import process_time
-from typing import Any, Protocol
+from typing import Any
+
+from leveret.broker.runtime.loop_watch import TimerHandle
 
 YOUNG_MAX = 5_000
 """A collection of so many objects takes half a millisecond to one millisecond."""
@@ -40,19 +42,12 @@ take a third of an idle node's processor time, and hold up messages that come al
 NEVER = 1_000_000_000
 
 
-class Handle(Protocol):
-    """A timer of the event loop."""
-
-    def cancel(self) -> None:
-        """Do not call."""
-
-
 class GarbageCollections:
     """The collections of a process."""
 
     def __init__(
         self,
-        call_later: Callable[[float, Callable[[], None]], Handle],
+        call_later: Callable[[float, Callable[[], None]], TimerHandle],
         processor_seconds: Callable[[], float] = process_time,
     ) -> None:
         """call_later: the event loop's. processor_seconds: the processor time of the process."""
@@ -60,7 +55,7 @@ class GarbageCollections:
         self._processor_seconds = processor_seconds
         self._counted_at_s = processor_seconds()
         self._thresholds = gc.get_threshold()
-        self._timer: Handle | None = None
+        self._timer: TimerHandle | None = None
 
     def start(self) -> None:
         """Collect, put aside all objects that there are, and take over from Python.

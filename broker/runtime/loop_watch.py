@@ -31,7 +31,7 @@ UNKNOWN = "tasks of the store or of management, or many short pieces of work"
 logger = logging.getLogger("leveret.broker")
 
 
-class Handle(Protocol):
+class TimerHandle(Protocol):
     """A timer of the event loop."""
 
     def cancel(self) -> None:
@@ -45,12 +45,12 @@ class LoopWatch:
     time. longest_seconds: the longest. waits: turns that took as long without using the processor.
     """
 
-    def __init__(self, call_later: Callable[[float, Callable[[], None]], Handle]) -> None:
+    def __init__(self, call_later: Callable[[float, Callable[[], None]], TimerHandle]) -> None:
         """call_later: the event loop's."""
         self._call_later = call_later
         self.long_turns = self.waits = 0
         self.long_seconds = self.longest_seconds = 0.0
-        self._timer: Handle | None = None
+        self._timer: TimerHandle | None = None
         self._due = self._processor_seconds = 0.0
         self._pieces: list[tuple[float, object]] = []
         self._collection_began = self._collection_seconds = 0.0

@@ -11,7 +11,7 @@ room again, a record reports the gap.
 from typing import Final, Protocol
 
 from leveret.broker.runtime.clock import Clock, Timer
-from leveret.broker.tracing.output import Output
+from leveret.broker.tracing.output import TraceOutput
 
 WAIT_MS: Final = 500
 HOUR_US: Final = 3_600_000_000
@@ -49,7 +49,7 @@ class Batches:
     since the last reported gap. lost_in_all: records dropped since the start.
     """
 
-    def __init__(self, output: Output, clock: Clock, pending: Pending) -> None:
+    def __init__(self, output: TraceOutput, clock: Clock, pending: Pending) -> None:
         self.output = output
         self.lost = self.lost_in_all = self.written = 0
         self.turns_us = 0

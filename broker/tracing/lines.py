@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing.batches import Batches
-from leveret.broker.tracing.output import Output
+from leveret.broker.tracing.output import TraceOutput
 
 LINES_MAX = 1024
 BYTES_MAX = 256 * 1024
@@ -19,10 +19,10 @@ GapLine = Callable[[int, int, int], str]
 """Formats the line of a gap: its start and end in microseconds, and the number of lost lines."""
 
 
-class Lines:
+class TraceLines:
     """The lines of one trace. Lines are texts that end with a newline."""
 
-    def __init__(self, output: Output, clock: Clock, gap_line: GapLine) -> None:
+    def __init__(self, output: TraceOutput, clock: Clock, gap_line: GapLine) -> None:
         self.batches = Batches(output, clock, self)
         self._gap_line = gap_line
         self._pending: list[str] = []

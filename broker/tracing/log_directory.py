@@ -44,7 +44,7 @@ class Keeping(NamedTuple):
 
 
 class LogDirectory:
-    """The destination of one vhost's log; see `output.Destination`."""
+    """The destination of one vhost's log; see `output.TraceDestination`."""
 
     def __init__(self, directory: Path, vhost: str, node: str, keeping: Keeping) -> None:
         self._directory = directory

@@ -18,8 +18,8 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.block_writer import BlockWriter, SharedText
-from leveret.broker.tracing.output import Output
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.output import TraceOutput
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, shown
 from leveret.storage.messages.message import Entry, Message
@@ -57,7 +57,7 @@ def event_start(event: str, options: LogOptions, **more: Any) -> str:
 class LogBlocks:
     """The blocks of one log; see `batches.Pending`."""
 
-    def __init__(self, output: Output, clock: Clock, options: LogOptions) -> None:
+    def __init__(self, output: TraceOutput, clock: Clock, options: LogOptions) -> None:
         self.block = self._new_block(options)
         self.batches = Batches(output, clock, self)
         self._options = options
@@ -83,7 +83,7 @@ class LogSink(Sink):
     """The log of one vhost."""
 
     def __init__(
-        self, blocks: LogBlocks, clock: Clock, pattern: Pattern, options: LogOptions
+        self, blocks: LogBlocks, clock: Clock, pattern: TracePattern, options: LogOptions
     ) -> None:
         self._block = blocks.block
         self._batches = blocks.batches

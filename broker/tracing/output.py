@@ -1,12 +1,12 @@
 """Writes the batches of all traces in one thread, with a bounded buffer for each trace.
 
-The event loop passes batches of bytes to an `Output` and does not wait. An output accepts batches
-up to a number of bytes. If the thread cannot keep up, the output is full, and its user must drop
-and count lines until there is room again (lines.py).
+The event loop passes batches of bytes to a `TraceOutput` and does not wait. An output accepts
+batches up to a number of bytes. If the thread cannot keep up, the output is full, and its user must
+drop and count lines until there is room again (lines.py).
 
-The thread writes a batch to the output's `Destination`. If that fails, for example because the disk
-is full, it keeps the batch and retries each second: a failing disk is treated like a slow one. The
-problem is logged once, and `Output.problem` describes it.
+The thread writes a batch to the output's `TraceDestination`. If that fails, for example because the
+disk is full, it keeps the batch and retries each second: a failing disk is treated like a slow one.
+The problem is logged once, and `TraceOutput.problem` describes it.
 """
 
 import logging
@@ -36,7 +36,7 @@ NOTHING = Batch(b"", 0)
 """Registers an output with the thread, which then maintains its files."""
 
 
-class Destination(Protocol):
+class TraceDestination(Protocol):
     """Writes an output's batches. The thread calls all methods; they may raise OSError."""
 
     def write(self, batch: Batch) -> None:
@@ -49,13 +49,15 @@ class Destination(Protocol):
         """Close the files: no more batches follow."""
 
 
-class Output:
+class TraceOutput:
     """The buffer of one trace. Created by `Writer.open`.
 
     problem: why writing fails at the moment; empty if it does not.
     """
 
-    def __init__(self, writer: "Writer", name: str, destination: Destination, room: int) -> None:
+    def __init__(
+        self, writer: "Writer", name: str, destination: TraceDestination, room: int
+    ) -> None:
         self.name = name
         self.problem = ""
         self.destination = destination
@@ -142,16 +144,16 @@ class Writer:
 
     def __init__(self, wall_time_s: Callable[[], float]) -> None:
         self._wall_time_s = wall_time_s
-        self._queue: SimpleQueue[tuple[Output | None, Batch | None]] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[TraceOutput | None, Batch | None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._outputs: set[Output] = set()
+        self._outputs: set[TraceOutput] = set()
 
-    def open(self, name: str, destination: Destination, room: int) -> Output:
+    def open(self, name: str, destination: TraceDestination, room: int) -> TraceOutput:
         """Create an output. room: size of its buffer in bytes."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="trace writer", daemon=True)
             self._thread.start()
-        output = Output(self, name, destination, room)
+        output = TraceOutput(self, name, destination, room)
         self._queue.put((output, NOTHING))
         return output
 
@@ -160,7 +162,7 @@ class Writer:
         """An output has been created."""
         return self._thread is not None
 
-    def put(self, output: Output, batch: Batch | None) -> None:
+    def put(self, output: TraceOutput, batch: Batch | None) -> None:
         """Write a batch. None: the output is closed."""
         self._queue.put((output, batch))
 
@@ -195,7 +197,7 @@ class Writer:
                 next_tick = monotonic() + TICK_SECONDS
                 self._tick()
 
-    def _take(self, output: Output, batch: Batch | None) -> None:
+    def _take(self, output: TraceOutput, batch: Batch | None) -> None:
         self._outputs.add(output)
         output.take(batch)
         if not output.problem or output.is_ending:

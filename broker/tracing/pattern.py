@@ -7,7 +7,7 @@ from leveret.broker.exchanges.topic_trie import TopicTrie
 REMEMBERED = 1024
 
 
-class Pattern:
+class TracePattern:
     """A trace's pattern, such as `#`, `publish.#` or `#.orders`, like a topic binding key."""
 
     def __init__(self, pattern: str) -> None:

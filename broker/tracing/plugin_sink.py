@@ -19,8 +19,8 @@ from leveret.broker.erlang.lines import format_lines
 from leveret.broker.erlang.terms import Atom
 from leveret.broker.events.taps import Sink, TracedChannel, TracedQueue
 from leveret.broker.runtime.clock import Clock
-from leveret.broker.tracing.lines import Lines
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.lines import TraceLines
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, properties_shown, shown
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -130,9 +130,9 @@ class PluginSink(Sink):
 
     def __init__(
         self,
-        lines: Lines,
+        lines: TraceLines,
         clock: Clock,
-        pattern: Pattern,
+        pattern: TracePattern,
         vhost: VirtualHost,
         node: str,
         format_name: str,

@@ -7,7 +7,7 @@ from leveret.broker.tracing.output import Batch
 
 
 class TextFile:
-    """The destination of a trace; see `output.Destination`. A deleted file is created again."""
+    """A `TraceDestination` that appends to a file. A deleted file is created again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

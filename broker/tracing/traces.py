@@ -19,11 +19,11 @@ from leveret.broker.events.taps import Sink
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.services.services import Services
 from leveret.broker.tracing.batches import Batches
-from leveret.broker.tracing.lines import Lines
+from leveret.broker.tracing.lines import TraceLines
 from leveret.broker.tracing.log_directory import Keeping, LogDirectory
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
-from leveret.broker.tracing.output import Destination, Output, Writer
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.output import TraceDestination, TraceOutput, Writer
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.plugin_sink import GAPS, PluginSink
 from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.text_file import TextFile
@@ -48,7 +48,7 @@ class Running(NamedTuple):
     sink: Sink
 
     @property
-    def output(self) -> Output:
+    def output(self) -> TraceOutput:
         """The output of its batches."""
         return self.batches.output
 
@@ -188,20 +188,20 @@ class Traces:
         )  # fmt: skip
         destination = LogDirectory(self.directory, trace.vhost, config.node_name, keeping)
         blocks = LogBlocks(self._open(trace, destination), clock, options)
-        return blocks.batches, LogSink(blocks, clock, Pattern(trace.pattern), options)
+        return blocks.batches, LogSink(blocks, clock, TracePattern(trace.pattern), options)
 
     def _text(self, vhost: VirtualHost, trace: Trace) -> tuple[Batches, Sink]:
         assert self.directory is not None
         clock = self._services.clock
         destination = TextFile(self.directory / f"{trace.name}.log")
-        lines = Lines(self._open(trace, destination), clock, GAPS[trace.format])
+        lines = TraceLines(self._open(trace, destination), clock, GAPS[trace.format])
         sink = PluginSink(
-            lines, clock, Pattern(trace.pattern), vhost, self._services.config.node_name,
+            lines, clock, TracePattern(trace.pattern), vhost, self._services.config.node_name,
             trace.format, trace.payload_bytes_max,
         )  # fmt: skip
         return lines.batches, sink
 
-    def _open(self, trace: Trace, destination: Destination) -> Output:
+    def _open(self, trace: Trace, destination: TraceDestination) -> TraceOutput:
         room = self._services.config.tracing.waiting_bytes
         return self._writer.open(f"{trace.name!r} of {trace.vhost!r}", destination, room)
 

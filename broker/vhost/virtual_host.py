@@ -26,7 +26,7 @@ from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueCli
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.queues.contract.queue_places import QueuePlaces
-from leveret.broker.queues.contract.retained_dead_letters import LetterSource
+from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
@@ -37,7 +37,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor, Turns
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.dead_letters.publishing import DeadLetterer
-from leveret.broker.vhost.dead_letters.worker import LetterWorker, WorkerSettings
+from leveret.broker.vhost.dead_letters.worker import AtLeastOnceWorker, WorkerSettings
 from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.vhost.fan_out import FanOuts
 from leveret.broker.vhost.own_deletions import OwnDeletions
@@ -64,7 +64,7 @@ PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
 logger = logging.getLogger("leveret.vhost")
 
 
-class Policing(Protocol):
+class AppliesPolicies(Protocol):
     """Gives new queues and exchanges the policies that match them (registry/policing.py)."""
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
@@ -85,7 +85,7 @@ class VirtualHost:
         clock: Clock,
         submit: Submit,
         store: Store | None = None,
-        policing: Policing | None = None,
+        policing: AppliesPolicies | None = None,
         counts: NodeCounts | None = None,
         is_as_rabbitmq_4: bool = False,
         events: Events | None = None,
@@ -304,9 +304,11 @@ class VirtualHost:
         """Where a queue keeps its dead letters, with those that a restart found."""
         return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
 
-    def make_dead_letter_worker(self, queue: QueueClient, letters: LetterSource) -> LetterWorker:
+    def make_dead_letter_worker(
+        self, queue: QueueClient, letters: DeadLetterSource
+    ) -> AtLeastOnceWorker:
         """The worker that publishes the dead letters that a queue keeps."""
-        return LetterWorker(self, queue, letters, self._letter_settings)
+        return AtLeastOnceWorker(self, queue, letters, self._letter_settings)
 
     def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
         """Where messages wait at an exchange of the type x-delayed-message."""

@@ -38,7 +38,7 @@ UNKNOWN_CHECK, UNKNOWN_CHECK_BEFORE_1_11 = 404, 500
 logger = logging.getLogger("leveret.peer_discovery")
 
 
-class Service(msgspec.Struct, rename="pascal"):
+class ConsulService(msgspec.Struct, rename="pascal"):
     """An instance of the service."""
 
     address: str = ""
@@ -60,7 +60,7 @@ class Check(msgspec.Struct, rename="pascal"):
 class Instance(msgspec.Struct, rename="pascal"):
     """An entry of /v1/health/service."""
 
-    service: Service
+    service: ConsulService
     node: AgentNode
     checks: list[Check] = []
 

@@ -66,7 +66,7 @@ class Discover:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskPeers:
     """Ask the peers for their states."""
 
     peers: tuple[NodeAddress, ...]
@@ -93,7 +93,7 @@ class Stop:
     reason: str
 
 
-Action = Discover | Ask | Join | Form | Stop
+Action = Discover | AskPeers | Join | Form | Stop
 
 
 class Formation:
@@ -132,7 +132,7 @@ class Formation:
         self._was_asked_by = ""
         if not self._peers:
             return Form("no other nodes were discovered")
-        return Ask(self._peers)
+        return AskPeers(self._peers)
 
     def asked_by(self, peer: str) -> None:
         """A new node asked for the state of this one, and is told BLANK."""

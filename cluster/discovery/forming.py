@@ -23,7 +23,7 @@ from leveret.cluster.discovery.discovery import (
 )
 from leveret.cluster.discovery.formation import (
     Action,
-    Ask,
+    AskPeers,
     Discover,
     Form,
     Formation,
@@ -120,7 +120,7 @@ class Forming:
         match action:
             case Discover():
                 return await self._discover(action)
-            case Ask(peers):
+            case AskPeers(peers):
                 return self._formation.answered(await self._peers.ask(peers))
             case Join(node):
                 return await self._join(node)

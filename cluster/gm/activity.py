@@ -3,7 +3,7 @@
     kind        u8
     identity    u64     of the group
     version     u64     of the record that the sender had applied
-    origin      u64     the sender's place (`Place.born`); 0 if it has none yet
+    origin      u64     the sender's place (`Place.place_id`); 0 if it has none yet
     target      u64     the receiver's place
 
 The body depends on the kind:
@@ -60,16 +60,18 @@ class Head:
         self.target = target
 
 
-class Progress:
+class SenderProgress:
     """The progress of a sender's broadcasts at the origin of a message.
 
     payloads: those of the last broadcasts through `delivered`.
     """
 
-    __slots__ = ("acknowledged", "born", "delivered", "payloads")
+    __slots__ = ("acknowledged", "delivered", "payloads", "place_id")
 
-    def __init__(self, born: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
-        self.born = born
+    def __init__(
+        self, place_id: int, acknowledged: int, delivered: int, payloads: list[bytes]
+    ) -> None:
+        self.place_id = place_id
         self.acknowledged = acknowledged
         self.delivered = delivered
         self.payloads = payloads
@@ -91,10 +93,10 @@ class MessageWriter:
         self._pieces: list[bytes] = []
         self.size: i64 = HEAD_BYTES
 
-    def add(self, born: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
+    def add(self, place_id: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
         """Add a sender's progress. payloads: those of the last broadcasts through `delivered`."""
         writer = self._writer
-        write_i64_le(writer, born)
+        write_i64_le(writer, place_id)
         write_i64_le(writer, acknowledged)
         write_i64_le(writer, delivered)
         write_i32_le(writer, i32(len(payloads)))
@@ -150,21 +152,21 @@ def read_join(message: bytes) -> tuple[int, int]:
     return read_i64_le(message, HEAD_BYTES), read_i64_le(message, HEAD_BYTES + 8)
 
 
-def read_progress(message: bytes) -> list[Progress]:
+def read_progress(message: bytes) -> list[SenderProgress]:
     """The progress of senders, from an ACTIVITY or a CATCH_UP. Raises ValueError."""
     end: i64 = len(message)
     position: i64 = HEAD_BYTES
-    read: list[Progress] = []
+    read: list[SenderProgress] = []
     while position < end:
         if end - position < PROGRESS_BYTES:
             raise ValueError(f"{end - position} bytes at the end of a message of a ring")
-        born = read_i64_le(message, position)
+        place_id = read_i64_le(message, position)
         acknowledged = read_i64_le(message, position + 8)
         delivered = read_i64_le(message, position + 16)
         count: i64 = i64(read_i32_le(message, position + 24))
         if not 0 <= acknowledged <= delivered <= NUMBER_MAX or not 0 <= count <= delivered:
             raise ValueError(
-                f"sender {born} of a ring has delivered {delivered} broadcasts, of which "
+                f"sender {place_id} of a ring has delivered {delivered} broadcasts, of which "
                 f"{acknowledged} are acknowledged and {count} follow"
             )
         position += PROGRESS_BYTES
@@ -178,7 +180,7 @@ def read_progress(message: bytes) -> list[Progress]:
                     f"broadcast {len(payloads) + 1} of {count} in a message of a ring ends after it"
                 )
             payloads.append(message[start:position])
-        read.append(Progress(born, acknowledged, delivered, payloads))
+        read.append(SenderProgress(place_id, acknowledged, delivered, payloads))
     return read
 
 

@@ -15,8 +15,8 @@ from that living one. Until it has this state (`has_joined`), it dies with the m
 its left: members further right may have got more. If no joined member lives, one of the members
 that have not joined begins again, alone and with nothing.
 
-A place is known by the version that brought it in (`born`), a small number that no other place of
-the group ever has. The messages of the ring name members by it.
+A place is identified by the version of the group that added it (`place_id`), a small number that no
+other place of the group ever has. The messages of the ring name members by it.
 
 Invariant GM5: the version grows by one with each change; at least one member lives; no member is
 added a second time (`newest`).
@@ -49,11 +49,11 @@ class Member(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Place(msgspec.Struct, frozen=True, array_like=True):
     """A member's place in the ring.
 
-    born: the version of the group that brought it in. has_joined: it has its starting state.
+    place_id: the version of the group that added it. has_joined: it has its starting state.
     """
 
     member: Member
-    born: int
+    place_id: int
     is_alive: bool = True
     has_joined: bool = False
 
@@ -140,8 +140,8 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         circle = self.circle(place)
         return next(one for one in (*circle[-2::-1], place) if one.is_alive)
 
-    def turner_of(self, place: Place) -> Place:
-        """The place that turns a member's broadcasts: its own, or that of a dead one's heir."""
+    def sender_or_heir(self, place: Place) -> Place:
+        """The place that acknowledges a member's broadcasts: its own, or that of its heir."""
         return place if place.is_alive else self.right_of(place)
 
 
@@ -221,7 +221,7 @@ def _died(group: Group, change: Died) -> Group:
     if not any(place.is_alive and place.has_joined for place in places):
         oldest = min(
             (place for place in group.living if place.member not in dead),
-            key=lambda place: place.born,
+            key=lambda place: place.place_id,
         )
         places = [replace(oldest, has_joined=True)]
     return _next(group, places)

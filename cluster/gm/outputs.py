@@ -27,7 +27,7 @@ class Confirmed(msgspec.Struct, frozen=True):
     through: int
 
 
-class Submit(msgspec.Struct, frozen=True):
+class SubmitChange(msgspec.Struct, frozen=True):
     """Submit a change of the group's record.
 
     The service repeats it until it is applied or refused: the state machine asks once.
@@ -54,10 +54,10 @@ class Joined(msgspec.Struct, frozen=True):
 class MembersChanged(msgspec.Struct, frozen=True):
     """Members were added to the record, or have died.
 
-    The born members deliver all that this member broadcasts after this output (G5).
+    The added members deliver all that this member broadcasts after this output (G5).
     """
 
-    born: tuple[Member, ...]
+    added: tuple[Member, ...]
     died: tuple[Member, ...]
 
 
@@ -66,7 +66,7 @@ class Expelled(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    Send | Deliver | Confirmed | Submit | StartPause | Joined | MembersChanged | Expelled
+    Send | Deliver | Confirmed | SubmitChange | StartPause | Joined | MembersChanged | Expelled
 )
 PAUSE_MS = 100
 """Milliseconds that a link may be down before its node's member is declared dead.

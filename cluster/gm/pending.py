@@ -20,22 +20,31 @@ from leveret.cluster.gm.group import Member
 class Pending:
     """One sender's broadcasts at one member.
 
-    born: the sender's place. sent: the last number that was sent to the right neighbour.
-    turns_here, turns_right: this member, or the right neighbour, turns the broadcasts into
-    acknowledgements. has_news: the right neighbour is to be told.
+    place_id: the sender's place. sent: the last number that was sent to the right neighbour.
+    acknowledged_here, acknowledged_right: this member, or its right neighbour, acknowledges the
+    broadcasts. has_news: there is something to tell the right neighbour.
     """
 
     __slots__ = (
-        "_payloads", "acknowledged", "born", "delivered", "has_news", "is_alive",
-        "is_erasure_asked", "member", "sent", "turns_here", "turns_right",
+        "_payloads",
+        "acknowledged",
+        "acknowledged_here",
+        "acknowledged_right",
+        "delivered",
+        "has_news",
+        "is_alive",
+        "is_erasure_asked",
+        "member",
+        "place_id",
+        "sent",
     )  # fmt: skip
 
-    def __init__(self, born: int, member: Member) -> None:
-        self.born = born
+    def __init__(self, place_id: int, member: Member) -> None:
+        self.place_id = place_id
         self.member = member
         self.is_alive = True
         self.acknowledged = self.delivered = self.sent = 0
-        self.turns_here = self.turns_right = False
+        self.acknowledged_here = self.acknowledged_right = False
         self.has_news = self.is_erasure_asked = False
         self._payloads: list[bytes] = []
 

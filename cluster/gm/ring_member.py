@@ -48,7 +48,7 @@ from leveret.cluster.gm.activity import (
     JOIN,
     Head,
     MessageWriter,
-    Progress,
+    SenderProgress,
     check_body,
     read_head,
     read_join,
@@ -67,14 +67,14 @@ from leveret.cluster.gm.outputs import (
     Output,
     Send,
     StartPause,
-    Submit,
+    SubmitChange,
 )
 from leveret.cluster.gm.pending import Pending
 
 MESSAGE_BYTES = 4 * 1024 * 1024
 """A message that reaches this size is ended: a catch-up may be several messages."""
 NOBODY = -1
-"""No place was born with this version."""
+"""No place has this id."""
 
 
 class RingMember:
@@ -90,9 +90,9 @@ class RingMember:
         self._group: Group | None = None
         self._version = 0
         self._place: Place | None = None
-        self._born = 0
+        self._place_id = 0
         self._left: Place | None = None
-        self._left_born = NOBODY
+        self._left_id = NOBODY
         self._left_since = 0
         self._right: Place | None = None
         self._own = Pending(0, member)
@@ -158,7 +158,7 @@ class RingMember:
         writer = self._message(CATCH_UP, right)
         for sender in self._senders.values():
             sender.sent = sender.acknowledged
-            writer.add(sender.born, sender.acknowledged, sender.acknowledged, [])
+            writer.add(sender.place_id, sender.acknowledged, sender.acknowledged, [])
             if sender.delivered > sender.sent:
                 self._note(sender)
         end = self._message(CATCH_UP_END, right)
@@ -177,7 +177,9 @@ class RingMember:
     def _message(self, kind: int, target: Place) -> MessageWriter:
         group = self._group
         assert group is not None
-        return MessageWriter(Head(kind, group.identity, self._version, self._born, target.born))
+        return MessageWriter(
+            Head(kind, group.identity, self._version, self._place_id, target.place_id)
+        )
 
     def _send_news(self, right: Place) -> list[Output]:
         """Send the right neighbour the progress of senders with news, in one or more messages.
@@ -188,15 +190,15 @@ class RingMember:
         writer = self._message(ACTIVITY, right)
         for sender in self._news:
             sender.has_news = False
-            payloads = [] if sender.turns_right else sender.after(sender.sent)
+            payloads = [] if sender.acknowledged_right else sender.after(sender.sent)
             sent = sender.delivered - len(payloads)
             while (count := _count_within(payloads, MESSAGE_BYTES - writer.size)) < len(payloads):
                 sent += count
-                writer.add(sender.born, sender.acknowledged, sent, payloads[:count])
+                writer.add(sender.place_id, sender.acknowledged, sent, payloads[:count])
                 payloads = payloads[count:]
                 outputs.append(Send(right.member, writer.end()))
                 writer = self._message(ACTIVITY, right)
-            writer.add(sender.born, sender.acknowledged, sender.delivered, payloads)
+            writer.add(sender.place_id, sender.acknowledged, sender.delivered, payloads)
             sender.sent = sender.delivered
         self._news.clear()
         outputs.append(Send(right.member, writer.end()))
@@ -223,12 +225,12 @@ class RingMember:
             return []
         erased: list[Member] = []
         for sender in self._senders.values():
-            if sender.is_alive or not sender.turns_here or sender.is_erasure_asked:
+            if sender.is_alive or not sender.acknowledged_here or sender.is_erasure_asked:
                 continue
             if sender.acknowledged == sender.delivered:
                 sender.is_erasure_asked = True
                 erased.append(sender.member)
-        return [Submit(Erased(tuple(erased)))] if erased else []
+        return [SubmitChange(Erased(tuple(erased)))] if erased else []
 
     # Messages
 
@@ -245,16 +247,16 @@ class RingMember:
 
     def _take(self, node: str, head: Head, message: bytes) -> list[Output]:
         place = self._place
-        if place is None or head.target != self._born:
+        if place is None or head.target != self._place_id:
             return []
         if head.kind == JOIN:
             incarnation, number = read_join(message)
-            return [Submit(Added(Member(node, incarnation, number), self.member))]
+            return [SubmitChange(Added(Member(node, incarnation, number), self.member))]
         if head.kind == CATCH_UP_WANTED:
             right = self._right
-            self._is_catch_up_due |= right is not None and right.born == head.origin
+            self._is_catch_up_due |= right is not None and right.place_id == head.origin
             return []
-        if head.origin != self._left_born or head.version < self._left_since:
+        if head.origin != self._left_id or head.version < self._left_since:
             return []  # GM3
         progress = read_progress(message)
         if head.kind == CATCH_UP:
@@ -269,15 +271,15 @@ class RingMember:
             self._start(one, head.kind == CATCH_UP)
         return []
 
-    def _advance(self, progress: list[Progress]) -> list[Output]:
+    def _advance(self, progress: list[SenderProgress]) -> list[Output]:
         """Take over the progress of the left neighbour."""
         outputs: list[Output] = []
         confirmed = has_settled = False
         for one in progress:
-            sender = self._senders.get(one.born)
+            sender = self._senders.get(one.place_id)
             if sender is None:
                 continue  # It is erased: all members have all of it.
-            if not sender.turns_here:
+            if not sender.acknowledged_here:
                 new = self._take_over(sender, one)
                 if new:
                     outputs.append(Deliver(sender.member, new))
@@ -292,20 +294,20 @@ class RingMember:
             outputs.append(Confirmed(self._own.acknowledged))
         return outputs + self._erase() if has_settled else outputs
 
-    def _take_over(self, sender: Pending, one: Progress) -> list[bytes]:
+    def _take_over(self, sender: Pending, one: SenderProgress) -> list[bytes]:
         """Take over the progress of a sender that another member turns; returns new broadcasts."""
         new = sender.extend(one.delivered, one.payloads)
         is_acknowledged = sender.acknowledge(one.acknowledged)
         # The acknowledgement came from the member that turns the broadcasts.
-        if new or (is_acknowledged and not sender.turns_right):
+        if new or (is_acknowledged and not sender.acknowledged_right):
             self._note(sender)
         return new
 
     # Joining
 
-    def _start(self, one: Progress, is_first: bool) -> None:
+    def _start(self, one: SenderProgress, is_first: bool) -> None:
         """Take over a part of the starting state, the first part of a sender or a later one."""
-        sender = self._senders.get(one.born)
+        sender = self._senders.get(one.place_id)
         if sender is None:
             return
         if is_first:
@@ -322,7 +324,7 @@ class RingMember:
             payloads = sender.after(sender.acknowledged)
             if payloads:
                 outputs.append(Deliver(sender.member, payloads[:]))
-        outputs.append(Submit(HasJoined(self.member)))
+        outputs.append(SubmitChange(HasJoined(self.member)))
         return outputs
 
     def _ask(self) -> list[Output]:
@@ -340,7 +342,7 @@ class RingMember:
             return []
         place = places[-1]
         self._asked = place.member
-        head = Head(JOIN, group.identity, group.version, 0, place.born)
+        head = Head(JOIN, group.identity, group.version, 0, place.place_id)
         pieces = write_join(head, self.member.incarnation, self.member.number)
         return [Send(place.member, pieces)]
 
@@ -378,7 +380,7 @@ class RingMember:
         to_wait, dead = self._watch.look(others)
         outputs: list[Output] = [StartPause(member) for member in to_wait]
         if dead:
-            outputs.append(Submit(Died(tuple(dead), self.member)))
+            outputs.append(SubmitChange(Died(tuple(dead), self.member)))
         return outputs
 
     # The record
@@ -414,9 +416,9 @@ class RingMember:
 
     def _enter(self, place: Place) -> None:
         """Take the place that the record gives."""
-        if not self._born:
-            self._born = place.born
-            self._own = self._senders[place.born] = Pending(place.born, self.member)
+        if not self._place_id:
+            self._place_id = place.place_id
+            self._own = self._senders[place.place_id] = Pending(place.place_id, self.member)
         self._place = place
 
     def _members_changed(self, before: Group | None, group: Group) -> list[Output]:
@@ -424,34 +426,34 @@ class RingMember:
             return []
         old = [place.member for place in before.living]
         new = [place.member for place in group.living]
-        born = tuple([member for member in new if member not in old])
+        added = tuple([member for member in new if member not in old])
         died = tuple([member for member in old if member not in new])
-        return [MembersChanged(born, died)] if born or died else []
+        return [MembersChanged(added, died)] if added or died else []
 
     def _set_senders(self, group: Group) -> None:
         """Take the senders of the record, and note which member turns their broadcasts."""
-        right = self._right.born if self._right is not None else NOBODY
+        right = self._right.place_id if self._right is not None else NOBODY
         senders: dict[int, Pending] = {}
         for place in group.places:
-            sender = self._senders.get(place.born) or Pending(place.born, place.member)
-            senders[place.born] = sender
-            turner = group.turner_of(place).born
+            sender = self._senders.get(place.place_id) or Pending(place.place_id, place.member)
+            senders[place.place_id] = sender
+            acting = group.sender_or_heir(place).place_id
             sender.is_alive = place.is_alive
-            sender.turns_here = turner == self._born
-            sender.turns_right = turner == right
+            sender.acknowledged_here = acting == self._place_id
+            sender.acknowledged_right = acting == right
         self._senders = senders
-        self._news = [sender for sender in self._news if sender.born in senders]
+        self._news = [sender for sender in self._news if sender.place_id in senders]
 
     def _set_neighbours(self, group: Group, place: Place, before: Group | None) -> None:
         left, right = group.left_of(place), group.right_of(place)
-        is_alone = right.born == self._born
+        is_alone = right.place_id == self._place_id
         if is_alone:
-            self._left, self._left_born, self._right = None, NOBODY, None
+            self._left, self._left_id, self._right = None, NOBODY, None
             return
-        if left.born != self._left_born:
-            self._left_born = left.born
+        if left.place_id != self._left_id:
+            self._left_id = left.place_id
             self._left_since = before.version + 1 if before is not None else 1
-        is_another = self._right is None or self._right.born != right.born
+        is_another = self._right is None or self._right.place_id != right.place_id
         # In a skipped record the right neighbour may have had another left neighbour.
         if is_another or before is None or group.version > before.version + 1:
             self._is_catch_up_due = True

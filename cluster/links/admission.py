@@ -24,9 +24,9 @@ from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
 from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.links.hello import Hello, Identity
 from leveret.cluster.links.link import Link
-from leveret.cluster.links.one_link import PROBE_MS, Decision, decide
+from leveret.cluster.links.one_link import PROBE_MS, LinkDecision, decide
 from leveret.cluster.links.refusals import (
-    Refusal,
+    LinkRefusal,
     RefusalKind,
     duplicate,
     linked,
@@ -156,7 +156,7 @@ class Admission:
             dialler.ended(connection, None)
         self._table.link_up(connection, result)
 
-    def failed(self, connection: HandshakeConnection, refusal: Refusal) -> None:
+    def failed(self, connection: HandshakeConnection, refusal: LinkRefusal) -> None:
         """A handshake has failed; the connection is closed."""
         node = self._dialled.pop(connection, None)
         if node is not None:
@@ -170,13 +170,13 @@ class Admission:
         if connection.is_connected and not self._is_expected(connection, refusal):
             self.report(connection.address, connection.address.rpartition(":")[0], refusal)
 
-    def _is_expected(self, connection: HandshakeConnection, refusal: Refusal) -> bool:
+    def _is_expected(self, connection: HandshakeConnection, refusal: LinkRefusal) -> bool:
         """Whether it needs no line: of two nodes that dial each other, one gives its attempt up."""
         if refusal.kind is RefusalKind.CLOSED:
             return self._table.dialler_of(connection.claimed_node) is not None
         return refusal.kind is RefusalKind.LINKED
 
-    def report(self, place: str, subject: str, refusal: Refusal) -> None:
+    def report(self, place: str, subject: str, refusal: LinkRefusal) -> None:
         """Log why there is no link with a place. subject: the key for the limit of lines."""
         addition = self._log_limit.permit(f"{subject} {refusal.kind}", self._clock.now_ms())
         if addition is not None:
@@ -196,11 +196,11 @@ class Admission:
             is_linked=link is not None,
         )
         match decision:
-            case Decision.ACCEPT:
+            case LinkDecision.ACCEPT:
                 connection.accept()
-            case Decision.REFUSE:
+            case LinkDecision.REFUSE:
                 connection.refuse(linked(hello))
-            case Decision.PROBE:
+            case LinkDecision.PROBE:
                 assert link is not None
                 self._probe(link, connection, hello)
 

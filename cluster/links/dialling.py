@@ -15,7 +15,7 @@ from collections.abc import Callable
 from leveret.broker.runtime.node_address import host_of
 from leveret.broker.runtime.tls_errors import reason_of
 from leveret.cluster.links.handshake_connection import HandshakeConnection
-from leveret.cluster.links.refusals import Refusal, RefusalKind
+from leveret.cluster.links.refusals import LinkRefusal, RefusalKind
 
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
 REFUSED_PAUSE_SECONDS = 5.0
@@ -48,7 +48,7 @@ class Dialler:
         port: Callable[[], int],
         make: Callable[[], HandshakeConnection],
         context: Callable[[], ssl.SSLContext | None],
-        report: Callable[[int, Refusal], None],
+        report: Callable[[int, LinkRefusal], None],
     ) -> None:
         self._host = host_of(node)
         self._port = port
@@ -58,7 +58,7 @@ class Dialler:
         self._task: asyncio.Task[None] | None = None
         # The connection of the attempt that is under way, and the end of its handshake.
         self._connection: HandshakeConnection | None = None
-        self._outcome: asyncio.Future[Refusal | None] | None = None
+        self._outcome: asyncio.Future[LinkRefusal | None] | None = None
         self.failures = 0
 
     @property
@@ -89,7 +89,7 @@ class Dialler:
             self._task.cancel()
         self._task = self._connection = self._outcome = None
 
-    def ended(self, connection: HandshakeConnection, refusal: Refusal | None) -> bool:
+    def ended(self, connection: HandshakeConnection, refusal: LinkRefusal | None) -> bool:
         """The handshake of a connection has ended; None: the node is linked.
 
         Returns whether it is one of this dialler.
@@ -117,11 +117,11 @@ class Dialler:
             else:
                 await asyncio.sleep(pause_seconds(self.failures, random.random()))
 
-    async def _attempt(self, port: int) -> Refusal | None:
+    async def _attempt(self, port: int) -> LinkRefusal | None:
         """Connect, and wait for the end of the handshake."""
         loop = asyncio.get_running_loop()
         connection = self._connection = self._make()
-        outcome: asyncio.Future[Refusal | None] = loop.create_future()
+        outcome: asyncio.Future[LinkRefusal | None] = loop.create_future()
         self._outcome = outcome
         try:
             context = self._context()
@@ -135,7 +135,7 @@ class Dialler:
                 )
         except (OSError, ValueError) as error:
             connection.abandon()
-            return Refusal(RefusalKind.UNREACHABLE, _described(error))
+            return LinkRefusal(RefusalKind.UNREACHABLE, _described(error))
         return await outcome
 
 

@@ -25,7 +25,7 @@ HEADER = struct.Struct(">IB")
 LENGTH_OCTETS, HEADER_OCTETS = 4, HEADER.size
 
 
-class FrameError(Exception):
+class LinkFrameError(Exception):
     """The stream has no frame where one has to begin. The text describes the bytes there."""
 
 
@@ -92,7 +92,7 @@ class FrameCutter:
         while end - position >= HEADER_OCTETS:
             length, service = unpack(data, position)
             if not 0 < length <= length_max:
-                raise FrameError(
+                raise LinkFrameError(
                     f"the length of a frame is {length}, at most {length_max} is valid"
                 )
             payload_at, position = position + HEADER_OCTETS, position + LENGTH_OCTETS + length
@@ -111,7 +111,7 @@ class FrameCutter:
         """Raise FrameError if a frame that is not complete is too long for its service."""
         length_max = self._lengths_max.get(service, self._length_max)
         if length > length_max:
-            raise FrameError(
+            raise LinkFrameError(
                 f"the length of a frame with the service octet {service} is {length}, at most "
                 f"{length_max} is valid"
             )

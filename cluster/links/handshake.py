@@ -42,7 +42,7 @@ from leveret.cluster.links.frames import HEADER, HEADER_OCTETS, LENGTH_OCTETS, h
 from leveret.cluster.links.hello import Hello, Identity
 from leveret.cluster.links.refusals import (
     REFUSAL_WORDS,
-    Refusal,
+    LinkRefusal,
     RefusalKind,
     refusal_of_hello,
     refusal_told,
@@ -85,7 +85,7 @@ class Established(NamedTuple):
 class Failed(NamedTuple):
     """The connection is to be closed."""
 
-    refusal: Refusal
+    refusal: LinkRefusal
 
 
 Output = SendBytes | Proven | Established | Failed
@@ -151,7 +151,7 @@ class Handshake:
                     break
                 outputs += self._step(*message)
             except _DamagedError as error:
-                outputs += self._fail(Refusal(RefusalKind.GARBAGE, str(error)))
+                outputs += self._fail(LinkRefusal(RefusalKind.GARBAGE, str(error)))
         return outputs
 
     def accept(self) -> list[Output]:
@@ -160,7 +160,7 @@ class Handshake:
         proof = self._proof(ACCEPTOR_ROLE)
         return [SendBytes(header_of(PROOF, len(proof)) + proof), self._established()]
 
-    def refuse(self, refusal: Refusal) -> list[Output]:
+    def refuse(self, refusal: LinkRefusal) -> list[Output]:
         """The acceptor's decision not to have this link. Also ends an earlier stage."""
         if self._state is State.OVER:
             return []
@@ -253,11 +253,11 @@ class Handshake:
         features = frozenset(self._hello.features) & frozenset(self._peer.features)
         return Established(self._peer, version, features, rest)
 
-    def _tell(self, refusal: Refusal) -> list[Output]:
+    def _tell(self, refusal: LinkRefusal) -> list[Output]:
         word = refusal.kind.value.encode()
         return [SendBytes(header_of(REFUSE, len(word)) + word), *self._fail(refusal)]
 
-    def _fail(self, refusal: Refusal) -> list[Output]:
+    def _fail(self, refusal: LinkRefusal) -> list[Output]:
         self._state = State.OVER
         self._buffer = b""
         return [Failed(refusal)]

@@ -17,7 +17,7 @@ from leveret.cluster.links.handshake import (
     SendBytes,
 )
 from leveret.cluster.links.hello import Hello
-from leveret.cluster.links.refusals import Refusal, RefusalKind
+from leveret.cluster.links.refusals import LinkRefusal, RefusalKind
 
 LIMIT_MS = 5000
 
@@ -31,7 +31,7 @@ class HandshakeOwner(Protocol):
     def established(self, connection: "HandshakeConnection", result: Established) -> None:
         """The handshake is over: give the transport another protocol."""
 
-    def failed(self, connection: "HandshakeConnection", refusal: Refusal) -> None:
+    def failed(self, connection: "HandshakeConnection", refusal: LinkRefusal) -> None:
         """The connection is closed."""
 
 
@@ -92,18 +92,20 @@ class HandshakeConnection(asyncio.Protocol):
         if not self._is_over:
             reason = f": {exc}" if exc is not None else ""
             self._fail(
-                Refusal(RefusalKind.CLOSED, f"it closed the connection in the handshake{reason}")
+                LinkRefusal(
+                    RefusalKind.CLOSED, f"it closed the connection in the handshake{reason}"
+                )
             )
 
     def accept(self) -> None:
         """Accept the link."""
         self._carry_out(self._handshake.accept())
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: LinkRefusal) -> None:
         """Refuse the link, and tell the other side."""
         self._carry_out(self._handshake.refuse(refusal))
 
-    def give_up(self, refusal: Refusal) -> None:
+    def give_up(self, refusal: LinkRefusal) -> None:
         """Close the connection without a message to the other side."""
         if not self._is_over:
             self._fail(refusal)
@@ -144,12 +146,12 @@ class HandshakeConnection(asyncio.Protocol):
 
     def _take_too_long(self) -> None:
         self._fail(
-            Refusal(
+            LinkRefusal(
                 RefusalKind.TOO_SLOW, f"it did not finish the handshake in {LIMIT_MS // 1000} s"
             )
         )
 
-    def _fail(self, refusal: Refusal) -> None:
+    def _fail(self, refusal: LinkRefusal) -> None:
         self._end()
         if self._transport is not None:
             self._transport.close()

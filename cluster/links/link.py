@@ -40,7 +40,7 @@ from leveret.cluster.links.frames import (
     HEADER,
     HEADER_OCTETS,
     FrameCutter,
-    FrameError,
+    LinkFrameError,
 )
 from leveret.cluster.links.services import (
     LIMITED_COUNTS_SERVICE,
@@ -51,7 +51,7 @@ from leveret.cluster.links.services import (
     damaged_reason,
     shown_service,
 )
-from leveret.cluster.links.ticks import Ticks, Verdict
+from leveret.cluster.links.ticks import TickResult, Ticks
 
 LINK_SERVICE = 0
 TICK, QUESTION, ANSWER, GOODBYE = b"", b"?", b"!", b"."
@@ -238,7 +238,7 @@ class Link(asyncio.Protocol):
             self._on_sign_of_life()
         try:
             frames = self._cutter.cut(data)
-        except FrameError as error:
+        except LinkFrameError as error:
             self.drop(f"what it sends is damaged: {error}")
             return
         if self._waiting:
@@ -318,11 +318,11 @@ class Link(asyncio.Protocol):
         """Compare what was sent and received with the last check; drop a peer that is gone."""
         taken = self.sent_octets - self.unsent_octets - self._transport.get_write_buffer_size()
         match self._ticks.check(self.received_octets, self.sent_octets, taken):
-            case Verdict.SEND_TICK:
+            case TickResult.SEND_TICK:
                 self.send(LINK_SERVICE, TICK)
-            case Verdict.SILENT:
+            case TickResult.SILENT:
                 self.drop("nothing was heard of it for the time net_ticktime")
-            case Verdict.DOES_NOT_READ:
+            case TickResult.DOES_NOT_READ:
                 self.drop("it has read nothing of what was sent for the time net_ticktime")
 
     def ask_for_sign_of_life(self, callback: Callable[[], None] | None) -> None:

@@ -34,7 +34,7 @@ from leveret.cluster.links.listening import (
     TLS_SHUTDOWN_SECONDS_MAX,
     open_listeners,
 )
-from leveret.cluster.links.refusals import Refusal, RefusalKind
+from leveret.cluster.links.refusals import LinkRefusal, RefusalKind
 from leveret.cluster.links.services import Peer, Service
 from leveret.cluster.links.ticks import interval_s, was_suspended
 from leveret.cluster.links.tls import LinkTls
@@ -221,7 +221,7 @@ class Links:
         tls = self._options.tls
         return tls.dialler_context() if tls is not None else None
 
-    def _report(self, node: str, port: int, refusal: Refusal) -> None:
+    def _report(self, node: str, port: int, refusal: LinkRefusal) -> None:
         """Log why a node is not linked, unless the reason is unchanged."""
         if refusal.kind is RefusalKind.LINKED:
             return

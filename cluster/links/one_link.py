@@ -30,7 +30,7 @@ PROBE_MS = 2000
 handshake.LIMIT_MS."""
 
 
-class Decision(Enum):
+class LinkDecision(Enum):
     """What an acceptor does with a proven connection."""
 
     ACCEPT = auto()
@@ -38,14 +38,14 @@ class Decision(Enum):
     PROBE = auto()
 
 
-def decide(own: str, peer: str, *, own_proof_sent: bool, is_linked: bool) -> Decision:
+def decide(own: str, peer: str, *, own_proof_sent: bool, is_linked: bool) -> LinkDecision:
     """Decide about a connection that another node has dialled.
 
     own_proof_sent: whether this node has dialled that one, and waits for its decision.
     """
     assert own != peer
     if is_linked:
-        return Decision.PROBE
+        return LinkDecision.PROBE
     if own_proof_sent and own > peer:
-        return Decision.REFUSE  # OL1
-    return Decision.ACCEPT
+        return LinkDecision.REFUSE  # OL1
+    return LinkDecision.ACCEPT

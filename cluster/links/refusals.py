@@ -31,7 +31,7 @@ class RefusalKind(Enum):
 REFUSAL_WORDS = {kind.value.encode(): kind for kind in RefusalKind}
 
 
-class Refusal(NamedTuple):
+class LinkRefusal(NamedTuple):
     """A link that does not come about. sentence: for the log."""
 
     kind: RefusalKind
@@ -48,71 +48,71 @@ NAMES_DIFFER = (
 )
 
 
-def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> Refusal | None:
+def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> LinkRefusal | None:
     """The reason not to link two nodes that their hellos show, if any."""
     if peer.node == own.node:
         return _same_name(own, peer)
     if is_dialler and peer.node != own.wanted:
-        return Refusal(
+        return LinkRefusal(
             RefusalKind.WRONG_NODE,
             f"node {peer.node} answers where {own.wanted} was expected: correct the address of "
             f"{own.wanted}",
         )
     if not is_dialler and peer.wanted != own.node:
-        return Refusal(
+        return LinkRefusal(
             RefusalKind.WRONG_NODE,
             f"node {peer.node} takes this node for {peer.wanted}: correct the address of "
             f"{peer.wanted} on {peer.node}",
         )
     if own.newest < peer.oldest or peer.newest < own.oldest:
-        return Refusal(RefusalKind.VERSION, _versions_differ(own, peer))
+        return LinkRefusal(RefusalKind.VERSION, _versions_differ(own, peer))
     if own.cluster and peer.cluster and own.cluster != peer.cluster:
-        return Refusal(RefusalKind.CLUSTER, _clusters_differ(own, peer))
+        return LinkRefusal(RefusalKind.CLUSTER, _clusters_differ(own, peer))
     return None
 
 
-def wrong_cookie(peer: Hello) -> Refusal:
+def wrong_cookie(peer: Hello) -> LinkRefusal:
     """The other side does not know this node's cookie. Its name is its own claim."""
-    return Refusal(
+    return LinkRefusal(
         RefusalKind.COOKIE,
         f"it says that it is node {peer.node}, but its cookie is not the one of this node; "
         f"{SHARE_THE_COOKIE}",
     )
 
 
-def duplicate(peer: Hello) -> Refusal:
+def duplicate(peer: Hello) -> LinkRefusal:
     """A node with the name of a linked one, which is alive."""
-    return Refusal(
+    return LinkRefusal(
         RefusalKind.DUPLICATE,
         f"a second node with the name {peer.node} is refused, since the first one is still linked; "
         f"{NAMES_DIFFER}",
     )
 
 
-def linked(peer: Hello) -> Refusal:
+def linked(peer: Hello) -> LinkRefusal:
     """Another connection to the same start of the node stays instead."""
-    return Refusal(RefusalKind.LINKED, f"node {peer.node} is linked by another connection")
+    return LinkRefusal(RefusalKind.LINKED, f"node {peer.node} is linked by another connection")
 
 
-def too_many(unfinished_max: int) -> Refusal:
+def too_many(unfinished_max: int) -> LinkRefusal:
     """The connection has to make room for a newer one."""
-    return Refusal(
+    return LinkRefusal(
         RefusalKind.TOO_MANY,
         f"more than {unfinished_max} connections are in their handshake, and this one was the "
         "oldest: let nothing but nodes connect to cluster.port, by a firewall or by cluster.ip",
     )
 
 
-def wrong_certificate(peer: Hello, host: str) -> Refusal:
+def wrong_certificate(peer: Hello, host: str) -> LinkRefusal:
     """The certificate of the dialler is that of another host."""
-    return Refusal(
+    return LinkRefusal(
         RefusalKind.CERTIFICATE,
         f"the certificate of node {peer.node} is not valid for the host {host}: make one that has "
         "it among its subject alternative names",
     )
 
 
-def refusal_told(kind: RefusalKind, own: Hello, peer: Hello) -> Refusal:
+def refusal_told(kind: RefusalKind, own: Hello, peer: Hello) -> LinkRefusal:
     """The reason for which the accepting node refused this node, seen from here."""
     match kind:
         case RefusalKind.COOKIE:
@@ -126,10 +126,10 @@ def refusal_told(kind: RefusalKind, own: Hello, peer: Hello) -> Refusal:
             sentence = f"node {peer.node} keeps another connection to this node"
         case _:
             sentence = f"node {peer.node} refuses this node ({kind.value}): its log says why"
-    return Refusal(kind, sentence)
+    return LinkRefusal(kind, sentence)
 
 
-def _same_name(own: Hello, peer: Hello) -> Refusal:
+def _same_name(own: Hello, peer: Hello) -> LinkRefusal:
     if peer.incarnation == own.incarnation:
         sentence = (
             "the address is that of this node itself: correct the address of the other node, such "
@@ -137,7 +137,7 @@ def _same_name(own: Hello, peer: Hello) -> Refusal:
         )
     else:
         sentence = f"another node has the name of this one, {own.node}; {NAMES_DIFFER}"
-    return Refusal(RefusalKind.SAME_NAME, sentence)
+    return LinkRefusal(RefusalKind.SAME_NAME, sentence)
 
 
 def _versions_differ(own: Hello, peer: Hello) -> str:

@@ -1,7 +1,7 @@
 """The interface of links for the parts of a cluster: peers to send to, and calls that they get.
 
 A service is one part of the node that talks to the same part of other nodes: metadata, remote
-queues, questions of management. It has a number, under which it is registered at the links.
+queues, requests of management. It has a number, under which it is registered with the links.
 Everything is called in the event loop.
 
 What a service may rely on:
@@ -19,13 +19,13 @@ that names the node and the service.
 
 from typing import Protocol
 
-METADATA_SERVICE, REMOTE_QUEUES_SERVICE, QUESTIONS_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
+METADATA_SERVICE, REMOTE_QUEUES_SERVICE, RPC_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
 NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE = 5, 6, 7
 """The numbers of services. 0 is the links' own."""
 SERVICE_NAMES = {
     METADATA_SERVICE: "declarations",
     REMOTE_QUEUES_SERVICE: "queues of other nodes",
-    QUESTIONS_SERVICE: "questions",
+    RPC_SERVICE: "requests",
     MULTICAST_SERVICE: "mirrored queues",
     NODE_STATES_SERVICE: "states of nodes",
     REPLIES_SERVICE: "direct replies",

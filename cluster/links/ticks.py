@@ -25,7 +25,7 @@ TICK_OCTETS = HEADER_OCTETS
 """A tick is an empty frame. It is no reason to leave out the next one."""
 
 
-class Verdict(Enum):
+class TickResult(Enum):
     """The result of a check. SEND_TICK and ALIVE: the link stays."""
 
     ALIVE = auto()
@@ -56,7 +56,7 @@ class Ticks:
         self._received = self._sent = self._taken = -1
         self._silent_checks = self._stuck_checks = 0
 
-    def check(self, received: int, sent: int, taken: int) -> Verdict:
+    def check(self, received: int, sent: int, taken: int) -> TickResult:
         """Make a check. sent: octets given to the link. taken: those given on to the system."""
         self._silent_checks = 0 if received != self._received else self._silent_checks + 1
         is_stuck = taken < sent and taken == self._taken
@@ -64,10 +64,10 @@ class Ticks:
         is_idle = sent == self._sent
         self._received, self._sent, self._taken = received, sent, taken
         if self._silent_checks >= CHECKS_IN_TICK_TIME:
-            return Verdict.SILENT
+            return TickResult.SILENT
         if self._stuck_checks >= CHECKS_IN_TICK_TIME:
-            return Verdict.DOES_NOT_READ
+            return TickResult.DOES_NOT_READ
         if not is_idle:
-            return Verdict.ALIVE
+            return TickResult.ALIVE
         self._sent += TICK_OCTETS
-        return Verdict.SEND_TICK
+        return TickResult.SEND_TICK

@@ -12,7 +12,7 @@ from cryptography import x509
 
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.auth.certificates import UNREADABLE
-from leveret.broker.config import ClientTlsOptions, LinkTlsOptions, SettingError, TlsOptions
+from leveret.broker.config import ClientTlsOptions, LinkTlsOptions, SettingError, TlsListenerOptions
 from leveret.broker.config.tls_settings import VERIFY_PEER
 from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
@@ -31,7 +31,7 @@ class LinkTls:
                 "links with TLS need authorities that certificates of other nodes are checked "
                 "against",
             )
-        of_listener = TlsOptions(
+        of_listener = TlsListenerOptions(
             cacertfile=options.cacertfile,
             certfile=options.certfile,
             keyfile=options.keyfile,

@@ -1,4 +1,4 @@
-"""How nodes become members of a cluster, and cease to be: questions to a running member.
+"""How nodes become members of a cluster, and cease to be: by requests to a running member.
 
 A node that joins or leaves has its broker stopped, or is starting, so it asks a running member to
 declare the change; every node learns of it as of any declaration. A node asks only for changes of
@@ -32,14 +32,14 @@ from leveret.cluster.metadata.member_records import (
     put_member,
 )
 from leveret.cluster.mirrors.record_changes import Forget, Rename, encode
-from leveret.cluster.rpc.rpc import NotAnswered, Questions
+from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 from leveret.storage.metadata.metadata import MetadataError
 
 JOIN, LEAVE, FORGET = "membership.join", "membership.leave", "membership.forget"
 CHANGE_TYPE, IS_MEMBER = "membership.change-type", "membership.is-member"
 MEMBERS, CHANGE = "membership.members", "membership.change"
 RENAME = "membership.rename"
-"""The topics of the questions."""
+"""The topics of the requests."""
 ANSWER_SECONDS_MAX, CHANGE_SECONDS_MAX = 15.0, 600.0
 """Time limit for a member's answer; a node that leaves may have very many queues to delete."""
 QUEUES_AT_ONCE = 100
@@ -73,7 +73,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class MembershipChanges:
-    """The answers of one node to these questions.
+    """The answers of one node to these requests.
 
     name: this node's name. running: the names of the nodes that run. begin_cluster: makes a cluster
     of this node, if it is in none. is_in_view: whether this node is in a view.
@@ -81,7 +81,7 @@ class MembershipChanges:
 
     def __init__(
         self,
-        questions: Questions,
+        rpc: Rpc,
         services: Services,
         name: str,
         running: Callable[[], tuple[str, ...]],
@@ -89,19 +89,19 @@ class MembershipChanges:
         is_in_view: Callable[[], bool],
     ) -> None:
         self._is_in_view = is_in_view
-        self._questions = questions
+        self._rpc = rpc
         self._services = services
         self._name = name
         self._running = running
         self._begin_cluster = begin_cluster
         self._one_at_a_time = asyncio.Lock()
-        questions.answer(JOIN, self._joins)
-        questions.answer(CHANGE_TYPE, self._changes_type)
-        questions.answer(LEAVE, self._leaves)
-        questions.answer(RENAME, self._is_renamed)
-        questions.answer(CHANGE, self._passed_on)
-        questions.answer(IS_MEMBER, self._is_member)
-        questions.answer(MEMBERS, self._tell_members)
+        rpc.answer(JOIN, self._joins)
+        rpc.answer(CHANGE_TYPE, self._changes_type)
+        rpc.answer(LEAVE, self._leaves)
+        rpc.answer(RENAME, self._is_renamed)
+        rpc.answer(CHANGE, self._passed_on)
+        rpc.answer(IS_MEMBER, self._is_member)
+        rpc.answer(MEMBERS, self._tell_members)
 
     @property
     def _members(self) -> dict[str, bool]:
@@ -156,7 +156,7 @@ class MembershipChanges:
         if coordinator == self._name:
             return await self._make(change)
         text = msgspec.msgpack.encode(change)
-        return await self._questions.ask(coordinator, CHANGE, text, CHANGE_SECONDS_MAX)
+        return await self._rpc.ask(coordinator, CHANGE, text, CHANGE_SECONDS_MAX)
 
     async def _passed_on(self, node: str, text: bytes) -> bytes:
         """A member that was asked for a change passes it on."""
@@ -235,26 +235,24 @@ class MembershipChanges:
             raise MembershipRefused(str(error)) from None
 
 
-async def ask_to_join(questions: Questions, member: str, is_disc: bool) -> Membership:
+async def ask_to_join(rpc: Rpc, member: str, is_disc: bool) -> Membership:
     """Ask a linked node to make this one a member. Raises ClusterError."""
-    answer = await _ask(questions, member, JOIN, YES if is_disc else NO)
+    answer = await _ask(rpc, member, JOIN, YES if is_disc else NO)
     return msgspec.msgpack.decode(answer, type=Membership)
 
 
-async def ask_to_change_type(questions: Questions, member: str, is_disc: bool) -> Membership:
+async def ask_to_change_type(rpc: Rpc, member: str, is_disc: bool) -> Membership:
     """Ask a linked node to make this one a disc node or a RAM node. Raises ClusterError."""
-    answer = await _ask(questions, member, CHANGE_TYPE, YES if is_disc else NO)
+    answer = await _ask(rpc, member, CHANGE_TYPE, YES if is_disc else NO)
     return msgspec.msgpack.decode(answer, type=Membership)
 
 
-async def ask_for_members(questions: Questions, member: str, name: str) -> Membership:
+async def ask_for_members(rpc: Rpc, member: str, name: str) -> Membership:
     """Ask a linked node for its cluster's members. Raises ClusterError if this node is none.
 
     name: this node's name.
     """
-    membership = msgspec.msgpack.decode(
-        await _ask(questions, member, MEMBERS, b""), type=Membership
-    )
+    membership = msgspec.msgpack.decode(await _ask(rpc, member, MEMBERS, b""), type=Membership)
     if name not in membership.members:
         raise ClusterError(
             f"node {name} is not in the cluster of node {member}: use reset and join_cluster"
@@ -262,26 +260,26 @@ async def ask_for_members(questions: Questions, member: str, name: str) -> Membe
     return membership
 
 
-async def ask_to_rename(questions: Questions, member: str, old: str) -> bool:
+async def ask_to_rename(rpc: Rpc, member: str, old: str) -> bool:
     """Ask a linked node to know this one, which was called `old`, by its new name.
 
     Returns whether that node runs. Raises ClusterError if it refuses.
     """
-    answer = await _ask(questions, member, RENAME, old.encode(), CHANGE_SECONDS_MAX)
+    answer = await _ask(rpc, member, RENAME, old.encode(), CHANGE_SECONDS_MAX)
     return answer == YES
 
 
-async def ask_to_leave(questions: Questions, member: str) -> None:
+async def ask_to_leave(rpc: Rpc, member: str) -> None:
     """Ask a linked node to remove this one from the cluster. Raises ClusterError."""
-    await _ask(questions, member, LEAVE, YES, CHANGE_SECONDS_MAX)
+    await _ask(rpc, member, LEAVE, YES, CHANGE_SECONDS_MAX)
 
 
-async def check_membership(questions: Questions, member: str, name: str, own: Members) -> None:
+async def check_membership(rpc: Rpc, member: str, name: str, own: Members) -> None:
     """Raise ClusterError if a linked node does not count this one as a member.
 
     name: this node's name. own: the members that it knows.
     """
-    if await _ask(questions, member, IS_MEMBER, YES) == YES:
+    if await _ask(rpc, member, IS_MEMBER, YES) == YES:
         return
     try:
         members.check_start(name, own=own, theirs={}, other=member)
@@ -290,13 +288,13 @@ async def check_membership(questions: Questions, member: str, name: str, own: Me
 
 
 async def _ask(
-    questions: Questions,
+    rpc: Rpc,
     member: str,
     topic: str,
     text: bytes,
     seconds_max: float = ANSWER_SECONDS_MAX,
 ) -> bytes:
     try:
-        return await questions.ask(member, topic, text, seconds_max)
+        return await rpc.ask(member, topic, text, seconds_max)
     except NotAnswered as error:
         raise ClusterError(f"node {member} did not do what was asked: {error}") from None

@@ -9,15 +9,15 @@ from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
     Accept,
-    Entry,
+    LogEntry,
     Propose,
     Refuse,
     View,
     ViewId,
 )
+from leveret.cluster.metadata.node_status import NodeStatus
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.promises import Promises
-from leveret.cluster.metadata.standing import Standing
 
 
 class Agreement:
@@ -26,10 +26,10 @@ class Agreement:
     promised: the highest id that the node has proposed, agreed to, or been refused with.
     """
 
-    def __init__(self, standing: Standing, log: OrderedLog, promises: Promises) -> None:
+    def __init__(self, status: NodeStatus, log: OrderedLog, promises: Promises) -> None:
         self.accepted: View | None = None
-        self.promised = max(standing.view.id, promises.highest)
-        self._standing = standing
+        self.promised = max(status.view.id, promises.highest)
+        self._status = status
         self._log = log
         self._promises = promises
         self._unsent: Accept | None = None
@@ -44,7 +44,7 @@ class Agreement:
 
     def objection(self, sender: str, propose: Propose, is_proposing: bool) -> Refuse | None:
         """Why this node cannot agree to a proposal. is_proposing: its own one is under way."""
-        standing, view = self._standing, propose.view
+        status, view = self._status, propose.view
 
         def refuse(reason: str, *, is_outdated: bool = False) -> Refuse:
             return Refuse(view.id, reason, self.promised, is_outdated)
@@ -52,17 +52,17 @@ class Agreement:
         if view.id <= self.promised:
             is_free = self.accepted is None and not is_proposing
             return refuse("agreed to a later proposal", is_outdated=is_free)
-        if standing.me not in view.members:
+        if status.me not in view.members:
             return refuse("it names another run of this node")
-        unlinked = standing.unlinked_of(view.members)
+        unlinked = status.unlinked(view.members)
         if unlinked:
             return refuse(f"no link with {', '.join(unlinked)}")
-        if standing.phase == STARTING:
-            takes_from = standing.takes_from
+        if status.phase == STARTING:
+            takes_from = status.takes_from
             if takes_from and set(takes_from).isdisjoint(view.names):
                 return refuse(f"starts with {' or '.join(takes_from)}")
             return None
-        if view.members[0] == standing.view.members[0]:
+        if view.members[0] == status.view.members[0]:
             return None
         left_out = self._left_out(sender, propose)
         return refuse(f"{left_out} is in the same view and left out") if left_out else None
@@ -73,11 +73,11 @@ class Agreement:
         A proposer in this view must include members that joined before it: they propose first. A
         proposer from another view must include all that this node reaches: a view moves as a whole.
         """
-        view = self._standing.view
+        view = self._status.view
         for member in view.members:
             if member.name == sender and propose.source == view.id:
                 return ""
-            linked = self._standing.linked_member(member)
+            linked = self._status.linked_member(member)
             is_there = linked is not None and linked.is_still_in(view)
             if is_there and member not in propose.view.members:
                 return member.name
@@ -85,17 +85,17 @@ class Agreement:
 
     def agree(self, sender: str, propose: Propose) -> None:
         """Bind the node to a proposal, in place of an earlier one of another node."""
-        standing = self._standing
+        status = self._status
         if self.accepted is not None and self.accepted.id.coordinator != sender:
             withdrawn = Refuse(self.accepted.id, "agreed to another proposal", propose.view.id)
-            standing.send(self.accepted.id.coordinator, withdrawn)
+            status.send(self.accepted.id.coordinator, withdrawn)
         self.accepted = propose.view
         self.promised = propose.view.id
-        entries: tuple[Entry, ...] = ()
+        entries: tuple[LogEntry, ...] = ()
         if self._log.contains(propose.position):
             entries = self._log.after(propose.position.index) or ()
-        is_starting = standing.phase == STARTING
-        source, position = standing.view.id, self._log.position
+        is_starting = status.phase == STARTING
+        source, position = status.view.id, self._log.position
         self._unsent = Accept(propose.view.id, source, position, is_starting, entries)
         self._promises.make(propose.view)
 
@@ -104,7 +104,7 @@ class Agreement:
         view, accept = self.accepted, self._unsent
         if view is not None and accept is not None and self._promises.hold(view):
             self._unsent = None
-            self._standing.send(view.id.coordinator, accept)
+            self._status.send(view.id.coordinator, accept)
 
     def fulfil(self) -> None:
         """A view is installed: the node is free to agree to the next one."""
@@ -119,5 +119,5 @@ class Agreement:
         accepted = self.accepted
         self.accepted = self._unsent = None
         assert accepted is not None
-        standing = self._standing
-        return standing.phase == RUNNING and accepted.members[0] != standing.view.members[0]
+        status = self._status
+        return status.phase == RUNNING and accepted.members[0] != status.view.members[0]

@@ -13,7 +13,7 @@ FENCE_TICKS = 20
 
 
 class Fence:
-    """The fence of one node. is_up: it answers nothing. number: the current question's number."""
+    """The fence of one node. is_up: it answers nothing. number: the current request's number."""
 
     def __init__(self, ticks: int = FENCE_TICKS) -> None:
         self._ticks = ticks
@@ -39,7 +39,7 @@ class Fence:
         self._unconfirmed = None
 
     def confirmed(self, name: str, number: int) -> None:
-        """A member has answered the question: it is in the same view."""
+        """A member has answered the request: it is in the same view."""
         if number != self.number or self._unconfirmed is None:
             return
         self._unconfirmed.discard(name)

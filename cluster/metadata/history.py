@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
-from leveret.cluster.metadata.messages import NO_VIEW, Entry, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import NO_VIEW, LogEntry, View, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.metadata.metadata_rows import ParameterRow
@@ -49,7 +49,7 @@ class LastView(msgspec.Struct, frozen=True, array_like=True):
     takes_from: tuple[str, ...] = ()
 
 
-Kept = Entry | LastView | ViewId
+Kept = LogEntry | LastView | ViewId
 
 
 class Saved(NamedTuple):
@@ -81,14 +81,14 @@ class History:
         """
         last: LastView | None = None
         promised = NO_VIEW
-        entries: dict[int, Entry] = {}
+        entries: dict[int, LogEntry] = {}
         for row in parameters:
             if row.component == CLUSTER_VIEW:
                 last = value_of(row, LastView)
             elif row.component == CLUSTER_PROMISE:
                 promised = value_of(row, ViewId)
             elif row.component == CLUSTER_LOG:
-                entry = value_of(row, Entry)
+                entry = value_of(row, LogEntry)
                 entries[entry.index] = entry
         if last is None:
             return Saved(OrderedLog(ENTRIES_KEPT), None, frozenset(), promised=promised)
@@ -132,7 +132,7 @@ class History:
         self._last = replace(self._last, takes_from=takes_from)
         self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         """Write entries, and remove as many of the oldest."""
         with self._metadata.batch():
             for entry in entries:

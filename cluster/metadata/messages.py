@@ -27,7 +27,7 @@ NO_VIEW = ViewId(0, "", 0)
 """Before the first view: the position of an empty log."""
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class ViewMember(msgspec.Struct, frozen=True, array_like=True):
     """One run of a node. incarnation: grows with each start. is_disc: it keeps metadata on disk."""
 
     name: str
@@ -39,7 +39,7 @@ class View(msgspec.Struct, frozen=True, array_like=True):
     """The nodes that agree on the log, in the order in which they joined; the first coordinates."""
 
     id: ViewId
-    members: tuple[Member, ...]
+    members: tuple[ViewMember, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class SubmissionId(msgspec.Struct, frozen=True, order=True, array_like=True):
     number: int
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     """The outcome of a submission, at its place in the log.
 
     payload: what to apply, or, if is_refused, the fault for the client: then nothing is applied.
@@ -106,8 +106,8 @@ class Status(Message, frozen=True):
     """
 
     view: ViewId
-    members: tuple[Member, ...]
-    member: Member
+    members: tuple[ViewMember, ...]
+    member: ViewMember
     position: Position
     phase: str
     is_fenced: bool
@@ -142,7 +142,7 @@ class Accept(Message, frozen=True):
     source: ViewId
     position: Position
     is_starting: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
 
 class Refuse(Message, frozen=True):
@@ -173,7 +173,7 @@ class Install(Message, frozen=True):
     view: View
     starts: tuple[ViewStart, ...]
     base: int
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LogEntry, ...] = ()
     snapshot: bytes | None = None
 
 
@@ -194,7 +194,7 @@ class Submit(Message, frozen=True):
 class Append(Message, frozen=True):
     """The next entry of the log, from the coordinator."""
 
-    entry: Entry
+    entry: LogEntry
 
 
 class Written(Message, frozen=True):

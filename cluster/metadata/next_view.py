@@ -19,11 +19,11 @@ from leveret.cluster.metadata.messages import (
     LEFT,
     RUNNING,
     STARTING,
-    Member,
     Position,
     Status,
     View,
     ViewId,
+    ViewMember,
 )
 from leveret.cluster.metadata.ordered_log import OrderedLog
 
@@ -71,13 +71,13 @@ Peers = Mapping[str, Linked]
 class NextView:
     """The choice of one proposer. me: the proposer, taken first. view: the present view."""
 
-    def __init__(self, me: Member, view: View, log: OrderedLog, peers: Peers) -> None:
+    def __init__(self, me: ViewMember, view: View, log: OrderedLog, peers: Peers) -> None:
         self._view = view
         self._log = log
         self._peers = peers
         self._chosen = [me]
 
-    def staying(self) -> tuple[Member, ...]:
+    def staying(self) -> tuple[ViewMember, ...]:
         """The members of the present view that can go on together."""
         mine = [one for one in self._view.members if one != self._chosen[0]]
         for member in mine:
@@ -90,7 +90,7 @@ class NextView:
                 self._take((member,))
         return tuple(self._chosen)
 
-    def starting(self, names: tuple[str, ...]) -> tuple[Member, ...]:
+    def starting(self, names: tuple[str, ...]) -> tuple[ViewMember, ...]:
         """The proposer, and the named nodes that start as well and are linked with each other."""
         for name in names:
             status = self._peers[name].status if name in self._peers else None
@@ -98,7 +98,7 @@ class NextView:
                 self._take((status.member,))
         return tuple(self._chosen)
 
-    def joined(self, admitted: frozenset[str]) -> tuple[Member, ...]:
+    def joined(self, admitted: frozenset[str]) -> tuple[ViewMember, ...]:
         """The members chosen so far, then the joining ones. admitted: the cluster's nodes."""
         for name in sorted(self._peers):
             status = self._peers[name].status
@@ -106,7 +106,7 @@ class NextView:
                 self._take(self._joining(status))
         return tuple(self._chosen)
 
-    def _joining(self, status: Status) -> tuple[Member, ...]:
+    def _joining(self, status: Status) -> tuple[ViewMember, ...]:
         """The nodes that join together with this one: itself, its whole view, or none."""
         if status.phase == STARTING:
             here = {member.name for member in self._chosen}
@@ -137,7 +137,7 @@ class NextView:
         mine, other = self._view, status
         return (len(mine.members), mine.id) > (len(other.members), other.view)
 
-    def _take(self, group: tuple[Member, ...]) -> None:
+    def _take(self, group: tuple[ViewMember, ...]) -> None:
         new = [member for member in group if member not in self._chosen]
         everybody = [*self._chosen, *new]
         for member in new:
@@ -153,7 +153,7 @@ class NextView:
                     return
         self._chosen = everybody
 
-    def _links_of(self, member: Member) -> tuple[str, ...]:
+    def _links_of(self, member: ViewMember) -> tuple[str, ...]:
         status = self._peers[member.name].status
         return () if status is None else status.links
 

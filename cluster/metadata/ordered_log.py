@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from leveret.cluster.metadata.messages import NO_VIEW, Entry, Position, ViewId, ViewStart
+from leveret.cluster.metadata.messages import NO_VIEW, LogEntry, Position, ViewId, ViewStart
 
 STARTS_MAX = 1000
 """Views whose beginnings are kept. A node that missed more views fetches everything."""
@@ -33,9 +33,9 @@ class OrderedLog:
         entries_max: int,
         starts: Iterable[ViewStart] = (),
         last: int = 0,
-        entries: Iterable[Entry] = (),
+        entries: Iterable[LogEntry] = (),
     ) -> None:
-        self._entries: deque[Entry] = deque(entries, entries_max)
+        self._entries: deque[LogEntry] = deque(entries, entries_max)
         self._starts = list(starts)
         self.last = last
 
@@ -50,7 +50,7 @@ class OrderedLog:
         return tuple(self._starts)
 
     @property
-    def kept(self) -> Sequence[Entry]:
+    def kept(self) -> Sequence[LogEntry]:
         """The entries that are kept."""
         return self._entries
 
@@ -68,7 +68,7 @@ class OrderedLog:
         """Whether this log's node, or the one it took the log from, was in the view."""
         return any(start.view == view for start in self._starts)
 
-    def after(self, index: int) -> tuple[Entry, ...] | None:
+    def after(self, index: int) -> tuple[LogEntry, ...] | None:
         """The entries after an index, or None if some of them are no longer kept."""
         wanted = self.last - index
         if wanted > len(self._entries):
@@ -80,7 +80,7 @@ class OrderedLog:
         kept = min(len(self._entries) + more, self._entries.maxlen or 0)
         return self.last + more - index <= kept
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogEntry) -> None:
         """Append the next entry."""
         assert entry.index == self.last + 1, f"V3: {entry.index} follows {self.last}"
         if not self._starts or self._starts[-1].view != entry.view:

@@ -11,7 +11,7 @@ until the coordinator may order again, or the view ends.
 
 from collections import deque
 
-from leveret.cluster.metadata.messages import Entry, SubmissionId, View
+from leveret.cluster.metadata.messages import LogEntry, SubmissionId, View
 
 WINDOW = 1000
 """Limit of entries that not all members have applied. A tenth of the entries that logs keep, so
@@ -53,18 +53,18 @@ class Ordering:
         return submission, payload
 
     def checked(self, submission: SubmissionId, payload: bytes, is_refused: bool) -> None:
-        """The submission is checked. payload, is_refused: its outcome, see `Entry`."""
+        """The submission is checked. payload, is_refused: its outcome, see `LogEntry`."""
         assert submission == self._checking, f"{submission} is not being checked"
         self._checked = payload, is_refused
 
-    def take_checked(self) -> Entry | None:
+    def take_checked(self) -> LogEntry | None:
         """The entry of the checked submission, at the end of the log; None without one."""
         submission, outcome = self._checking, self._checked
         if submission is None or outcome is None:
             return None
         self._checking = self._checked = None
         self.last += 1
-        return Entry(self._view, self.last, submission, *outcome)
+        return LogEntry(self._view, self.last, submission, *outcome)
 
     def applied(self, name: str, index: int) -> bool:
         """A member has applied everything up to the index. Returns whether `stable` advances."""

@@ -1,7 +1,7 @@
 """The outputs of a step, in the order in which the parts of the machine produce them."""
 
 from leveret.cluster.metadata.messages import AnyMessage
-from leveret.cluster.metadata.outputs import Output, Send
+from leveret.cluster.metadata.outputs import Output, SendMessage
 
 
 class Outbox:
@@ -16,7 +16,7 @@ class Outbox:
 
     def send(self, name: str, message: AnyMessage) -> None:
         """A message to a linked node."""
-        self._outputs.append(Send(name, message))
+        self._outputs.append(SendMessage(name, message))
 
     def take(self) -> list[Output]:
         """The outputs since the last call."""

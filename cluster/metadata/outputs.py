@@ -11,8 +11,8 @@ import msgspec
 
 from leveret.cluster.metadata.messages import (
     AnyMessage,
-    Entry,
     Install,
+    LogEntry,
     SubmissionId,
     View,
     ViewId,
@@ -27,7 +27,7 @@ FAILED = "failed"
 """It is unknown whether the operation was or will be applied. The answer has the reason."""
 
 
-class Send(msgspec.Struct, frozen=True):
+class SendMessage(msgspec.Struct, frozen=True):
     """Send a message to a linked node."""
 
     to: str
@@ -45,7 +45,7 @@ class Apply(msgspec.Struct, frozen=True):
     """Apply an entry to the registry and write it, with its position, in one transaction."""
 
     number: int
-    entry: Entry
+    entry: LogEntry
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Installed(msgspec.Struct, frozen=True):
     view: View
     starts: tuple[ViewStart, ...]
     base: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
     snapshot: bytes | None
     companions: frozenset[str]
 
@@ -87,10 +87,10 @@ class Discarded(msgspec.Struct, frozen=True):
 
     first: int
     last: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckSubmission(msgspec.Struct, frozen=True):
     """Check and complete a submission against the registry; call `checked` before anything else.
 
     view: the view in which it is to be ordered.
@@ -134,14 +134,14 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    Send
+    SendMessage
     | SendSnapshot
     | Apply
     | Installed
     | WriteCompanions
     | WritePromise
     | Discarded
-    | Check
+    | CheckSubmission
     | Answered
     | PartitionedFrom
     | Restart

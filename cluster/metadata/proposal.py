@@ -8,7 +8,7 @@ nodes would lose nothing that was answered, and restart; *diverged* nodes are an
 partition.
 """
 
-from leveret.cluster.metadata.messages import Accept, Entry, Position, View
+from leveret.cluster.metadata.messages import Accept, LogEntry, Position, View
 from leveret.cluster.metadata.ordered_log import OrderedLog
 
 
@@ -32,9 +32,9 @@ class Proposal:
         self._missing.discard(name)
         self.accepts[name] = accept
 
-    def tail(self) -> tuple[Entry, ...]:
+    def tail(self) -> tuple[LogEntry, ...]:
         """The entries that the proposer lacks."""
-        tail: tuple[Entry, ...] = ()
+        tail: tuple[LogEntry, ...] = ()
         mine = [one for one in self.accepts.values() if one.source == self._source.id]
         others = [one for one in self.accepts.values() if one.source != self._source.id]
         for accept in (*mine, *others):
@@ -43,7 +43,7 @@ class Proposal:
                 tail = entries
         return tail
 
-    def obsolete(self, tail: tuple[Entry, ...]) -> list[str]:
+    def obsolete(self, tail: tuple[LogEntry, ...]) -> list[str]:
         """The nodes that have to restart before they can join."""
         return [
             name
@@ -53,7 +53,7 @@ class Proposal:
             and (self._covers(accept.position, tail) or self._log.went_through(accept.source))
         ]
 
-    def diverged(self, tail: tuple[Entry, ...]) -> list[str]:
+    def diverged(self, tail: tuple[LogEntry, ...]) -> list[str]:
         """The nodes that are another side of a partition."""
         return [
             name
@@ -63,16 +63,16 @@ class Proposal:
             and not self._log.went_through(accept.source)
         ]
 
-    def lacks(self, name: str) -> tuple[Entry, ...] | None:
+    def lacks(self, name: str) -> tuple[LogEntry, ...] | None:
         """The entries that a member gets, None for a snapshot. The tail has to be in the log."""
         position = self.accepts[name].position
         return self._log.after(position.index) if self._log.contains(position) else None
 
-    def _can_follow(self, accept: Accept, tail: tuple[Entry, ...]) -> bool:
+    def _can_follow(self, accept: Accept, tail: tuple[LogEntry, ...]) -> bool:
         index = accept.position.index
         return self._covers(accept.position, tail) and self._log.would_keep(index, len(tail))
 
-    def _covers(self, position: Position, tail: tuple[Entry, ...]) -> bool:
+    def _covers(self, position: Position, tail: tuple[LogEntry, ...]) -> bool:
         """Whether the log with the tail contains the position."""
         if position.index <= self._log.last:
             return self._log.contains(position)

@@ -13,19 +13,19 @@ from leveret.cluster.metadata.messages import (
     Accept,
     Cancel,
     Install,
-    Member,
     Obsolete,
     Propose,
     Refuse,
     View,
     ViewId,
+    ViewMember,
 )
+from leveret.cluster.metadata.node_status import NodeStatus
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import SendSnapshot
 from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposal import Proposal
-from leveret.cluster.metadata.standing import Standing
 
 Begin = Callable[[Install], None]
 """A view begins at this node, with the entries that its log lacks."""
@@ -36,7 +36,7 @@ class Proposer:
 
     def __init__(
         self,
-        standing: Standing,
+        status: NodeStatus,
         agreement: Agreement,
         log: OrderedLog,
         companions: Companions,
@@ -45,7 +45,7 @@ class Proposer:
         begin: Begin,
     ) -> None:
         self.is_held = False
-        self._standing = standing
+        self._status = status
         self._agreement = agreement
         self._log = log
         self._companions = companions
@@ -68,19 +68,19 @@ class Proposer:
         """Whether the proposal with this id is under way."""
         return self._proposal is not None and self._proposal.view.id == view
 
-    def propose(self, members: tuple[Member, ...]) -> None:
+    def propose(self, members: tuple[ViewMember, ...]) -> None:
         """Propose a view with these members, of which this node is the first."""
-        standing = self._standing
-        statuses = (linked.status for linked in standing.peers.values())
+        status = self._status
+        statuses = (linked.status for linked in status.peers.values())
         known = (status.view.epoch for status in statuses if status is not None)
-        epoch = 1 + max(self._agreement.promised.epoch, standing.view.id.epoch, *known)
-        view = View(ViewId(epoch, standing.me.name, standing.me.incarnation), members)
+        epoch = 1 + max(self._agreement.promised.epoch, status.view.id.epoch, *known)
+        view = View(ViewId(epoch, status.me.name, status.me.incarnation), members)
         self._agreement.promise(view.id)
         self._promises.make(view)
-        self._proposal = Proposal(view, standing.view, self._log)
+        self._proposal = Proposal(view, status.view, self._log)
         self._companions.widen(frozenset(view.names))
         for name in view.names[1:]:
-            standing.send(name, Propose(view, standing.view.id, self._log.position))
+            status.send(name, Propose(view, status.view.id, self._log.position))
         self.conclude()
 
     def withdraw(self) -> None:
@@ -89,7 +89,7 @@ class Proposer:
             return
         proposal, self._proposal = self._proposal, None
         for name in proposal.view.names[1:]:
-            self._standing.send(name, Cancel(proposal.view.id))
+            self._status.send(name, Cancel(proposal.view.id))
 
     def unlinked(self, name: str) -> None:
         """The link with a node is lost: it cannot agree."""
@@ -121,16 +121,16 @@ class Proposer:
 
     def _conclude(self, proposal: Proposal) -> None:
         """All have agreed: install the view, or leave out the nodes that cannot follow."""
-        standing = self._standing
+        status = self._status
         tail = proposal.tail()
         obsolete, diverged = proposal.obsolete(tail), proposal.diverged(tail)
         if obsolete or diverged:
             for name in obsolete:
-                standing.send(name, Obsolete(proposal.view.id))
-                standing.peers[name].status = None
+                status.send(name, Obsolete(proposal.view.id))
+                status.peers[name].status = None
             for name in diverged:
                 accept = proposal.accepts[name]
-                standing.peers[name].correct(accept.source, accept.position)
+                status.peers[name].correct(accept.source, accept.position)
             self.withdraw()
             return
         self._proposal = None
@@ -142,4 +142,4 @@ class Proposer:
             if entries is None:
                 self._out.add(SendSnapshot(name, install))
             else:
-                standing.send(name, install)
+                status.send(name, install)

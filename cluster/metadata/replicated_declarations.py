@@ -66,21 +66,21 @@ from leveret.cluster.metadata.ordered_steps import OrderedSteps, Steps
 from leveret.cluster.metadata.outputs import (
     Answered,
     Apply,
-    Check,
+    CheckSubmission,
     Discarded,
     Installed,
     Output,
     PartitionedFrom,
     Pause,
     Restart,
-    Send,
+    SendMessage,
     SendSnapshot,
     WriteCompanions,
     WritePromise,
 )
 from leveret.cluster.metadata.passing import Passing, PassingDeclarations
 from leveret.cluster.metadata.performing import Performing
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.metadata.stability import Stability
 from leveret.cluster.metadata.submitted import Callback, Submitted, SubmittedHere
 from leveret.cluster.rpc.refused import Refused
@@ -136,7 +136,7 @@ class ReplicatedDeclarations:
         self._sync = sync
         self._history = history
         self._local = local
-        self._replication: Replication | None = None
+        self._replication: MetadataReplication | None = None
         self._peers: dict[str, Peer] = {}
         self._early: dict[str, Status] = {}
         self._submitted = SubmittedHere()
@@ -218,7 +218,7 @@ class ReplicatedDeclarations:
 
     # Beginning and ending
 
-    def begin(self, replication: Replication) -> None:
+    def begin(self, replication: MetadataReplication) -> None:
         """Replicate from now on."""
         self._replication = replication
         for peer in self._peers.values():
@@ -247,11 +247,11 @@ class ReplicatedDeclarations:
 
     def tick(self) -> None:
         """A fraction of a second has passed."""
-        self._input(Replication.tick)
+        self._input(MetadataReplication.tick)
 
     def suspended(self) -> None:
-        """See `Replication.suspended`. It comes before all inputs of the suspension."""
-        self._give(Replication.suspended)
+        """See `MetadataReplication.suspended`. It comes before all inputs of the suspension."""
+        self._give(MetadataReplication.suspended)
 
     # What links call
 
@@ -302,7 +302,7 @@ class ReplicatedDeclarations:
 
     # Carrying out the outputs of the replication
 
-    def _input(self, give: Callable[[Replication], list[Output]]) -> None:
+    def _input(self, give: Callable[[MetadataReplication], list[Output]]) -> None:
         """Give the replication an input, after all that came before it."""
         self._add(lambda: self._give(give))
 
@@ -310,7 +310,7 @@ class ReplicatedDeclarations:
         self.before_input()
         self._inputs.add(give)
 
-    def _give(self, give: Callable[[Replication], list[Output]]) -> None:
+    def _give(self, give: Callable[[MetadataReplication], list[Output]]) -> None:
         if self._replication is not None:
             self._carry_out(give(self._replication))
 
@@ -327,7 +327,7 @@ class ReplicatedDeclarations:
 
     def _doing(self, output: Output | Passing) -> Steps:
         match output:
-            case Send():
+            case SendMessage():
                 yield from self._sending(output.to, output.message)
             case SendSnapshot():
                 snapshot = yield from encoding_all(contents(self._registry))
@@ -339,7 +339,7 @@ class ReplicatedDeclarations:
                 yield from self._installing(output)
             case Passing():
                 yield from self._receiving_passing(output.declarations)
-            case Check():
+            case CheckSubmission():
                 yield from self._checking(output)
             case _:
                 self._do_at_once(output)
@@ -374,7 +374,7 @@ class ReplicatedDeclarations:
         if lacked is not None:
             peer.send(METADATA_SERVICE, passing.PASSING, lacked)
 
-    def _checking(self, it: Check) -> Steps:
+    def _checking(self, it: CheckSubmission) -> Steps:
         """As the coordinator: complete a submission, or refuse it with a reason (RD1)."""
         registry = self._registry
         try:

@@ -46,9 +46,8 @@ from leveret.cluster.metadata.messages import (
     Ask,
     Cancel,
     Diverged,
-    Entry,
     Install,
-    Member,
+    LogEntry,
     Obsolete,
     Partitioned,
     Propose,
@@ -59,6 +58,7 @@ from leveret.cluster.metadata.messages import (
     Submit,
     View,
     ViewId,
+    ViewMember,
     Written,
 )
 from leveret.cluster.metadata.ordered_log import OrderedLog
@@ -68,7 +68,7 @@ from leveret.cluster.metadata.outputs import (
     FAILED,
     Answered,
     Apply,
-    Check,
+    CheckSubmission,
     Discarded,
     Installed,
     Output,
@@ -95,7 +95,7 @@ class Limits(msgspec.Struct, frozen=True):
     fence_ticks: int = FENCE_TICKS
 
 
-class Replication:
+class MetadataReplication:
     """One run of one node.
 
     me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
@@ -109,7 +109,7 @@ class Replication:
 
     def __init__(
         self,
-        me: Member,
+        me: ViewMember,
         log: OrderedLog,
         last_view: View | None,
         admitted: frozenset[str],
@@ -254,8 +254,8 @@ class Replication:
             submission = self.submissions.add(payload)
         return submission, self._end_of_step()
 
-    def checked(self, check: Check, payload: bytes, is_refused: bool) -> list[Output]:
-        """The answer to `Check`: the payload to apply, or the fault of a refusal.
+    def checked(self, check: CheckSubmission, payload: bytes, is_refused: bool) -> list[Output]:
+        """The answer to `CheckSubmission`: the payload to apply, or the fault of a refusal.
 
         It is ordered when the node may order, and dropped if the view has ended: the node of origin
         submits it again in the next view.
@@ -304,7 +304,7 @@ class Replication:
             self._send_to_members(Append(entry))
         taken = ordering.take_next()
         if taken is not None:
-            self._out.add(Check(self.views.view.id, *taken))
+            self._out.add(CheckSubmission(self.views.view.id, *taken))
 
     def _why_not(self) -> bytes:
         """Why nothing can be submitted."""
@@ -375,7 +375,7 @@ class Replication:
 
     # The log
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: LogEntry) -> None:
         self.log.append(entry)
         self.submissions.appeared(entry)
         self._out.add(Apply(self._next_number(entry.index), entry))

@@ -12,7 +12,7 @@ time; the rest wait here.
 
 from collections import OrderedDict
 
-from leveret.cluster.metadata.messages import Entry, SubmissionId
+from leveret.cluster.metadata.messages import LogEntry, SubmissionId
 from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
 
 IN_FLIGHT_MAX = 500
@@ -38,7 +38,7 @@ class Submissions:
         self._number = 0
         self._waiting: OrderedDict[SubmissionId, bytes] = OrderedDict()
         self._sent: OrderedDict[SubmissionId, bytes] = OrderedDict()
-        self._in_log: OrderedDict[SubmissionId, Entry] = OrderedDict()
+        self._in_log: OrderedDict[SubmissionId, LogEntry] = OrderedDict()
 
     def __len__(self) -> int:
         """The number of unanswered submissions."""
@@ -68,7 +68,7 @@ class Submissions:
         self._sent[submission] = payload
         return submission, payload
 
-    def appeared(self, entry: Entry) -> None:
+    def appeared(self, entry: LogEntry) -> None:
         """An entry is in the log; it may be the outcome of one of these submissions."""
         submission = entry.submission
         known = self._sent.pop(submission, None)

@@ -3,7 +3,7 @@
 This part of replication.py knows only views, links and positions, not submissions. See V1, V5, V7,
 V9 and V10 there, and docs/design/cluster.md for the reasons. Its own parts are the node's proposals
 (proposer.py) and its agreement to those of others (agreement.py); they share the node's knowledge
-of itself and its links (standing.py).
+of itself and its links (node_status.py).
 
     starting ──── form, or Install ───► running ◄───────── Install ──────── left
                                            └── its coordinator is lost, it  ──►┘
@@ -32,21 +32,21 @@ from leveret.cluster.metadata.messages import (
     Cancel,
     Diverged,
     Install,
-    Member,
     Obsolete,
     Propose,
     Refuse,
     Status,
     View,
     ViewId,
+    ViewMember,
 )
 from leveret.cluster.metadata.next_view import Linked, NextView
+from leveret.cluster.metadata.node_status import NodeStatus
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import Pause, Restart
 from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposer import Begin, Proposer
-from leveret.cluster.metadata.standing import Standing
 
 MayGoOn = Callable[[frozenset[str]], bool]
 """Whether nodes may go on without the other members of their view (partitions/)."""
@@ -60,7 +60,7 @@ class Views:
 
     def __init__(
         self,
-        me: Member,
+        me: ViewMember,
         log: OrderedLog,
         last_view: View,
         companions: Companions,
@@ -74,10 +74,10 @@ class Views:
         self.fence = fence
         self.divergence = Divergence(out)
         self.ending: Pause | Restart | None = None
-        self._standing = Standing(me, last_view, log, companions, fence, out, takes_from)
-        self._agreement = Agreement(self._standing, log, promises)
+        self._status = NodeStatus(me, last_view, log, companions, fence, out, takes_from)
+        self._agreement = Agreement(self._status, log, promises)
         self._proposer = Proposer(
-            self._standing, self._agreement, log, companions, promises, out, begin
+            self._status, self._agreement, log, companions, promises, out, begin
         )
         self._log = log
         self._begin = begin
@@ -86,26 +86,26 @@ class Views:
         self._excluded_from: ViewId | None = None
         self._is_settled = False
 
-    # The standing of the node
+    # The status of the node
 
     @property
     def view(self) -> View:
         """The view that was installed last."""
-        return self._standing.view
+        return self._status.view
 
     @property
     def phase(self) -> str:
         """STARTING, RUNNING or LEFT."""
-        return self._standing.phase
+        return self._status.phase
 
     @property
     def peers(self) -> Mapping[str, Linked]:
         """The linked nodes by name."""
-        return self._standing.peers
+        return self._status.peers
 
     def status(self) -> Status:
         """The status of this node."""
-        return self._standing.status()
+        return self._status.message()
 
     @property
     def names_from_now_on(self) -> frozenset[str]:
@@ -117,7 +117,7 @@ class Views:
     @property
     def is_coordinator(self) -> bool:
         """Whether this node orders the submissions of the view."""
-        return self.phase == RUNNING and self.view.members[0] == self._standing.me
+        return self.phase == RUNNING and self.view.members[0] == self._status.me
 
     @property
     def takes_part(self) -> bool:
@@ -153,21 +153,21 @@ class Views:
         if known is not None and known.incarnation > incarnation:
             return
         self.unlinked(name)
-        self._standing.peers[name] = Linked(incarnation)
+        self._status.peers[name] = Linked(incarnation)
 
     def unlinked(self, name: str) -> None:
         """A link is down."""
         self.unsettle()
         if name not in self.peers:
             return
-        member = self._standing.member_at(name)
-        del self._standing.peers[name]
+        member = self._status.member_at(name)
+        del self._status.peers[name]
         self.divergence.forget(name)
         if member is not None:
             self._lost.add(name)
             self.fence.doubt()
             if member == self.view.members[0] and self.phase == RUNNING:
-                self._standing.phase = LEFT
+                self._status.phase = LEFT
         self._proposer.unlinked(name)
         accepted = self._agreement.accepted
         if accepted is not None and accepted.id.coordinator == name:
@@ -182,12 +182,12 @@ class Views:
     def suspended(self) -> None:
         """The process did not run for so long that the others may have gone on without it."""
         self._proposer.withdraw()
-        others = [name for name in self.view.names if name != self._standing.me.name]
+        others = [name for name in self.view.names if name != self._status.me.name]
         if self.phase == STARTING or not others:
             return
         number = self.fence.ask(others)
         for name in others:
-            self._standing.send(name, Ask(number))
+            self._status.send(name, Ask(number))
 
     def form(self, names: tuple[str, ...] = ()) -> None:
         """Begin a view with these nodes, which start as well; alone if there are none."""
@@ -210,7 +210,7 @@ class Views:
         if not self._is_settled:
             self._is_settled = True
             self._see_to_next_view(admitted)
-            self._standing.tell()
+            self._status.tell()
 
     def _see_to_next_view(self, admitted: frozenset[str]) -> None:
         """Propose the next view if this node has to."""
@@ -231,7 +231,7 @@ class Views:
         elif self.is_coordinator:
             self.divergence.compare(self.view, self._log, self.peers)
 
-    def _go_on(self, members: tuple[Member, ...]) -> None:
+    def _go_on(self, members: tuple[ViewMember, ...]) -> None:
         """The view is over: its remaining members begin a new one, if the partition rule allows it.
 
         No other node joins in the same step: one that cannot agree would hold up the rest.
@@ -247,7 +247,7 @@ class Views:
         self.ending = Pause(tuple(sorted(names)))
 
     def _next_view(self) -> NextView:
-        return NextView(self._standing.me, self.view, self._log, self.peers)
+        return NextView(self._status.me, self.view, self._log, self.peers)
 
     def _notice_exclusion(self) -> None:
         """A member has gone on to a view without this node: wait to be taken in (V9).
@@ -257,21 +257,21 @@ class Views:
         """
         if self._excluded_from == self.view.id:
             return
-        for linked in map(self._standing.linked_member, self.view.members):
+        for linked in map(self._status.linked_member, self.view.members):
             status = None if linked is None else linked.status
             if status is not None and status.view > self.view.id and status.phase == RUNNING:
                 self._proposer.withdraw()
                 self._excluded_from = self.view.id
-                self._standing.phase = LEFT
+                self._status.phase = LEFT
                 self.fence.wait()
                 return
 
     def _has_senior(self) -> bool:
         """Whether a member that joined earlier can propose the next view."""
         for member in self.view.members:
-            if member == self._standing.me:
+            if member == self._status.me:
                 return False
-            linked = self._standing.linked_member(member)
+            linked = self._status.linked_member(member)
             if linked is not None and linked.proposes_after(self.view):
                 return True
         return False
@@ -280,14 +280,14 @@ class Views:
         """Whether the view cannot go on, even if all of its members are linked again."""
         if self.phase == LEFT or self._lost:
             return True
-        linked = map(self._standing.linked_member, self.view.members)
+        linked = map(self._status.linked_member, self.view.members)
         return any(one is not None and one.has_left(self.view) for one in linked)
 
     # Messages: statuses
 
     def handle_ask(self, sender: str, ask: Ask) -> None:
         """A node asks for the status of this one."""
-        self._standing.send(sender, self._standing.status(ask.number))
+        self._status.send(sender, self._status.message(ask.number))
 
     def handle_status(self, sender: str, status: Status) -> None:
         """A node sends its status."""
@@ -324,7 +324,7 @@ class Views:
         """A node proposes a view with this one in it."""
         refusal = self._agreement.objection(sender, propose, self.is_proposing)
         if refusal is not None:
-            self._standing.send(sender, refusal)
+            self._status.send(sender, refusal)
             return
         self._proposer.withdraw()
         self._agreement.agree(sender, propose)
@@ -336,7 +336,7 @@ class Views:
 
     def _release(self) -> None:
         if self._agreement.release():
-            self._standing.phase = LEFT
+            self._status.phase = LEFT
 
     def handle_install(self, install: Install) -> None:
         """The view that this node agreed to holds."""
@@ -347,13 +347,13 @@ class Views:
 
     def installed(self, view: View) -> None:
         """The log is ready for the view."""
-        standing = self._standing
-        standing.view = view
-        standing.phase = RUNNING
+        status = self._status
+        status.view = view
+        status.phase = RUNNING
         self._agreement.fulfil()
-        self._lost = set(standing.unlinked_of(view.members))
+        self._lost = set(status.unlinked(view.members))
         if view.members[0].name in self._lost:
-            standing.phase = LEFT
+            status.phase = LEFT
         self.fence.fall()
         self.divergence.begin(view)
 
@@ -361,5 +361,5 @@ class Views:
         """The node's log cannot be extended to the log of the view that it wants to join."""
         accepted = self._agreement.accepted
         if accepted is not None and accepted.id == obsolete.view:
-            others = tuple(name for name in accepted.names if name != self._standing.me.name)
+            others = tuple(name for name in accepted.names if name != self._status.me.name)
             self.ending = Restart(others)

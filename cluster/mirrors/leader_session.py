@@ -185,10 +185,10 @@ class LeaderSession:
 
     # Mirrors
 
-    def mirror_joined(self, mirror: Member, born: int) -> None:
-        """A mirror is in the ring: it begins with the decisions of this turn. born: its place."""
+    def mirror_joined(self, mirror: Member, place_id: int) -> None:
+        """A mirror is in the ring, at this place: it begins with the decisions of this turn."""
         self.kept.joined(mirror, self.backing.turn)
-        self.synchronising.joined(mirror, self.backing.joined(born))
+        self.synchronising.joined(mirror, self.backing.joined(place_id))
         # It learns which contents are decided, but not how; it may lead before the senders know.
         self.repeat_refusals()
 

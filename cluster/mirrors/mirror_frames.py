@@ -22,18 +22,18 @@ From members to that node:
 
 From mirrors to the leader, and back:
 
-    KEPT        identity u64, born u64, turn u64, batch u64: the mirror has all decisions of the
+    KEPT        identity u64, place u64, turn u64, batch u64: the mirror has all decisions of the
                 turns, and all batches, through these numbers on its disk
-    WANTED      identity u64, born u64, start u64, end u64: the positions whose messages a mirror
+    WANTED      identity u64, place u64, start u64, end u64: the positions whose messages a mirror
                 asks for
-    MESSAGES    identity u64, born u64, batch (batches.py): the answer, or its first part
-    BATCH       identity u64, born u64, batch: a part of the messages that the mirror lacks
-    LACKS       identity u64, born u64, term u64, (start, end) u64 each: the positions that a mirror
-                lacks after it joined under an earlier leader, or was not linked for a while. term:
-                that of the present leader
+    MESSAGES    identity u64, place u64, batch (batches.py): the answer, or its first part
+    BATCH       identity u64, place u64, batch: a part of the messages that the mirror lacks
+    LACKS       identity u64, place u64, term u64, (start, end) u64 each: the positions that a
+                mirror lacks after it joined under an earlier leader, or was not linked for a while.
+                term: that of the present leader
 
-born: the mirror's place in the ring (gm/group.py). A frame from or to an earlier member of its node
-may come late: turns and batches of another member are counted anew.
+place: the mirror's place in the ring (gm/group.py). A frame from or to an earlier member of its
+node may come late: turns and batches of another member are counted anew.
 
 `fields` and `numbers` of queues/queue_frames.py read the frames. Anything else raises `FrameError`,
 which closes the link.

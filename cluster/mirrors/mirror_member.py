@@ -81,21 +81,21 @@ class Waiting(NamedTuple):
 
 
 class MirrorMember:
-    """The `MirrorHost` of a mirror, and a `Waiter`. born: its place in the ring."""
+    """The `MirrorHost` of a mirror, and a `Waiter`. place_id: its place in the ring."""
 
     __slots__ = (
         "_addresses", "_has_left", "_is_waiting", "_lacking", "_last_unsafe", "_mirror", "_safe",
-        "_term", "_told", "_unsafe", "_user", "_wall_offset_ms", "born",
+        "_term", "_told", "_unsafe", "_user", "_wall_offset_ms", "place_id",
     )  # fmt: skip
 
     def __init__(
-        self, born: int, user: MirrorUser, addresses: Addresses, wall_offset_ms: int
+        self, place_id: int, user: MirrorUser, addresses: Addresses, wall_offset_ms: int
     ) -> None:
         self._user = user
-        self.born = born
+        self.place_id = place_id
         self._addresses = addresses
         self._wall_offset_ms = wall_offset_ms
-        self._mirror = Mirror(born, user.make_backing, self, addresses, wall_offset_ms)
+        self._mirror = Mirror(place_id, user.make_backing, self, addresses, wall_offset_ms)
         self._safe = self._told = (0, 0)
         self._unsafe: dict[int, tuple[int, int]] = {}
         self._last_unsafe = 0
@@ -219,7 +219,7 @@ class MirrorMember:
     def ask(self, start: int, end: int) -> None:
         """Ask the leader for messages whose contents never come."""
         user = self._user
-        frame = frames.WANTED_FRAME.pack(frames.WANTED, user.identity, self.born, start, end)
+        frame = frames.WANTED_FRAME.pack(frames.WANTED, user.identity, self.place_id, start, end)
         user.tell_leader(frame)
 
     def free(self, steps: Iterator[int]) -> None:
@@ -262,10 +262,12 @@ class MirrorMember:
             return
         if lacking is not None and self._safe >= lacking.applied:
             self._lacking = None
-            start = frames.LACKS_START.pack(frames.LACKS, user.identity, self.born, lacking.term)
+            start = frames.LACKS_START.pack(
+                frames.LACKS, user.identity, self.place_id, lacking.term
+            )
             ends = [position for one in lacking.ranges for position in one]
             user.tell_leader(start, packed(ends))
         if self._safe != self._told:
             self._told = self._safe
-            frame = frames.KEPT_FRAME.pack(frames.KEPT, user.identity, self.born, *self._safe)
+            frame = frames.KEPT_FRAME.pack(frames.KEPT, user.identity, self.place_id, *self._safe)
             user.tell_leader(frame)

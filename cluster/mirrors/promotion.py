@@ -152,7 +152,7 @@ def promoted(
         place = record.group.place_of(one.id)
         if not one.is_synchronised and place is not None:
             # It lacks messages, or has not yet applied the decision with which it begins.
-            leading.mirror_joined(one.id, place.born)
+            leading.mirror_joined(one.id, place.place_id)
     leading.repeat_refusals()
     leading.queue.may_redeliver = True
     leading.publish_undecided(mirror.undecided)

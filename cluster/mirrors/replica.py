@@ -155,7 +155,7 @@ class Replica(Flushable):
         elif record.leader != member and not place.has_joined and has_room:
             self.copy.discard()
             self.queue.storage_id = storage_id
-            self.mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
+            self.mirror = MirrorMember(place.place_id, self, site.addresses, site.wall_offset_ms)
         elif self.leading is None:
             self.submit(Died((member,), member))
             return
@@ -189,7 +189,7 @@ class Replica(Flushable):
         self.broadcast()
         self._promotion.end()
         self._end_leading(leading)
-        self.mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
+        self.mirror = MirrorMember(place.place_id, self, site.addresses, site.wall_offset_ms)
         self.mirror.has_led(leading)
         self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
         self._frames.leader_ended(self.mirror)
@@ -307,15 +307,15 @@ class Replica(Flushable):
             if payload and self.mirror is not None:
                 self.mirror.decided(payload)
 
-    def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
+    def members_changed(self, added: tuple[Member, ...], died: tuple[Member, ...]) -> None:
         """The ring has other members."""
         leading, record = self.leading, self.record
         if leading is None or record is None:
             return
-        for member in born:
+        for member in added:
             place = record.group.place_of(member)
-            assert place is not None, "who is born is in the ring"
-            leading.mirror_joined(member, place.born)
+            assert place is not None, "an added member is in the ring"
+            leading.mirror_joined(member, place.place_id)
         for member in died:
             leading.synchronising.died(member)
             self._site.when_stable(partial(leading.mirror_gone, member))

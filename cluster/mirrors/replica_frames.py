@@ -80,7 +80,7 @@ class ReplicaFrames:
         record = self._replica.record
         place = None if record is None else record.group.place_of(mirror)
         if place is not None:
-            start = frames.BATCH_START.pack(kind, self._replica.identity, place.born)
+            start = frames.BATCH_START.pack(kind, self._replica.identity, place.place_id)
             self._site.send(mirror.node, (start, *batch.encode(self._site.wall_offset_ms)))
 
     def received(self, peer: Peer, kind: int, payload: bytes) -> None:
@@ -109,8 +109,8 @@ class ReplicaFrames:
         elif kind == frames.WANTED:
             self._when_open(peer, kind, partial(self._wanted, peer, payload))
         elif kind in (frames.BATCH, frames.MESSAGES):
-            _, born = fields(frames.BATCH_START, payload)
-            if replica.mirror is not None and replica.mirror.born == born:
+            _, place_id = fields(frames.BATCH_START, payload)
+            if replica.mirror is not None and replica.mirror.place_id == place_id:
                 replica.mirror.batch(kind, payload[frames.BATCH_START.size :])
         else:
             raise FrameError(f"a frame of the unknown kind {kind}")
@@ -143,27 +143,27 @@ class ReplicaFrames:
         pairs = list(zip(found[::2], found[1::2], strict=True))
         self._replica.publishing.confirmed(pairs[:ranges], pairs[ranges:])
 
-    def _member(self, peer: Peer, born: int) -> RecordedMember | None:
+    def _member(self, peer: Peer, place_id: int) -> RecordedMember | None:
         """The living member of a node; None if a frame is from an earlier one."""
         record = self._replica.record
         member = None if record is None else record.on(peer.name)
         if record is None or member is None:
             return None
         place = record.group.place_of(member.id)
-        return member if place is not None and place.born == born else None
+        return member if place is not None and place.place_id == place_id else None
 
     def _kept(self, peer: Peer, payload: bytes) -> None:
-        _, born, turn, batch = fields(frames.KEPT_FRAME, payload)
-        leading, member = self._replica.leading, self._member(peer, born)
+        _, place_id, turn, batch = fields(frames.KEPT_FRAME, payload)
+        leading, member = self._replica.leading, self._member(peer, place_id)
         if leading is not None and member is not None:
             leading.mirror_kept(member.id, turn, batch)
 
     def _lacks(self, peer: Peer, payload: bytes) -> None:
-        _, born, term = fields(frames.LACKS_START, payload)
+        _, place_id, term = fields(frames.LACKS_START, payload)
         found = numbers(payload, frames.LACKS_START.size)
         if len(found) % 2:
             raise FrameError(f"{len(found)} numbers of positions that are lacked")
-        leading, member = self._replica.leading, self._member(peer, born)
+        leading, member = self._replica.leading, self._member(peer, place_id)
         if leading is not None and member is not None and not member.is_synchronised:
             leading.mirror_lacks(member.id, term, list(zip(found[::2], found[1::2], strict=True)))
 
@@ -181,10 +181,10 @@ class ReplicaFrames:
             self._wanted(peer, payload)
 
     def _wanted(self, peer: Peer, payload: bytes) -> None:
-        _, born, start, end = fields(frames.WANTED_FRAME, payload)
+        _, place_id, start, end = fields(frames.WANTED_FRAME, payload)
         if start >= end:
             raise FrameError(f"messages from position {start} to {end} are wanted")
-        leading, member = self._replica.leading, self._member(peer, born)
+        leading, member = self._replica.leading, self._member(peer, place_id)
         assert leading is not None, "a leader is asked"
         if member is None:
             return

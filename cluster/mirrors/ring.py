@@ -19,7 +19,7 @@ from leveret.cluster.gm.outputs import (
     Output,
     Send,
     StartPause,
-    Submit,
+    SubmitChange,
 )
 from leveret.cluster.gm.ring_member import RingMember
 
@@ -46,8 +46,8 @@ class RingUser(Protocol):
     def confirmed(self, through: int) -> None:
         """All members have delivered this member's broadcasts through a number."""
 
-    def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
-        """The ring has other members: those in `born` deliver all broadcasts from here on."""
+    def members_changed(self, added: tuple[Member, ...], died: tuple[Member, ...]) -> None:
+        """The ring has other members: those in `added` deliver all broadcasts from here on."""
 
     def submit(self, change: Change) -> None:
         """Have a change made in the record; repeat it until it is made or refused."""
@@ -132,12 +132,12 @@ class Ring(Flushable):
                     user.delivered(output.sender, output.payloads)
                 case Confirmed():
                     user.confirmed(output.through)
-                case Submit():
+                case SubmitChange():
                     user.submit(output.change)
                 case StartPause():
                     self._node.after_ms(PAUSE_MS, self, output.member)
                 case MembersChanged():
-                    user.members_changed(output.born, output.died)
+                    user.members_changed(output.added, output.died)
                 case Expelled():
                     user.expelled()
                 case Joined():

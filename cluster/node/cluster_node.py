@@ -1,14 +1,14 @@
 """A node as a member of its cluster, from the start of its broker to the end.
 
 It composes the cluster's parts for one run: links to the other nodes, the replicated declarations,
-the questions that nodes ask each other, and the membership. Its broker calls it
+the requests between nodes, and the membership. Its broker calls it
 (broker/services/clustering.py).
 
     start:  the store is read ─► links ─► in no cluster: listen, and wait to be joined
                                         └► in one: replicate, link the others, wait in the order in
                                            which they stopped, join, and only then accept clients
 
-A node joins by a question to any member, which declares it as a member (`join`). Membership is
+A node joins by a request to any member, which declares it as a member (`join`). Membership is
 declared like everything else (metadata/member_records.py): all members dial the nodes it names.
 """
 
@@ -45,10 +45,10 @@ from leveret.cluster.metadata.member_records import (
     put_cluster_id,
     put_member,
 )
-from leveret.cluster.metadata.messages import Member, ViewId, ViewStart
+from leveret.cluster.metadata.messages import ViewId, ViewMember, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.node_status import feature_flags
@@ -59,7 +59,7 @@ from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup import next_start
 from leveret.cluster.startup.first_start import FirstStart
 from leveret.cluster.startup.ordered_start import MEET_MS_MAX, OrderedStart
@@ -85,7 +85,7 @@ class ClusterNode:
         self.failed: Callable[[Exception], object] = lambda error: None
         self.running_changed: Callable[[tuple[str, ...]], object] = lambda running: None
         self.links: Links
-        self.questions: Questions
+        self.rpc: Rpc
         self.log: ReplicatedDeclarations
         self.states: NodeStates
         self.mirrored_queues: MirroredQueues
@@ -107,7 +107,7 @@ class ClusterNode:
         self._keeping: Keeping
         self._is_new = self._is_restarting = False
         self._beginning = asyncio.Lock()
-        self._replication: Replication | None = None
+        self._replication: MetadataReplication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
         self._takes_from: tuple[str, ...] = ()
         self._timer: Timer | None = None
@@ -167,16 +167,14 @@ class ClusterNode:
         self._services, self._clock = services, services.clock
         links = make_links(self._config, self._data_dir, self._clock, features=feature_flags.NAMES)
         assert links is not None, "without a port for links there is no cluster"
-        self.links, self.questions = links, Questions(links)
+        self.links, self.rpc = links, Rpc(links)
         self._history = History(services.metadata)
         self.log = log = ReplicatedDeclarations(
             services.registry, services.declaration_writer, sync, self._history, services.events,
             local, services.turns,
         )  # fmt: skip
         self._members = DeclaredMembers(services, links)
-        self._ordered_start = OrderedStart(
-            self._config.cluster, links, self.questions, self._clock, log
-        )
+        self._ordered_start = OrderedStart(self._config.cluster, links, self.rpc, self._clock, log)
         log.joined = self._ordered_start.joined
         log.failed = self._log_failed
         log.check_removal = lambda name, running: check_removal(name, running=running)
@@ -196,11 +194,11 @@ class ClusterNode:
         log.view_changed = self._view_changed
         services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
         self._changes = MembershipChanges(
-            self.questions, services, self.name, lambda: self.running, self._begin_cluster,
+            self.rpc, services, self.name, lambda: self.running, self._begin_cluster,
             lambda: self.log.view is not None,
         )  # fmt: skip
         self._first_start = FirstStart(
-            self._config, links, self.questions, self._take_membership, self._begin_cluster
+            self._config, links, self.rpc, self._take_membership, self._begin_cluster
         )
         self._clean_up = NodeCleanUp(
             CleanUp(self._config.cluster_formation, self._first_start.discovery), self._clock,
@@ -216,7 +214,7 @@ class ClusterNode:
         )  # fmt: skip
         log.replacing = self._keeping.replacing
         self._partition_handling = handling = PartitionHandling(
-            self._config.cluster, services, self.questions, self.name, self._members,
+            self._config.cluster, services, self.rpc, self.name, self._members,
             self._keeping, self._history, sync, self._restart,
         )  # fmt: skip
         log.partitioned = handling.partitioned
@@ -351,11 +349,11 @@ class ClusterNode:
                 await self.forget(name)
         logger.info("node %s runs with %s", self.name, ", ".join(self.running))
 
-    def _replicate(self, members: dict[str, bool]) -> Replication:
+    def _replicate(self, members: dict[str, bool]) -> MetadataReplication:
         self._members.number_messages(members)
         saved = self._saved
-        self._replication = replication = Replication(
-            Member(self.name, self.links.incarnation, members.get(self.name, True)),
+        self._replication = replication = MetadataReplication(
+            ViewMember(self.name, self.links.incarnation, members.get(self.name, True)),
             saved.log,
             saved.view,
             frozenset(members),
@@ -377,10 +375,10 @@ class ClusterNode:
         """
         self._members.link(members)
         others = [name for name in members if name != self.name]
-        await self.questions.linked(others, MEET_MS_MAX / 1000)
+        await self.rpc.linked(others, MEET_MS_MAX / 1000)
         for name in others:
-            is_linked = name in self.questions.nodes
-            if is_linked and await ask_to_rename(self.questions, name, self._said.was):
+            is_linked = name in self.rpc.nodes
+            if is_linked and await ask_to_rename(self.rpc, name, self._said.was):
                 self._takes_from = (name,)
                 return
 

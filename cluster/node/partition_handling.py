@@ -16,12 +16,12 @@ from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.services.services import Services
 from leveret.cluster.membership.declared_members import DeclaredMembers
 from leveret.cluster.metadata.history import History
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.partitions.autoheal import Report
 from leveret.cluster.partitions.configured_rules import may_go_on
 from leveret.cluster.partitions.healing import Healing
 from leveret.cluster.partitions.leftovers.keeping import Keeping
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup.start_as import StartAs
 from leveret.storage.metadata.metadata_sync import MetadataSync
 
@@ -38,7 +38,7 @@ class PartitionHandling:
         self,
         settings: ClusterSettings,
         services: Services,
-        questions: Questions,
+        rpc: Rpc,
         name: str,
         members: DeclaredMembers,
         keeping: Keeping,
@@ -55,15 +55,15 @@ class PartitionHandling:
         self._history = history
         self._sync = sync
         self._restart_wanted = restart_wanted
-        self._replication: Replication | None = None
+        self._replication: MetadataReplication | None = None
         self._healing: Healing | None = None
         if settings.heals_by_itself:
             self._healing = Healing(
-                questions, services.clock, name, lambda: frozenset(members.all), self._report,
+                rpc, services.clock, name, lambda: frozenset(members.all), self._report,
                 self.give_way,
             )  # fmt: skip
 
-    def begin(self, replication: Replication) -> None:
+    def begin(self, replication: MetadataReplication) -> None:
         """The node replicates from now on."""
         self._replication = replication
 

@@ -18,10 +18,10 @@ import msgspec
 
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.partitions.autoheal import Report, Verdict, decide, decides, has_lost
-from leveret.cluster.rpc.rpc import NotAnswered, Questions
+from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 
 REPORT, VERDICT = "partition.report", "partition.verdict"
-"""The topics of questions."""
+"""The topics of rpc."""
 ROUND_MS = 1_000
 ANSWER_SECONDS_MAX = 2.0
 
@@ -40,14 +40,14 @@ class Healing:
 
     def __init__(
         self,
-        questions: Questions,
+        rpc: Rpc,
         clock: Clock,
         me: str,
         cluster: Callable[[], frozenset[str]],
         report: Callable[[], Report | None],
         give_way: Callable[[tuple[str, ...]], object],
     ) -> None:
-        self._questions = questions
+        self._rpc = rpc
         self._clock = clock
         self._me = me
         self._cluster = cluster
@@ -56,8 +56,8 @@ class Healing:
         self._round: asyncio.Task[None] | None = None
         self._next_round_ms = 0
         self._told = ""
-        questions.answer(REPORT, self._answer_report)
-        questions.answer(VERDICT, self._hear_verdict)
+        rpc.answer(REPORT, self._answer_report)
+        rpc.answer(VERDICT, self._hear_verdict)
 
     def tick(self) -> None:
         """A fraction of a second has passed: begin a round if one is due."""
@@ -70,7 +70,7 @@ class Healing:
         if own is None or not own.partitioned_from or not decides(self._me, cluster):
             return
         self._next_round_ms = now_ms + ROUND_MS
-        if set(self._questions.nodes) >= cluster - {self._me}:
+        if set(self._rpc.nodes) >= cluster - {self._me}:
             self._round = asyncio.get_running_loop().create_task(self._decide(cluster))
 
     async def stop(self) -> None:
@@ -103,7 +103,7 @@ class Healing:
         self._obey(verdict)
 
     async def _ask(self, name: str, topic: str, text: bytes) -> bytes:
-        return await self._questions.ask(name, topic, text, ANSWER_SECONDS_MAX)
+        return await self._rpc.ask(name, topic, text, ANSWER_SECONDS_MAX)
 
     def _tell(self, line: str) -> None:
         """Log a line, unless it was the last one: rounds repeat."""

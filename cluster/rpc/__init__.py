@@ -1,1 +1,1 @@
-"""Questions that nodes ask each other, and their answers."""
+"""Requests of one node to another, and their answers."""

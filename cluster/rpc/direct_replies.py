@@ -1,18 +1,18 @@
-"""Direct replies between nodes: the service by which they reach the requester's node.
+"""Direct replies between nodes: the service that takes them to the requester's node.
 
 Frames begin with an octet:
 
     REPLY     a run of one message (queues/message_runs.py)
-    EXISTS    question u64, name                  is a channel with this name here?
-    ANSWER    question u64, u8
-    TAKEN     bytes u64                           of replies, since the link is up
+    EXISTS    request u64, name                   is a channel with this name here?
+    ANSWER    request u64, u8                     1: yes, 0: no
+    TAKEN     bytes u64                           the bytes of replies that were taken on this link
 
-As in RabbitMQ a reply is sent at most once: it is lost with the link, or when the requester has
+As in RabbitMQ, a reply is sent at most once: it is lost when the link ends or the requester has
 gone. Not promised: that it arrives if the names of two nodes have the same 32-bit number.
 
 Invariants:
-RR1. Each question is answered once; with the end of the link the answer is no.
-RR2. Nothing is left of a link that is down: bytes sent over it no longer count as untaken.
+RR1. Each request is answered once; when the link ends, the answer is no.
+RR2. Nothing is left of a link that is down: bytes sent over it do not count as untaken.
 """
 
 import struct
@@ -33,15 +33,15 @@ EXISTS: Final = 2
 ANSWER: Final = 3
 TAKEN: Final = 4
 
-QUESTION: Final = struct.Struct("<BQ")
+REQUEST: Final = struct.Struct("<BQ")
 ANSWER_FRAME: Final = struct.Struct("<BQB")
 TAKEN_FRAME: Final = struct.Struct("<BQ")
 REPORTED_BYTES: Final = 512 * 1024
-"""After this number of bytes from a node, TAKEN is sent. Little beside UNTAKEN_BYTES_MAX."""
+"""TAKEN is sent after this number of bytes from a node. Small beside UNTAKEN_BYTES_MAX."""
 
 
-class LinkedNode:
-    """Replies and questions under way to and from one node, while a link to it lasts."""
+class ReplyLink:
+    """The replies and requests under way on the link to one node."""
 
     __slots__ = ("asked", "came_bytes", "peer", "reported_bytes", "sent_bytes", "taken_bytes")
 
@@ -53,17 +53,17 @@ class LinkedNode:
 
 
 class RemoteReplies:
-    """See `OtherNodes` and `Service`. untaken: above its limit no publisher is read."""
+    """An `OtherNodes` and a `Service`. untaken: above its limit no publisher is read."""
 
     def __init__(self, replies: Replies, links: ServiceRegistry, untaken: UntakenBytes) -> None:
         self._replies = replies
         self._untaken = untaken
         self._addresses = Addresses()
-        self._nodes: dict[str, LinkedNode] = {}
-        self._last_question = 0
+        self._nodes: dict[str, ReplyLink] = {}
+        self._last_request = 0
         links.register(REPLIES_SERVICE, self)
 
-    def _with_number(self, number: str) -> LinkedNode | None:
+    def _with_number(self, number: str) -> ReplyLink | None:
         return next(
             (linked for name, linked in self._nodes.items() if node_number(name) == number), None
         )
@@ -71,7 +71,7 @@ class RemoteReplies:
     # Other nodes
 
     def deliver(self, node: str, message: Message) -> None:
-        """See `OtherNodes`."""
+        """Send a reply to the node with this number; without a link to it, the reply is lost."""
         linked = self._with_number(node)
         if linked is None:
             return
@@ -82,24 +82,22 @@ class RemoteReplies:
         linked.peer.send(REPLIES_SERVICE, *pieces)
 
     def exists(self, node: str, name: str, answer: Answer[bool]) -> None:
-        """See `OtherNodes`."""
+        """Ask the node with this number whether it has a channel with this name."""
         linked = self._with_number(node)
         if linked is None:
             answer.give(False)
             return
-        self._last_question += 1
-        assert self._last_question not in linked.asked, "RR1: a question has its own number"
-        linked.asked[self._last_question] = answer
-        linked.peer.send(
-            REPLIES_SERVICE, QUESTION.pack(EXISTS, self._last_question), to_bytes(name)
-        )
+        self._last_request += 1
+        assert self._last_request not in linked.asked, "RR1: a request has its own number"
+        linked.asked[self._last_request] = answer
+        linked.peer.send(REPLIES_SERVICE, REQUEST.pack(EXISTS, self._last_request), to_bytes(name))
 
     # Links
 
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
-        assert peer.name not in self._nodes, "RR2: nothing is left of the link before"
-        self._nodes[peer.name] = LinkedNode(peer)
+        assert peer.name not in self._nodes, "RR2: nothing is left of the previous link"
+        self._nodes[peer.name] = ReplyLink(peer)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
         """The link to a node is down."""
@@ -109,34 +107,36 @@ class RemoteReplies:
             answer.give(False)
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """See `Service`. Raises ValueError for a frame that is none of these."""
+        """Take a frame. Raises ValueError if it is not valid."""
         linked = self._nodes[peer.name]
         kind = payload[0] if payload else 0
         if kind == REPLY:
             self._replied(linked, payload)
         elif kind == EXISTS:
-            (number,) = fields(QUESTION, payload)
-            is_here = self._replies.is_here(text_of(payload[QUESTION.size :]))
+            (number,) = fields(REQUEST, payload)
+            is_here = self._replies.is_here(text_of(payload[REQUEST.size :]))
             peer.send(REPLIES_SERVICE, ANSWER_FRAME.pack(ANSWER, number, is_here))
         elif kind == ANSWER:
             number, is_there = fields(ANSWER_FRAME, payload)
             answer = linked.asked.pop(number, None)
             if answer is None:
-                raise FrameError(f"an answer to the question {number}, which was not asked")
+                raise FrameError(f"an answer to request {number}, which was not sent")
             answer.give(bool(is_there))
         elif kind == TAKEN:
             (taken_bytes,) = fields(TAKEN_FRAME, payload)
             if not linked.taken_bytes <= taken_bytes <= linked.sent_bytes:
-                raise FrameError(f"{taken_bytes} bytes of {linked.sent_bytes} are taken")
+                raise FrameError(
+                    f"{taken_bytes} bytes are taken, and {linked.sent_bytes} were sent"
+                )
             self._untaken.add(linked.taken_bytes - taken_bytes)
             linked.taken_bytes = taken_bytes
         else:
             raise FrameError(f"a frame of the unknown kind {kind}")
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. `UntakenBytes` limits the bytes that wait."""
+        """Do nothing: `UntakenBytes` limits the bytes that wait."""
 
-    def _replied(self, linked: LinkedNode, payload: bytes) -> None:
+    def _replied(self, linked: ReplyLink, payload: bytes) -> None:
         (message,) = RunReader(payload, 1, self._addresses).messages(1)
         self._replies.deliver_here(message)
         linked.came_bytes += len(payload)

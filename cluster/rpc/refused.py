@@ -1,5 +1,5 @@
-"""The error of a node that refuses another node's request."""
+"""The error with which a node refuses another node's request."""
 
 
 class Refused(Exception):
-    """A request is refused. The text, which the asking node gets, says why and what to do."""
+    """A request is refused. The asking node gets the text, which says why and what to do."""

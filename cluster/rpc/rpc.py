@@ -1,14 +1,15 @@
-"""Questions that one node asks another one, each with one answer, over their link.
+"""Requests of one node to another over their link, each with one answer.
 
 Management asks every running node for its part of a list, and the node of a connection or a channel
-for its details. A question has a topic, for which the other node has registered a function that
-answers; both texts are bytes that only the two ends of the topic understand.
+for its details. A request has a topic, for which the other node has registered a function that
+answers. The texts of the request and the answer are bytes that only the two ends of the topic
+understand.
 
-Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A question is
-answered at most once. Not promised: that a question that was not answered had no effect.
+Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A request is
+answered at most once. Not promised: that a request without an answer had no effect.
 
-A frame is an octet (ASK, ANSWER, FAIL or WORKING), the question's number (8 octets), and its text;
-the text of a question begins with the length of the topic (1 octet) and the topic. WORKING says
+A frame is an octet (ASK, ANSWER, FAIL or WORKING), the request's number (8 octets), and its text;
+the text of a request begins with the length of the topic (1 octet) and the topic. WORKING says
 that the answer is being made, so the asking node can tell long work from a suspended node.
 """
 
@@ -19,7 +20,7 @@ from struct import Struct
 
 import msgspec
 
-from leveret.cluster.links.services import QUESTIONS_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.links.services import RPC_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.rpc.refused import Refused
 
 ASK, ANSWER, FAIL, WORKING = 1, 2, 3, 4
@@ -28,14 +29,15 @@ POLL_SECONDS = 0.05
 WORKING_SECONDS = 0.3
 """How often WORKING is sent."""
 ANSWERING_MAX = 1000
-"""Limit of questions of one node that are answered at a time; above it they fail at once."""
+"""The most requests of one node that are answered at a time; more fail at once."""
 
 logger = logging.getLogger("leveret.cluster")
 
 AnswerTo = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a question, given the name of the asking node, which gets the text of an error.
+"""Answers a request, given the name of the asking node and the text.
 
-It raises Refused if it refuses the request; other errors are faults of this node.
+It raises Refused to refuse the request; other errors are faults of this node. The asking node gets
+the text of either.
 """
 
 
@@ -43,8 +45,11 @@ class NotAnswered(Exception):
     """A node did not answer: it is not linked, took too long, or failed."""
 
 
-class Asked:
-    """An open question. is_working: WORKING has come since `awaited` looked last."""
+class OpenRequest:
+    """A request that waits for its answer.
+
+    is_working: WORKING has come since `awaited` checked last.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -63,7 +68,7 @@ class Asked:
 
 
 class SignsOfWork:
-    """Calls `tell` again and again until the end."""
+    """Calls `tell` every WORKING_SECONDS until `end`."""
 
     def __init__(self, tell: Callable[[], object]) -> None:
         self._tell = tell
@@ -78,19 +83,19 @@ class SignsOfWork:
         self._timer.cancel()
 
 
-class Questions:
-    """The questions that this node asks and answers. See `Service`."""
+class Rpc:
+    """A `Service`: the requests that this node sends and answers."""
 
     def __init__(self, links: ServiceRegistry) -> None:
         self._peers: dict[str, Peer] = {}
         self._topics: dict[str, AnswerTo] = {}
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, OpenRequest] = {}
         self._answering: dict[Peer, set[asyncio.Task[None]]] = {}
         self._number = 0
-        links.register(QUESTIONS_SERVICE, self)
+        links.register(RPC_SERVICE, self)
 
     def answer(self, topic: str, answer_to: AnswerTo) -> None:
-        """Register the function that answers questions of a topic."""
+        """Register the function that answers requests with this topic."""
         self._topics[topic] = answer_to
 
     @property
@@ -117,16 +122,16 @@ class Questions:
     ) -> bytes:
         """Ask a node, and wait for its answer. Raises NotAnswered.
 
-        silence_seconds_max: how long to wait without a sign that it is working on the answer.
+        silence_seconds_max: how long to wait without a sign that the node is working on the answer.
         """
         peer = self._peers.get(node)
         if peer is None:
             raise NotAnswered(f"node {node} is not connected")
         self._number += 1
         number = self._number
-        asked = self._asked[number] = Asked(peer)
+        asked = self._asked[number] = OpenRequest(peer)
         name = topic.encode()
-        peer.send(QUESTIONS_SERVICE, HEAD.pack(ASK, number), bytes((len(name),)), name, text)
+        peer.send(RPC_SERVICE, HEAD.pack(ASK, number), bytes((len(name),)), name, text)
         silence_s = seconds_max if silence_seconds_max is None else silence_seconds_max
         try:
             return await asked.awaited(seconds_max, silence_s)
@@ -153,20 +158,20 @@ class Questions:
                 asked.answer.set_exception(error)
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """See `Service`. Raises ValueError for a frame that is none of these."""
+        """Take a frame. Raises ValueError if it is not valid."""
         if len(payload) < HEAD.size:
-            raise ValueError(f"a question of {len(payload)} bytes is too short")
+            raise ValueError(f"a request of {len(payload)} bytes is too short")
         kind, number = HEAD.unpack_from(payload)
         text = payload[HEAD.size :]
         if kind == ASK:
-            self._received_question(peer, number, text)
+            self._received_request(peer, number, text)
         elif kind in (ANSWER, FAIL, WORKING):
             self._received_answer(peer, number, kind, text)
         else:
-            raise ValueError(f"{kind} is not a kind of question")
+            raise ValueError(f"{kind} is not a kind of request")
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. Questions are few and do not wait for room."""
+        """Do nothing: requests are few and do not wait for room."""
 
     def _received_answer(self, peer: Peer, number: int, kind: int, text: bytes) -> None:
         asked = self._asked.get(number)
@@ -180,15 +185,15 @@ class Questions:
         else:
             asked.answer.set_exception(NotAnswered(text.decode(errors="replace")))
 
-    def _received_question(self, peer: Peer, number: int, text: bytes) -> None:
+    def _received_request(self, peer: Peer, number: int, text: bytes) -> None:
         if not text or len(text) < 1 + text[0]:
-            raise ValueError("the topic of a question is cut off")
+            raise ValueError("the topic of a request is cut off")
         topic = text[1 : 1 + text[0]].decode(errors="replace")
         answer_to, answering = self._topics.get(topic), self._answering[peer]
         if answer_to is None:
-            self._fail(peer, number, f"this node knows no questions about {topic}")
+            self._fail(peer, number, f"this node does not answer requests about {topic}")
         elif len(answering) >= ANSWERING_MAX:
-            self._fail(peer, number, f"{ANSWERING_MAX} questions are being answered already")
+            self._fail(peer, number, f"{ANSWERING_MAX} requests are being answered already")
         else:
             steps = self._answer(peer, number, answer_to(peer.name, text[1 + text[0] :]))
             task = asyncio.get_running_loop().create_task(steps)
@@ -197,24 +202,24 @@ class Questions:
 
     async def _answer(self, peer: Peer, number: int, answering: Awaitable[bytes]) -> None:
         frame = HEAD.pack(WORKING, number)
-        signs = SignsOfWork(lambda: peer.send(QUESTIONS_SERVICE, frame))
+        signs = SignsOfWork(lambda: peer.send(RPC_SERVICE, frame))
         try:
             text = await answering
         except (Refused, NotAnswered) as error:
-            # That is an answer, also of a node that was asked in turn.
-            logger.info("what node %s asked for is refused: %s", peer.name, error)
+            # This is an answer, also if it comes from a third node that was asked.
+            logger.info("refused a request of node %s: %s", peer.name, error)
             self._fail(peer, number, str(error))
         except msgspec.MsgspecError as error:
-            logger.warning("a question of node %s is damaged: %s", peer.name, error)
-            self._fail(peer, number, f"the question is damaged: {error}")
+            logger.warning("a request of node %s is damaged: %s", peer.name, error)
+            self._fail(peer, number, f"the request is damaged: {error}")
         except Exception as error:
             # With any error the asking node must not have to wait for the time limit.
-            logger.exception("a question of node %s was not answered", peer.name)
+            logger.exception("failed to answer a request of node %s", peer.name)
             self._fail(peer, number, str(error))
         else:
-            peer.send(QUESTIONS_SERVICE, HEAD.pack(ANSWER, number), text)
+            peer.send(RPC_SERVICE, HEAD.pack(ANSWER, number), text)
         finally:
             signs.end()
 
     def _fail(self, peer: Peer, number: int, reason: str) -> None:
-        peer.send(QUESTIONS_SERVICE, HEAD.pack(FAIL, number), reason.encode())
+        peer.send(RPC_SERVICE, HEAD.pack(FAIL, number), reason.encode())

@@ -17,10 +17,10 @@ from leveret.cluster.discovery.forming import Forming, JoinRefusedError
 from leveret.cluster.discovery.presence import Presence
 from leveret.cluster.links.links import Links
 from leveret.cluster.membership.membership_changes import ClusterError, Membership, ask_to_join
-from leveret.cluster.rpc.rpc import NotAnswered, Questions
+from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 
 STATE = "discovery.state"
-"""The topic of the question for a node's state. The answer is the name of a `PeerState`."""
+"""The topic of the request for a node's state. The answer is the name of a `PeerState`."""
 LINK_SECONDS_MAX, ANSWER_SECONDS_MAX = 3.0, 3.0
 
 
@@ -35,7 +35,7 @@ class FirstStart:
         self,
         config: Config,
         links: Links,
-        questions: Questions,
+        rpc: Rpc,
         take_membership: Callable[[Membership], Awaitable[None]],
         begin_cluster: Callable[[], Awaitable[None]],
     ) -> None:
@@ -44,13 +44,13 @@ class FirstStart:
         self._settings = config.cluster_formation
         self._own = config.node_name
         self._links = links
-        self._questions = questions
+        self._rpc = rpc
         self._take_membership = take_membership
         self._begin_cluster = begin_cluster
         self.discovery = discovery_of(config, own)
         self._presence = Presence(self.discovery, self._own)
         self._forming: Forming | None = None
-        questions.answer(STATE, self._state)
+        rpc.answer(STATE, self._state)
 
     @property
     def is_wanted(self) -> bool:
@@ -88,13 +88,13 @@ class FirstStart:
         """See `Peers`."""
         for node in nodes:
             self._links.dial(node)
-        await self._questions.linked([node.name for node in nodes], LINK_SECONDS_MAX)
+        await self._rpc.linked([node.name for node in nodes], LINK_SECONDS_MAX)
         states = await asyncio.gather(*(self._ask(node.name) for node in nodes))
         return {node.name: state for node, state in zip(nodes, states, strict=True)}
 
     async def _ask(self, node: str) -> PeerState:
         try:
-            answer = await self._questions.ask(node, STATE, b"", ANSWER_SECONDS_MAX)
+            answer = await self._rpc.ask(node, STATE, b"", ANSWER_SECONDS_MAX)
             return PeerState[answer.decode()]
         except (NotAnswered, KeyError, UnicodeDecodeError):
             return PeerState.UNREACHABLE
@@ -103,7 +103,7 @@ class FirstStart:
         """See `Peers`."""
         self._links.dial(node)
         try:
-            membership = await ask_to_join(self._questions, node.name, node_type == DISC)
+            membership = await ask_to_join(self._rpc, node.name, node_type == DISC)
         except ClusterError as error:
             raise JoinRefusedError(str(error)) from None
         await self._take_membership(membership)

@@ -22,7 +22,7 @@ from leveret.cluster.membership.membership_changes import (
     ask_to_join,
     ask_to_leave,
 )
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup.membership_files import MembershipFiles
 
 LINK_SECONDS_MAX = 15.0
@@ -61,8 +61,8 @@ class StoppedNode:
             raise ClusterError(
                 f"the node is clustered already, with {', '.join(others)}: reset it first"
             )
-        async with self._questions((member,)) as questions:
-            membership = await ask_to_join(questions, member.name, is_disc)
+        async with self._linked_rpc((member,)) as rpc:
+            membership = await ask_to_join(rpc, member.name, is_disc)
         self._remove_store()
         self._files.write(membership)
 
@@ -71,16 +71,16 @@ class StoppedNode:
         others = self._other_members()
         if not others:
             return
-        async with self._questions(others) as questions:
-            await ask_to_leave(questions, questions.nodes[0])
+        async with self._linked_rpc(others) as rpc:
+            await ask_to_leave(rpc, rpc.nodes[0])
 
     async def change_type(self, is_disc: bool) -> None:
         """Make this node a disc node or a RAM node of its cluster. Raises ClusterError."""
         others = self._other_members()
         if not others:
             raise ClusterError("the node is not in a cluster: it has to be a disc node")
-        async with self._questions(others) as questions:
-            membership = await ask_to_change_type(questions, questions.nodes[0], is_disc)
+        async with self._linked_rpc(others) as rpc:
+            membership = await ask_to_change_type(rpc, rpc.nodes[0], is_disc)
         self._files.write(membership)
 
     async def update_members(self, member: NodeAddress) -> None:
@@ -95,8 +95,8 @@ class StoppedNode:
             raise ClusterError(
                 "the node is not in a cluster: use join_cluster to make it a member of one"
             )
-        async with self._questions((member,)) as questions:
-            self._files.write(await ask_for_members(questions, member.name, self._config.node_name))
+        async with self._linked_rpc((member,)) as rpc:
+            self._files.write(await ask_for_members(rpc, member.name, self._config.node_name))
         self._files.follow(member.name)
 
     def force_boot(self) -> None:
@@ -107,20 +107,20 @@ class StoppedNode:
         return [name for name in self._files.members() if name != self._config.node_name]
 
     @asynccontextmanager
-    async def _questions(self, nodes: Iterable[NodeAddress | str]) -> AsyncIterator[Questions]:
+    async def _linked_rpc(self, nodes: Iterable[NodeAddress | str]) -> AsyncIterator[Rpc]:
         """Links to these nodes, at least one of which is up. Raises ClusterError."""
         links = make_links(self._config, self._data_dir, self._clock)
         if links is None:
             raise ClusterError("the node has no links to other nodes: cluster.port is 0")
-        questions = Questions(links)
+        rpc = Rpc(links)
         await links.start()
         try:
             for node in nodes:
                 links.dial(node)
             async with asyncio.timeout(LINK_SECONDS_MAX):
-                while not questions.nodes:
+                while not rpc.nodes:
                     await asyncio.sleep(POLL_SECONDS)
-            yield questions
+            yield rpc
         except TimeoutError:
             raise ClusterError("; ".join(_problem(links, node) for node in nodes)) from None
         finally:

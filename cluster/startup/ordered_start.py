@@ -17,9 +17,9 @@ from leveret.cluster.links.links import Links
 from leveret.cluster.membership.membership_changes import ClusterError, check_membership
 from leveret.cluster.membership.start_order import Joins, MayStart, StartOrder
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.partitions.configured_rules import majority
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 
 CHECK_MEMBERSHIP_MS = 5_000
 """Time for a running node to take this one in, before this one asks whether it is a member."""
@@ -40,13 +40,13 @@ class OrderedStart:
         self,
         settings: ClusterSettings,
         links: Links,
-        questions: Questions,
+        rpc: Rpc,
         clock: Clock,
         log: ReplicatedDeclarations,
     ) -> None:
         self._settings = settings
         self._links = links
-        self._questions = questions
+        self._rpc = rpc
         self._clock = clock
         self._log = log
         self._has_joined = asyncio.Event()
@@ -61,7 +61,7 @@ class OrderedStart:
         self._failure = error
         self._has_joined.set()
 
-    async def meet(self, replication: Replication, members: Collection[str]) -> None:
+    async def meet(self, replication: MetadataReplication, members: Collection[str]) -> None:
         """Wait for the first status of the other members, or until they cannot be reached.
 
         Otherwise a node that may start alone would do so before it learns that the others run and
@@ -77,7 +77,7 @@ class OrderedStart:
 
     async def wait(
         self,
-        replication: Replication,
+        replication: MetadataReplication,
         members: Mapping[str, bool],
         companions: frozenset[str],
         *,
@@ -104,8 +104,8 @@ class OrderedStart:
         while not self._has_joined.is_set():
             decision = order.decide(replication.heard)
             if isinstance(decision, Joins) and self._clock.now_ms() >= asks_at_ms:
-                if decision.name in self._questions.nodes:
-                    await check_membership(self._questions, decision.name, name, members)
+                if decision.name in self._rpc.nodes:
+                    await check_membership(self._rpc, decision.name, name, members)
                 asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
             # A node that was in no view yet has nothing to start from.
             if isinstance(decision, MayStart) and has_run:

@@ -26,7 +26,7 @@ from leveret.broker.runtime.node_address import is_node_name
 from leveret.cluster.membership.members import Members, MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of
 from leveret.cluster.metadata.member_records import CLUSTER_NODE
-from leveret.cluster.metadata.messages import Entry, Member, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import LogEntry, View, ViewId, ViewMember, ViewStart
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors.record_changes import rename
 from leveret.storage.metadata.metadata_rows import ParameterRow
@@ -84,7 +84,7 @@ def changed_rows(
         elif row.component == CLUSTER_PROMISE:
             changed = row_of(row.component, row.name, _view_id(value_of(row, ViewId), names))
         elif row.component == CLUSTER_LOG:
-            changed = row_of(row.component, row.name, _entry(value_of(row, Entry), names))
+            changed = row_of(row.component, row.name, _entry(value_of(row, LogEntry), names))
         else:
             continue
         if changed != row:
@@ -101,7 +101,7 @@ def _last_view(it: LastView, names: Names) -> LastView:
     )
 
 
-def _member(it: Member, names: Names) -> Member:
+def _member(it: ViewMember, names: Names) -> ViewMember:
     return replace(it, name=names.get(it.name, it.name))
 
 
@@ -109,7 +109,7 @@ def _view_id(it: ViewId, names: Names) -> ViewId:
     return replace(it, coordinator=names.get(it.coordinator, it.coordinator))
 
 
-def _entry(it: Entry, names: Names) -> Entry:
+def _entry(it: LogEntry, names: Names) -> LogEntry:
     origin = it.submission.origin
     payload = it.payload
     if not it.is_refused:

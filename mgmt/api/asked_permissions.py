@@ -19,7 +19,7 @@ from leveret.broker.auth.access_control import Decision
 from leveret.broker.auth.identity import BackendUnavailable, Identity
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.cluster.rpc.refused import Refused
-from leveret.cluster.rpc.rpc import NotAnswered, Questions
+from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 from leveret.mgmt.api.passed_requests import (
     ANSWER_SECONDS_MAX,
     SILENCE_SECONDS_MAX,
@@ -54,8 +54,8 @@ def numbered(node: Node, identity: Identity) -> Iterator[int]:
         del node.users_passed_on[number]
 
 
-def answer_for_permissions(node: Node, questions: Questions) -> None:
-    """Answer other nodes' questions about the users whose requests this node has passed on."""
+def answer_for_permissions(node: Node, rpc: Rpc) -> None:
+    """Answer other nodes about the permissions of users whose requests this node has passed on."""
 
     async def answer(asker: str, content: bytes) -> bytes:
         asked = msgspec.msgpack.decode(content, type=PermissionQuestion)
@@ -74,14 +74,14 @@ def answer_for_permissions(node: Node, questions: Questions) -> None:
         is_allowed = decision if isinstance(decision, bool) else await in_task(decision)
         return msgspec.msgpack.encode(is_allowed)
 
-    questions.answer(TOPIC, answer)
+    rpc.answer(TOPIC, answer)
 
 
 class AskedPermissions:
     """The permissions of one user, asked of the `node` where it logged in."""
 
-    def __init__(self, questions: Questions, node: str, number: int) -> None:
-        self._questions = questions
+    def __init__(self, rpc: Rpc, node: str, number: int) -> None:
+        self._rpc = rpc
         self._node = node
         self._number = number
 
@@ -104,7 +104,7 @@ class AskedPermissions:
     async def _ask(self, check: str, *texts: str) -> bool:
         question = PermissionQuestion(self._number, check, tuple(map(pack, texts)))
         try:
-            answer = await self._questions.ask(
+            answer = await self._rpc.ask(
                 self._node, TOPIC, msgspec.msgpack.encode(question), ANSWER_SECONDS_MAX,
                 SILENCE_SECONDS_MAX,
             )  # fmt: skip

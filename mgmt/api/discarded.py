@@ -14,7 +14,7 @@ from leveret.cluster.partitions.leftovers.files import (
     files,
     note_published,
 )
-from leveret.cluster.partitions.leftovers.publishing import Publishing
+from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict, from_fault, not_found
 from leveret.mgmt.api.routes import route
@@ -69,7 +69,7 @@ async def publish_discarded(call: Call) -> Any:
     try:
         reader = await asyncio.to_thread(DiscardedReader, path)
         try:
-            publishing = Publishing(
+            publishing = LeftoverPublishing(
                 call.broker.services, call.requester, declares=bool(body.get("declare"))
             )
             done = await publishing.run(reader)

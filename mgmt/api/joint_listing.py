@@ -33,7 +33,7 @@ from leveret.mgmt.statistics.sums import with_others
 
 ROWS_AT_ONCE = 2000
 ROWS_BYTES_MAX = 1024 * 1024
-"""An answer with more is cut off, and the rest is fetched by another question."""
+"""An answer with more is cut off, and the rest is fetched by another request."""
 GONE = msgspec.Raw(b"null")
 """In place of an object that no longer exists."""
 

@@ -109,7 +109,7 @@ async def ask(
     )
     with numbered(call.node, call.identity) as number:
         asked = _passed(call, part, columns, body, only_own=only_own, number=number)
-        content = await cluster.questions.ask(node, TOPIC, msgspec.msgpack.encode(asked), *limits)
+        content = await cluster.rpc.ask(node, TOPIC, msgspec.msgpack.encode(asked), *limits)
     return msgspec.msgpack.decode(content, type=PassedAnswer)
 
 

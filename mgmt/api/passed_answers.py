@@ -62,8 +62,8 @@ def answer_other_nodes(node: Node) -> None:
         answered = await _answer(node, routes, asked, asker)
         return msgspec.msgpack.encode(answered)
 
-    node.cluster.questions.answer(TOPIC, answer)
-    answer_for_permissions(node, node.cluster.questions)
+    node.cluster.rpc.answer(TOPIC, answer)
+    answer_for_permissions(node, node.cluster.rpc)
 
 
 async def _answer(
@@ -118,7 +118,7 @@ def _identity(node: Node, asked: PassedRequest, asker: str) -> Identity:
     if asked.authority == OWN_PERMISSIONS and node.broker is not None:
         return node.broker.services.access.own_identity(name, tags)
     assert node.cluster is not None, "another node has asked"
-    permissions = AskedPermissions(node.cluster.questions, asker, asked.number)
+    permissions = AskedPermissions(node.cluster.rpc, asker, asked.number)
     return Identity(name, tags, authorization=permissions)
 
 

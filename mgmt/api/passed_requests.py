@@ -15,7 +15,7 @@ import msgspec
 from leveret.broker.declarations.requester import Requester
 
 TOPIC = "management.request"
-"""Of questions (cluster/rpc/rpc.py)."""
+"""The topic of requests between nodes (cluster/rpc/rpc.py)."""
 ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
 """How long an answer may take in all, and without a sign that the node is working on it."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from leveret.broker.erlang.terms import format_term
 from leveret.mgmt.ctl.amqp_tables import AmqpTable, format_table
 from leveret.mgmt.ctl.emphasis import bold
-from leveret.mgmt.ctl.ip_addresses import Address
+from leveret.mgmt.ctl.ip_addresses import IpAddress
 
 FORMATTERS = ("table", "json", "csv", "pretty_table", "string", "report")
 FOR_PROGRAMS = ("json", "csv")
@@ -36,7 +36,7 @@ def json_facts(facts: dict[str, Any]) -> str:
 
 
 def _for_json(value: Any) -> Any:
-    if isinstance(value, Address):
+    if isinstance(value, IpAddress):
         return value.numbers()
     if isinstance(value, dict):
         return {key: _for_json(one) for key, one in value.items()}

@@ -4,7 +4,7 @@ import ipaddress
 from typing import Any
 
 
-class Address(str):
+class IpAddress(str):
     """An address, or a name where there is none."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from leveret.mgmt.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import Session, command
-from leveret.mgmt.ctl.ip_addresses import Address
+from leveret.mgmt.ctl.ip_addresses import IpAddress
 from leveret.mgmt.ctl.vhosts import check_columns
 
 LISTS = "Monitoring, observability and health checks"
@@ -106,7 +106,7 @@ def _shown(name: str, value: Any) -> Any:
     if name in ("arguments", "client_properties"):
         return AmqpTable(value or [])
     if name in ("host", "peer_host"):
-        return Address(value or "")
+        return IpAddress(value or "")
     return "" if value is None else value
 
 

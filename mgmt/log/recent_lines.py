@@ -13,7 +13,7 @@ LINE_CHARACTERS_MAX = 4000
 """The maximum length of a line; the rest is cut: all lines take a few megabytes at most."""
 
 
-class Lines(NamedTuple):
+class LogLines(NamedTuple):
     """Lines of the log. last_number: the number of the newest line."""
 
     lines: list[str]
@@ -38,13 +38,13 @@ class RecentLines(logging.Handler):
         self._lines.append(line[:LINE_CHARACTERS_MAX])
         self._last_number += 1
 
-    def last(self, count: int) -> Lines:
+    def last(self, count: int) -> LogLines:
         """Return the last lines, as many as are wanted and kept."""
         assert self.lock is not None, "a handler has a lock"
         with self.lock:
             kept = list(self._lines)
-            return Lines(kept[-count:] if count > 0 else [], self._last_number)
+            return LogLines(kept[-count:] if count > 0 else [], self._last_number)
 
-    def after(self, number: int) -> Lines:
+    def after(self, number: int) -> LogLines:
         """Return the lines that are kept of those after a number."""
         return self.last(max(0, self._last_number - number))

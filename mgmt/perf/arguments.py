@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from leveret import __version__
-from leveret.mgmt.perf.messages import PropertyError, message_properties
+from leveret.mgmt.perf.messages import MessagePropertyError, message_properties
 from leveret.mgmt.perf.option_table import FLAGS_WITHOUT_EFFECT, GROUPS, WITHOUT_EFFECT
 from leveret.mgmt.perf.options import Options, OptionsError
 
@@ -27,7 +27,7 @@ def read_options(arguments: list[str], environment: Mapping[str, str] = os.envir
     given = vars(reader.parse_args([*from_environment(reader, environment), *arguments]))
     try:
         return Options(**_settled(given)).check()
-    except (OptionsError, PropertyError) as error:
+    except (OptionsError, MessagePropertyError) as error:
         reader.error(str(error))
     except OSError as error:
         reader.error(f"cannot read {error.filename}: {error.strerror}")

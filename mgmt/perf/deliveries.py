@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     has_stamp: bool
 
 
-class Run(NamedTuple):
+class DeliveryRun(NamedTuple):
     """A run of deliveries that was processed. stop: the offset after it."""
 
     messages: int
@@ -84,7 +84,7 @@ def _stop_of(data: bytes, start: int, kind: int) -> int:
 
 def step(
     data: bytes, start: int, shape: Shape, count_max: int, now_ns: int, latencies: Histogram
-) -> Run:
+) -> DeliveryRun:
     """Process deliveries of this form from `start` on, and record their latencies."""
     first, middle, rest, stamp_at, rest_at, length, has_stamp = shape
     middle_at = len(first) + TAG_BYTES
@@ -107,7 +107,7 @@ def step(
     note_latency(latencies, stamp, alike, now_ns)
     tag_stop = position - length + middle_at
     tag = int.from_bytes(data[tag_stop - TAG_BYTES : tag_stop], "big")
-    return Run((position - start) // length, position, tag)
+    return DeliveryRun((position - start) // length, position, tag)
 
 
 class Assembly:

@@ -35,7 +35,7 @@ def clock_of(options: Options) -> Callable[[], int]:
     return time.time_ns if options.use_millis else time.monotonic_ns
 
 
-class PropertyError(ValueError):
+class MessagePropertyError(ValueError):
     """The value is invalid for a message property."""
 
 
@@ -64,17 +64,17 @@ def _property_value(name: str, value: Any) -> Any:
     if kind == "shortstr":
         text = str(value)
         if len(text.encode()) > _SHORT_STRING_BYTES_MAX:
-            raise PropertyError(f"the property {name} is longer than 255 bytes")
+            raise MessagePropertyError(f"the property {name} is longer than 255 bytes")
         return text
     highest = _OCTET_MAX if kind == "octet" else 2**64 - 1
     if not isinstance(value, int) or not 0 <= value <= highest:
-        raise PropertyError(
+        raise MessagePropertyError(
             f"the property {name} must be a number from 0 to {highest}, not '{value}'"
         )
     return value
 
 
-class Address(NamedTuple):
+class PublishAddress(NamedTuple):
     """Where messages are published.
 
     exchange, is_mandatory: of basic.publish. frame_bytes_max: of the connection.
@@ -107,7 +107,9 @@ class MessageMaker:
     given: message properties as on the command line.
     """
 
-    def __init__(self, address: Address, given: dict[str, Any], *, is_persistent: bool) -> None:
+    def __init__(
+        self, address: PublishAddress, given: dict[str, Any], *, is_persistent: bool
+    ) -> None:
         self._address = address
         self._properties = message_properties(given)
         if is_persistent:

@@ -11,7 +11,7 @@ from leveret.mgmt.perf.arguments import read_options
 from leveret.mgmt.perf.connection import PerfError
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.report import Report
-from leveret.mgmt.perf.run import Run
+from leveret.mgmt.perf.run import PerfRun
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -36,7 +36,7 @@ def _run(options: Options, report: Report) -> str | None:
     """Execute the run, and return the reason if it was aborted."""
     error = None
     try:
-        asyncio.run(Run(options, report).run())
+        asyncio.run(PerfRun(options, report).run())
     except PerfError as failure:
         error = str(failure)
     if options.json:

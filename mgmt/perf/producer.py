@@ -17,7 +17,7 @@ from pamqp import base, commands
 from leveret.mgmt.perf.confirms import Confirms
 from leveret.mgmt.perf.connection import Connection, PerfError
 from leveret.mgmt.perf.histogram import Histogram
-from leveret.mgmt.perf.messages import Address, MessageFrames, MessageMaker, clock_of
+from leveret.mgmt.perf.messages import MessageFrames, MessageMaker, PublishAddress, clock_of
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.schedule import Pace, Schedule
 
@@ -230,7 +230,7 @@ class _Messages:
     def __init__(
         self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
     ) -> None:
-        address = Address(
+        address = PublishAddress(
             channel, options.exchange, options.is_mandatory, connection.frame_bytes_max
         )
         self._maker = MessageMaker(

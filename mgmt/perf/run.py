@@ -22,7 +22,7 @@ from leveret.mgmt.perf.worker_process import WorkerProcess
 GRACE_SECONDS = 5.0
 
 
-class Run:
+class PerfRun:
     """One run of the tool."""
 
     def __init__(self, options: Options, report: Report) -> None:

@@ -20,7 +20,7 @@ MEASURE_SECONDS = 0.25
 
 
 @dataclass
-class Watched:
+class WatchedQueue:
     """A queue of the target. before, after: number of messages; None if it cannot be queried.
 
     problem: why not.
@@ -43,7 +43,7 @@ class Inquiry:
     """Queries the broker. queues: those watched. refusals: by exchange, the reason."""
 
     def __init__(self, connection: Connection) -> None:
-        self.queues: dict[str, Watched] = {}
+        self.queues: dict[str, WatchedQueue] = {}
         self.refusals: dict[str, str] = {}
         self._connection = connection
         self._one_at_a_time = asyncio.Lock()
@@ -70,7 +70,7 @@ class Inquiry:
 
     async def watch(self, name: str) -> None:
         """Query a queue from now on."""
-        watched = self.queues[name] = Watched(name)
+        watched = self.queues[name] = WatchedQueue(name)
         await self._measure(watched)
         watched.before = watched.after
         # Messages that were there before do not count.
@@ -98,7 +98,7 @@ class Inquiry:
             await asyncio.sleep(MEASURE_SECONDS)
             await self.measure()
 
-    async def _measure(self, watched: Watched) -> None:
+    async def _measure(self, watched: WatchedQueue) -> None:
         answer = await self._ask(commands.Queue.Declare, queue=watched.name, passive=True)
         if isinstance(answer, ChannelClosed):
             watched.problem, watched.after = str(answer), None

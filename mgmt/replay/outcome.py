@@ -16,7 +16,7 @@ PROBLEMS_SHOWN_MAX = 10
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     """What was replayed, and its result. copies: None if waits are not measured."""
 
     source: Source
@@ -26,7 +26,7 @@ class Outcome:
     has_all_copies: bool = False
 
 
-def outcome_lines(outcome: Outcome) -> list[str]:
+def outcome_lines(outcome: ReplayOutcome) -> list[str]:
     """Return all lines."""
     source, player = outcome.source, outcome.player
     lines = [*_published(player), *left_out(source), *_missing(player, outcome.inquiry)]

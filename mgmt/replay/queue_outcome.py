@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from leveret.analytics.formatting import duration, plural, shown
 from leveret.mgmt.perf.histogram import Histogram
-from leveret.mgmt.replay.inquiry import Watched
+from leveret.mgmt.replay.inquiry import WatchedQueue
 from leveret.mgmt.replay.original import Original
 from leveret.mgmt.replay.wait_times import QueueWaits, WaitTimes
 
@@ -19,7 +19,7 @@ ESTIMATE_DIFFERENCE_US, DIFFERENCE_US = 50_000.0, 5_000.0
 
 
 def queue_lines(
-    original: Original, watched: dict[str, Watched], now: WaitTimes | None
+    original: Original, watched: dict[str, WatchedQueue], now: WaitTimes | None
 ) -> Iterator[str]:
     """Describe all queues named in the trace, and those that messages were routed to now."""
     names = [name for name, _ in original.sent_to.most_common() if name in watched]
@@ -44,7 +44,7 @@ def percentiles(waits: Histogram) -> str:
     return ", ".join(f"{duration(int(waits.percentile(share)))} ({name})" for name, share in shares)
 
 
-def _queue(original: Original, watched: Watched, waits: QueueWaits | None) -> str:
+def _queue(original: Original, watched: WatchedQueue, waits: QueueWaits | None) -> str:
     came = original.sent_to[watched.name]
     words = f"{came:,} in the trace"
     if waits is not None:
@@ -107,7 +107,7 @@ def _compared(then_us: float, now_us: float, least_us: float) -> str:
 # Estimated waits
 
 
-def _estimate(original: Original, watched: Watched) -> str:
+def _estimate(original: Original, watched: WatchedQueue) -> str:
     """Return the mean wait, as far as it follows from lengths."""
     then_us = original.waits[watched.name].mean_us()
     if not watched.consumers:

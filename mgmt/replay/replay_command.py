@@ -30,7 +30,7 @@ from leveret.mgmt.perf.connection import Connection, PerfError, connect
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.replay.copies import Copies
 from leveret.mgmt.replay.inquiry import Inquiry
-from leveret.mgmt.replay.outcome import Outcome, outcome_lines, planned
+from leveret.mgmt.replay.outcome import ReplayOutcome, outcome_lines, planned
 from leveret.mgmt.replay.player import Player
 from leveret.mgmt.replay.source import Source
 from leveret.mgmt.replay.wait_times import WaitTimes
@@ -175,7 +175,7 @@ async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
         await connection.close()
 
 
-def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> Outcome:
+def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> ReplayOutcome:
     """Create the parts of the replay, before anything happened."""
     inquiry = Inquiry(connection)
     player = Player(connection, inquiry, replay.speed)
@@ -183,10 +183,10 @@ def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> O
     if copies is not None:
         player.on_written = copies.written
         source.original.wait_times = WaitTimes()
-    return Outcome(source, player, inquiry, copies)
+    return ReplayOutcome(source, player, inquiry, copies)
 
 
-async def _run(replay: Replay, outcome: Outcome, progress: Callable[[], object]) -> None:
+async def _run(replay: Replay, outcome: ReplayOutcome, progress: Callable[[], object]) -> None:
     await outcome.inquiry.open()
     await outcome.player.open()
     await outcome.player.play(outcome.source.messages(), progress)

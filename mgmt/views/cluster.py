@@ -1,6 +1,6 @@
 """The cluster as JSON: its nodes' reports on themselves, gathered by the node that is asked.
 
-Each node answers questions about itself over the links (cluster/rpc/rpc.py). A node that does not
+Each node answers requests about itself over the links (cluster/rpc/rpc.py). A node that does not
 answer in time is shown without its report.
 """
 
@@ -23,10 +23,10 @@ View = dict[str, Any]
 
 
 def answer_questions(node: Node) -> None:
-    """Have this node answer other nodes' questions about it. Called after each start."""
+    """Have this node answer other nodes' requests about it. Called after each start."""
     if node.cluster is None:
         return
-    node.cluster.questions.answer(STATUS, _answering(node, status))
+    node.cluster.rpc.answer(STATUS, _answering(node, status))
 
 
 def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes], Any]:
@@ -73,7 +73,7 @@ async def _ask_all(cluster: ClusterNode, topic: str, names: list[str]) -> dict[s
 
 async def _ask(cluster: ClusterNode, topic: str, name: str) -> View | None:
     try:
-        answer = await cluster.questions.ask(name, topic, b"", ANSWER_SECONDS_MAX)
+        answer = await cluster.rpc.ask(name, topic, b"", ANSWER_SECONDS_MAX)
         return msgspec.json.decode(answer, type=dict[str, Any])
     except (NotAnswered, msgspec.DecodeError):
         return None

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from operator import attrgetter
 
-from leveret.storage.messages.gc_untracked import untracked
+from leveret.storage.messages.gc_untracked import gc_untracked
 from leveret.storage.messages.message import Entry
 
 BLOCK_ENTRIES = 65_536
@@ -35,7 +35,7 @@ class EntryBlocks:
     __slots__ = ("_blocks", "tail")
 
     def __init__(self) -> None:
-        self.tail: Block = untracked(deque())
+        self.tail: Block = gc_untracked(deque())
         self._blocks: deque[Block] = deque([self.tail])
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class EntryBlocks:
     def bound(self) -> None:
         """Begin a new block, if the last one is full."""
         if len(self.tail) >= BLOCK_ENTRIES:
-            self.tail = untracked(deque())
+            self.tail = gc_untracked(deque())
             self._blocks.append(self.tail)
 
     def pop_block(self) -> Block:
@@ -89,7 +89,7 @@ class EntryBlocks:
 
     def _keep_tail(self) -> None:
         if not self._blocks:
-            self.tail = untracked(deque())
+            self.tail = gc_untracked(deque())
             self._blocks.append(self.tail)
 
     def start_at(self, position: int) -> Iterator[Entry]:

@@ -5,7 +5,7 @@ messages: none of them is in the processor's cache. Messages and entries cannot 
 (message.py), so a container that holds nothing else need not be examined. The collector treats
 unknown objects as referred to from outside, so nothing is freed too early.
 
-This is CPython's C API. In other interpreters `untracked` does nothing.
+This is CPython's C API. In other interpreters `gc_untracked` does nothing.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ def _find_untrack() -> Callable[[Any], object] | None:
 _untrack = _find_untrack()
 
 
-def untracked(container: Container) -> Container:
+def gc_untracked(container: Container) -> Container:
     """The container. It must only ever hold entries of messages, or lists of them."""
     if _untrack is not None:
         _untrack(container)

@@ -30,7 +30,7 @@ from itertools import chain, takewhile
 from operator import attrgetter
 
 from leveret.storage.messages.entry_blocks import EntryBlocks, within
-from leveret.storage.messages.gc_untracked import untracked
+from leveret.storage.messages.gc_untracked import gc_untracked
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import ENTRY_BYTES, Entry
 from leveret.storage.queue.requeued_entries import RequeuedEntries
@@ -49,7 +49,7 @@ class InMemory:
     __slots__ = ("q1", "q4", "requeued")
 
     def __init__(self) -> None:
-        self.q4: deque[Entry] = untracked(deque())
+        self.q4: deque[Entry] = gc_untracked(deque())
         self.q1 = EntryBlocks()
         self.requeued = RequeuedEntries()
 
@@ -141,7 +141,7 @@ class InMemory:
         """
         blocks = [self.q4, *self.q1.blocks]
         pieces = chain(_in_pieces(blocks), self.requeued.hand_over())
-        self.q4, self.q1, self.requeued = untracked(deque()), EntryBlocks(), RequeuedEntries()
+        self.q4, self.q1, self.requeued = gc_untracked(deque()), EntryBlocks(), RequeuedEntries()
         return pieces
 
     # Inspecting

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 
-from leveret.storage.messages.gc_untracked import untracked
+from leveret.storage.messages.gc_untracked import gc_untracked
 from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import ENTRY_BYTES, Entry
 
@@ -32,7 +32,7 @@ class RequeuedEntries:
     __slots__ = ("_blocks", "_count", "_lasts")
 
     def __init__(self) -> None:
-        self._blocks: list[list[Entry]] = untracked([])
+        self._blocks: list[list[Entry]] = gc_untracked([])
         self._lasts: list[int] = []
         self._count = 0
 
@@ -62,7 +62,7 @@ class RequeuedEntries:
                 continue
             end = entry.position
             if not tail or len(tail) >= BLOCK_ENTRIES_MAX:
-                tail = untracked([])
+                tail = gc_untracked([])
                 blocks.append(tail)
                 lasts.append(end)
             tail.append(entry)
@@ -76,7 +76,7 @@ class RequeuedEntries:
         insort(block, entry, key=_position)
         if len(block) > BLOCK_ENTRIES_MAX:
             half = len(block) // 2
-            blocks.insert(place + 1, untracked(block[half:]))
+            blocks.insert(place + 1, gc_untracked(block[half:]))
             del block[half:]
             lasts.insert(place, block[-1].position)
 
@@ -140,7 +140,7 @@ class RequeuedEntries:
 
     def hand_over(self) -> Iterator[list[Entry]]:
         """Remove all entries, and return them in pieces; each is in order."""
-        blocks, self._blocks, self._lasts = self._blocks, untracked([]), []
+        blocks, self._blocks, self._lasts = self._blocks, gc_untracked([]), []
         self._count = 0
         while blocks:
             yield blocks.pop()

@@ -11,7 +11,7 @@ from leveret.analytics.traces.parsing import ARROW_COLUMNS, parse_block
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing.block_lines import BlockError, RecordBlock
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message
 
@@ -43,7 +43,7 @@ def block_of(several, **options):
     """A block with these events; of each: its name, the message, the name of a queue."""
     clock, output, made = VirtualClock(), KeptOutput(), LogOptions("leveret@host", "/", **options)
     blocks = LogBlocks(output, clock, made)
-    sink, channel = LogSink(blocks, clock, Pattern("#"), made), Channel()
+    sink, channel = LogSink(blocks, clock, TracePattern("#"), made), Channel()
     for tag, (event, one, name) in enumerate(several, 1):
         queue, entry = Queue(name), Entry(one, 0)
         settled = [(tag, Delivery(entry, queue))]

@@ -3,12 +3,12 @@
 from leveret.analytics.findings.evidence import (
     Attendance,
     Consumer,
-    Deaths,
+    DeadLetters,
     Evidence,
     Pause,
     Poison,
     QueueSteps,
-    Span,
+    TraceSpan,
     Unattended,
     Unread,
     Unroutable,
@@ -28,7 +28,7 @@ def at(minutes):
 
 
 def an_hour(vhost="/"):
-    return Evidence(spans={vhost: Span(NOON_US, at(60), 10 * SECOND_US, 1)})
+    return Evidence(spans={vhost: TraceSpan(NOON_US, at(60), 10 * SECOND_US, 1)})
 
 
 def with_steps(data, queue=ORDERS, **values):
@@ -122,8 +122,8 @@ def test_returned_messages_are_told_from_lost_ones():
 
 def test_retries_that_come_back_are_no_dead_letters():
     data = an_hour()
-    there = Deaths(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
-    back = Deaths(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))
+    there = DeadLetters(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
+    back = DeadLetters(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))
     data.deaths = [there, back]
     assert findings(data) == []
     data.deaths = [there]
@@ -168,7 +168,8 @@ def test_many_of_a_kind_are_summed_up():
 def test_several_days_and_vhosts_are_told_apart_and_names_cannot_move_a_cursor():
     data = an_hour()
     data.spans = {
-        "/": Span(NOON_US, at(3_000), MINUTE_US, 1), "\x1b[2J": Span(NOON_US, at(60), 10, 1),
+        "/": TraceSpan(NOON_US, at(3_000), MINUTE_US, 1),
+        "\x1b[2J": TraceSpan(NOON_US, at(60), 10, 1),
     }  # fmt: skip
     data.unattended = [Unattended(Queue("\x1b[2J", "q"), at(1), None, 9, 9, 9),
                        Unattended(ORDERS, at(1_500), None, 5, 5, 5)]  # fmt: skip

@@ -17,7 +17,7 @@ from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
 from leveret.broker.tracing.log_file import LogFile
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message
 
@@ -28,7 +28,7 @@ def three_blocks():
     """Blocks of messages 10, 11; 20, 21; 30, 31, each published, delivered and acknowledged."""
     clock, output, options = VirtualClock(), KeptOutput(), LogOptions("leveret@host", "/")
     blocks = LogBlocks(output, clock, options)
-    sink, channel, queue = LogSink(blocks, clock, Pattern("#"), options), Channel(), Queue()
+    sink, channel, queue = LogSink(blocks, clock, TracePattern("#"), options), Channel(), Queue()
     for block in range(1, BLOCKS + 1):
         for number in range(block * 10, block * 10 + PER_BLOCK):
             made = message(number, message_id=f"id-{number}", headers={"n": ("I", number)})
@@ -193,7 +193,7 @@ def test_a_search_finds_the_records_of_messages(tmp_path, blocks, wanted, number
 def test_a_search_finds_ids_that_are_not_text_and_gaps(tmp_path):
     clock, output, options = VirtualClock(), KeptOutput(), LogOptions("leveret@host", "/")
     blocks = LogBlocks(output, clock, options)
-    sink = LogSink(blocks, clock, Pattern("#"), options)
+    sink = LogSink(blocks, clock, TracePattern("#"), options)
     sink.published(Channel(), [message(7, message_id="a\udcff")], ["orders"], [Queue()])
     blocks.batches.flush()
     gap = blocks.gap(5, 9, 3)

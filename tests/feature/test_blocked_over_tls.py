@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pamqp import commands
 
-from leveret.broker.config import Config, Listener, TlsOptions, TlsSettings
+from leveret.broker.config import Config, Listener, TlsListenerOptions, TlsSettings
 from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.protocol.raw_client import RawClient, connection_count, wait_until
@@ -25,7 +25,7 @@ def authority(tmp_path):
 @pytest.fixture
 def broker(authority):
     server = authority.issue("server", names=["localhost", LOOPBACK])
-    options = TlsOptions(certfile=server.certfile, keyfile=server.keyfile)
+    options = TlsListenerOptions(certfile=server.certfile, keyfile=server.keyfile)
     listeners = (Listener(LOOPBACK, 0),)
     with EmbeddedBroker.in_thread(
         Config(tls=TlsSettings(listeners=listeners, options=options))

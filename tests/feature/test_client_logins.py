@@ -12,7 +12,7 @@ from leveret.broker.config import (
     AuthenticationSettings,
     Config,
     Listener,
-    TlsOptions,
+    TlsListenerOptions,
     TlsSettings,
 )
 from leveret.broker.moving.client.address import AddressTls, ServerAddress
@@ -117,7 +117,7 @@ async def tls_address(authority):
         authentication=AuthenticationSettings(mechanisms=("PLAIN", "EXTERNAL")),
         tls=TlsSettings(
             listeners=(Listener(LOOPBACK, 0),),
-            options=TlsOptions(
+            options=TlsListenerOptions(
                 cacertfile=authority.certfile, certfile=server.certfile, keyfile=server.keyfile,
                 verify="verify_peer",
             ),

@@ -12,7 +12,7 @@ from leveret.broker.config import (
     AuthenticationSettings,
     Config,
     Listener,
-    TlsOptions,
+    TlsListenerOptions,
     TlsSettings,
 )
 from leveret.testing import LOOPBACK, EmbeddedBroker
@@ -34,7 +34,7 @@ def config(authority):
         authentication=AuthenticationSettings(mechanisms=("PLAIN", "EXTERNAL")),
         tls=TlsSettings(
             listeners=(Listener(LOOPBACK, 0),),
-            options=TlsOptions(
+            options=TlsListenerOptions(
                 cacertfile=authority.certfile, certfile=server.certfile, keyfile=server.keyfile,
                 verify="verify_peer",
             ),

@@ -17,7 +17,7 @@ from leveret.broker.config import (
     AuthenticationSettings,
     Config,
     Listener,
-    TlsOptions,
+    TlsListenerOptions,
     TlsSettings,
 )
 from leveret.testing import LOOPBACK, EmbeddedBroker
@@ -40,7 +40,7 @@ def config(authority):
     return Config(
         tls=TlsSettings(
             listeners=(Listener(LOOPBACK, 0),),
-            options=TlsOptions(
+            options=TlsListenerOptions(
                 cacertfile=authority.certfile,
                 certfile=server.certfile,
                 keyfile=server.keyfile,

@@ -15,7 +15,7 @@ from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
-from leveret.broker.queues.dead_letters.retained import KeptLetters
+from leveret.broker.queues.dead_letters.retained import RetainedDeadLetters
 from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
@@ -27,7 +27,7 @@ from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
 
 KINDS = (
-    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, KeptLetters, PriorityQueue,
+    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, RetainedDeadLetters, PriorityQueue,
     QueueOptions, QuorumQueue, TieredQueue,
 )  # fmt: skip
 COUNT, FEW = 20, 5

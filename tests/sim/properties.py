@@ -7,10 +7,10 @@ number. The letters are those of cluster/metadata/replication.py.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from leveret.cluster.metadata.messages import Entry, SubmissionId, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import LogEntry, SubmissionId, View, ViewId, ViewStart
 from leveret.cluster.metadata.outputs import DONE, FAILED
 
-State = list[Entry]
+State = list[LogEntry]
 
 
 class Broken(AssertionError):
@@ -33,7 +33,7 @@ class Applied:
         for entry in entries:
             self.append(entry)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogEntry) -> None:
         """One more; V3, V6."""
         require(entry.index == len(self.entries) + 1, "V3: applied", entry, "at", len(self.entries))
         require(entry.submission not in self._submissions, "V6: applied twice", entry)

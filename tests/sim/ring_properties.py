@@ -74,9 +74,9 @@ class RingHistory:
             )
 
     def members_changed(self, machine: RingMember, output: MembersChanged) -> None:
-        """A member learns who is born and who has died: for G5 and G7."""
+        """A member learns which members were added and which have died: for G5 and G7."""
         number = self.sent.get(machine.member, 0) + 1
-        for member in output.born:
+        for member in output.added:
             self._first_after[machine.member, member] = number
             self._check_base(machine.member, member)
         dead = self._dead_at.setdefault(machine.member, {})
@@ -145,14 +145,14 @@ class RingHistory:
         for machine in world.members().values():
             if machine.is_joined:
                 for one in machine.senders():
-                    born = one.born
-                    if one.acknowledged > acknowledged.get(born, 0):
-                        acknowledged[born] = one.acknowledged
-                    if one.delivered < delivered.get(born, 1 << 60):
-                        delivered[born] = one.delivered
-        for born, number in acknowledged.items():
-            require(number <= delivered[born], "G1: of", born, number, "is acknowledged, and some",
-                    "have only", delivered[born])  # fmt: skip
+                    place_id = one.place_id
+                    if one.acknowledged > acknowledged.get(place_id, 0):
+                        acknowledged[place_id] = one.acknowledged
+                    if one.delivered < delivered.get(place_id, 1 << 60):
+                        delivered[place_id] = one.delivered
+        for place_id, number in acknowledged.items():
+            require(number <= delivered[place_id], "G1: of", place_id, number, "is acknowledged,",
+                    "and some have only", delivered[place_id])  # fmt: skip
 
     def check_end(self, world: "RingWorld") -> None:
         """Nothing is under way any more; G1, G5, G6."""

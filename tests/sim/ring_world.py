@@ -23,7 +23,7 @@ from leveret.cluster.gm.outputs import (
     Output,
     Send,
     StartPause,
-    Submit,
+    SubmitChange,
 )
 from leveret.cluster.gm.ring_member import RingMember
 from leveret.cluster.rpc.refused import Refused
@@ -154,7 +154,7 @@ class RingWorld:
                 self.history.delivered(self, machine, output)
             elif isinstance(output, Confirmed):
                 self.history.confirmed(self, machine, output.through)
-            elif isinstance(output, Submit):
+            elif isinstance(output, SubmitChange):
                 self.submissions.append((output.change, machine.member))
             elif isinstance(output, StartPause):
                 node.pauses.append(output.member)

@@ -18,7 +18,7 @@ from random import Random
 
 from msgspec.structs import astuple
 
-from leveret.cluster.metadata.messages import RUNNING, Member, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import RUNNING, View, ViewId, ViewMember, ViewStart
 from leveret.cluster.partitions.autoheal import Report, Verdict, decide, has_lost
 from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinority, always
 from tests.sim.command import run_command
@@ -91,7 +91,7 @@ class Scenario:
     def _give_first_view(self) -> None:
         """All nodes have run together, and were stopped at once before anything was declared."""
         view = View(
-            ViewId(1, "a", 0), tuple(Member(n.name, 0, n.is_disc) for n in self.nodes.values())
+            ViewId(1, "a", 0), tuple(ViewMember(n.name, 0, n.is_disc) for n in self.nodes.values())
         )
         for node in self.nodes.values():
             node.disk.view, node.disk.starts = view, (ViewStart(view.id, 1),)

@@ -17,10 +17,10 @@ from leveret.cluster.metadata.messages import (
     STARTING,
     Accept,
     AnyMessage,
-    Entry,
     Install,
-    Member,
+    LogEntry,
     View,
+    ViewMember,
     ViewStart,
     decode,
     encode,
@@ -30,19 +30,19 @@ from leveret.cluster.metadata.outputs import (
     FAILED,
     Answered,
     Apply,
-    Check,
+    CheckSubmission,
     Discarded,
     Installed,
     Output,
     PartitionedFrom,
     Pause,
     Restart,
-    Send,
+    SendMessage,
     SendSnapshot,
     WriteCompanions,
     WritePromise,
 )
-from leveret.cluster.metadata.replication import Limits, Replication
+from leveret.cluster.metadata.replication import Limits, MetadataReplication
 from leveret.cluster.partitions.rules import MayGoOn
 from tests.sim.properties import Applied, History, require
 from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
@@ -51,7 +51,7 @@ KEPT = 12
 LIMITS = Limits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
 Written = Apply | Installed | WriteCompanions | WritePromise
 """What goes to the disk."""
-_entries = msgspec.msgpack.Decoder(tuple[Entry, ...])
+_entries = msgspec.msgpack.Decoder(tuple[LogEntry, ...])
 
 
 class Disk:
@@ -113,7 +113,7 @@ class SimulatedNode(Endpoint):
         self.is_paused = False
         self.disk = Disk()
         self.write_delay_max = 5
-        self.machine: Replication | None = None
+        self.machine: MetadataReplication | None = None
         self.applied = Applied()
         self.unanswered: set[object] = set()
         self.restarts: Callable[[SimulatedNode, tuple[str, ...]], None] = lambda node, names: None
@@ -147,8 +147,8 @@ class SimulatedNode(Endpoint):
             self.disk.promised = kept.promised
         self.applied = Applied(self.disk.applied.entries)
         self.partitioned_from = ()
-        me = Member(self.name, self.incarnation, self.is_disc)
-        machine = Replication(
+        me = ViewMember(self.name, self.incarnation, self.is_disc)
+        machine = MetadataReplication(
             me,
             self.disk.log(),
             self.disk.view,
@@ -268,7 +268,7 @@ class SimulatedNode(Endpoint):
     def _carry_out_one(self, output: Output) -> list[Output]:
         machine = self.machine
         match output:
-            case Send():
+            case SendMessage():
                 self._send_message(output.to, output.message)
             case SendSnapshot():
                 snapshot = msgspec.msgpack.encode(self.applied.entries)
@@ -282,7 +282,7 @@ class SimulatedNode(Endpoint):
                 self._install(output)
             case WriteCompanions() | WritePromise():
                 self._write(output)
-            case Check():
+            case CheckSubmission():
                 require(not machine.views.fence.is_up, "V9: a fenced node orders")
                 is_refused = output.payload.endswith(b"7")
                 return machine.checked(output, output.payload, is_refused)
@@ -310,7 +310,7 @@ class SimulatedNode(Endpoint):
         if self._links_up.get(receiver) == self._links_seen.get(receiver):
             self._send(self.name, receiver, encode(message))
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: LogEntry) -> None:
         self.applied.append(entry)
         self._history.applied(self.applied)
 

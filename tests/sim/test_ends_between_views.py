@@ -13,9 +13,9 @@ from leveret.cluster.metadata.messages import (
     RUNNING,
     Accept,
     Append,
-    Member,
     View,
     ViewId,
+    ViewMember,
     ViewStart,
     decode,
 )
@@ -38,7 +38,7 @@ class Cluster:
         self.sent = lambda sender, message: None
         everybody = frozenset(NAMES)
         rule = PauseMinority(everybody)
-        view = View(ViewId(1, "b", 0), tuple(Member(name, 0) for name in NAMES))
+        view = View(ViewId(1, "b", 0), tuple(ViewMember(name, 0) for name in NAMES))
         self.nodes = self.history.nodes = {
             name: SimulatedNode(
                 name, True, self.events, self.history, everybody, self._send, rule, rule

@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 class Chain:
-    """The configured backends in their order, as an `access_control.Chain`."""
+    """The configured backends in their order, as an `access_control.BackendChain`."""
 
     def __init__(self, steps: list[Step]) -> None:
         self._steps = steps

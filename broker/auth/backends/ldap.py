@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from leveret.broker.auth.backends.ldap_directory import (
-    Credentials,
+    BindCredentials,
     CredentialsRefused,
     DirectoryError,
     LdapDirectory,
@@ -43,7 +43,7 @@ logger = logging.getLogger("leveret.auth")
 
 
 @dataclass(frozen=True)
-class Entry:
+class DirectoryEntry:
     """The state of a login, for queries that run as the user. password: None if unknown."""
 
     dn: str
@@ -51,7 +51,7 @@ class Entry:
 
 
 class LdapBackend:
-    """An authentication and authorization backend. An identity's state is its `Entry`."""
+    """An authentication and authorization backend. An identity's state is its `DirectoryEntry`."""
 
     def __init__(self, settings: LdapSettings, clock: Clock) -> None:
         _check(settings)
@@ -97,23 +97,25 @@ class LdapBackend:
             logger.info("LDAP: '%s' logs in as %s, tags: %s", name, entry.dn, told)
         return Identity(name, tuple(tags), authorization=self, state=entry)
 
-    def _entry(self, name: str, password: str | None) -> Entry:
+    def _entry(self, name: str, password: str | None) -> DirectoryEntry:
         """Bind as the user and return the user's entry. Raises CredentialsRefused, DirectoryError.
 
         password: None if the name is authenticated otherwise.
         """
         if password is None:
-            return Entry(self._looked_up_by(self._who_asks(None), name), None)
+            return DirectoryEntry(self._looked_up_by(self._who_asks(None), name), None)
         if self._looks_up_first:
             dn = self._looked_up_by(self._who_looks_up(), name)
-            return self._servers.ask(Credentials(dn, password), lambda _: Entry(dn, password))
+            return self._servers.ask(
+                BindCredentials(dn, password), lambda _: DirectoryEntry(dn, password)
+            )
         pattern = self._settings.user_bind_pattern
         bind_name = self._user_dn(name)
         if pattern not in ("", NONE):
             bind_name = fill(pattern, _user_variables(name))
         return self._servers.ask(
-            Credentials(bind_name, password),
-            lambda directory: Entry(self._looked_up(directory, name), password),
+            BindCredentials(bind_name, password),
+            lambda directory: DirectoryEntry(self._looked_up(directory, name), password),
         )
 
     # User entries
@@ -124,11 +126,11 @@ class LdapBackend:
         is_somebody_else = settings.dn_lookup_bind_dn or (settings.dn_lookup_bind == ANONYMOUS)
         return settings.dn_lookup_attribute not in ("", NONE) and bool(is_somebody_else)
 
-    def _who_looks_up(self) -> Credentials | None:
+    def _who_looks_up(self) -> BindCredentials | None:
         dn = self._settings.dn_lookup_bind_dn
-        return Credentials(dn, self._settings.dn_lookup_bind_password) if dn else None
+        return BindCredentials(dn, self._settings.dn_lookup_bind_password) if dn else None
 
-    def _looked_up_by(self, who: Credentials | None, name: str) -> str:
+    def _looked_up_by(self, who: BindCredentials | None, name: str) -> str:
         """Look up the entry of a user before the user's bind."""
         if self._settings.dn_lookup_attribute in ("", NONE):
             return self._user_dn(name)
@@ -199,7 +201,7 @@ class LdapBackend:
     # Queries
 
     def _true_of(
-        self, queries: dict[str, Query], entry: Entry, variables: dict[str, str]
+        self, queries: dict[str, Query], entry: DirectoryEntry, variables: dict[str, str]
     ) -> list[str]:
         """The names of the queries that are true."""
         if not queries:
@@ -217,10 +219,10 @@ class LdapBackend:
                 f"the directory refuses the credentials for queries: {refusal}"
             ) from None
 
-    def _who_asks(self, entry: Entry | None) -> Credentials | None:
+    def _who_asks(self, entry: DirectoryEntry | None) -> BindCredentials | None:
         settings = self._settings
         if settings.bind_dn:
-            return Credentials(settings.bind_dn, settings.bind_password)
+            return BindCredentials(settings.bind_dn, settings.bind_password)
         if settings.bind == ANONYMOUS:
             return None
         if entry is None or entry.password is None:
@@ -228,7 +230,7 @@ class LdapBackend:
                 "auth_ldap.other_bind is as_user, but the user logged in without a password: "
                 "set auth_ldap.other_bind.user_dn"
             )
-        return Credentials(entry.dn, entry.password)
+        return BindCredentials(entry.dn, entry.password)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         try:

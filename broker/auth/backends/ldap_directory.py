@@ -52,7 +52,7 @@ class CredentialsRefused(Exception):
 
 
 @dataclass(frozen=True)
-class Credentials:
+class BindCredentials:
     """The name and password of a bind."""
 
     dn: str
@@ -89,7 +89,7 @@ class LdapServers:
             raise ValueError(f"auth_ldap.servers: '{name}' is not a server: {error}") from None
 
     def ask(
-        self, credentials: Credentials | None, work: Callable[["LdapDirectory"], Result]
+        self, credentials: BindCredentials | None, work: Callable[["LdapDirectory"], Result]
     ) -> Result:
         """Bind and run the work. Raises CredentialsRefused, DirectoryError.
 
@@ -107,7 +107,7 @@ class LdapServers:
     def _ask_on(
         self,
         connection: ldap3.Connection,
-        credentials: Credentials | None,
+        credentials: BindCredentials | None,
         work: Callable[["LdapDirectory"], Result],
     ) -> Result:
         is_good = True
@@ -218,7 +218,7 @@ def _condition(attribute: str, value: str) -> str:
     return f"({attribute}={escape_filter_chars(value)})"
 
 
-def _bind(connection: ldap3.Connection, credentials: Credentials | None) -> None:
+def _bind(connection: ldap3.Connection, credentials: BindCredentials | None) -> None:
     if credentials is None:
         connection.authentication, connection.user = ldap3.ANONYMOUS, ""
         connection.password = None

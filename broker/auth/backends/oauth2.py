@@ -43,7 +43,7 @@ class TokenRefused(Exception):
 
 
 @dataclass(frozen=True)
-class Token:
+class AcceptedToken:
     """The state of an accepted token. texts: its claims that are strings, by name."""
 
     user: str
@@ -53,7 +53,7 @@ class Token:
 
 
 class OAuth2Backend:
-    """An authentication and authorization backend. An identity's state is its `Token`."""
+    """An authentication and authorization backend. An identity's state is its `AcceptedToken`."""
 
     def __init__(self, settings: OAuth2Settings, clock: Clock) -> None:
         if not settings.resource_server_id:
@@ -86,7 +86,7 @@ class OAuth2Backend:
             return None
         return renewed
 
-    def _identity(self, token: Token) -> Identity:
+    def _identity(self, token: AcceptedToken) -> Identity:
         tags = tags_of(token.scopes)
         return Identity(
             token.user, tags, authorization=self, state=token, expires_at_s=token.ends_at_s
@@ -94,7 +94,7 @@ class OAuth2Backend:
 
     # Tokens
 
-    async def _token(self, text: str) -> Token:
+    async def _token(self, text: str) -> AcceptedToken:
         """Check a token. Raises TokenRefused, BackendUnavailable."""
         claims = await self._signed_claims(text)
         ends_at_s = _time_claim(claims, "exp")
@@ -109,7 +109,9 @@ class OAuth2Backend:
             raise TokenRefused(f"its audience is {claims.get('aud')!r}, without '{own}'")
         texts = {name: value for name, value in claims.items() if isinstance(value, str)}
         user = next((texts[one] for one in self._username_claims if texts.get(one)), UNKNOWN_USER)
-        return Token(user, self._rules.scopes_of(claims), ends_at_s, tuple(sorted(texts.items())))
+        return AcceptedToken(
+            user, self._rules.scopes_of(claims), ends_at_s, tuple(sorted(texts.items()))
+        )
 
     async def _signed_claims(self, text: str) -> dict[str, Any]:
         """Check the signature and return the claims. Raises TokenRefused, BackendUnavailable."""

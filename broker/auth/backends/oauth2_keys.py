@@ -59,7 +59,7 @@ logger = logging.getLogger("leveret.auth")
 
 
 @dataclass(frozen=True)
-class Key:
+class SigningKey:
     """A key and the algorithms that it may be used with."""
 
     material: Any = field(repr=False)
@@ -74,7 +74,7 @@ class SigningKeys:
         self._settings = settings
         self._clock = clock
         self._files = {name: key_of_file(path) for name, path in settings.signing_keys}
-        self._published: dict[str, Key] = {}
+        self._published: dict[str, SigningKey] = {}
         self._refreshing = asyncio.Lock()
         self._wait_until_ms: int | None = None
         self._problem = ""
@@ -82,7 +82,7 @@ class SigningKeys:
             ClientTlsOptions(cacertfile=settings.https_cacertfile, verify=settings.https_verify)
         )
 
-    async def key(self, key_id: str) -> Key | None:
+    async def key(self, key_id: str) -> SigningKey | None:
         """The key with this id, or the default for an empty id. Raises BackendUnavailable."""
         key_id = key_id or self._settings.default_key
         if self._known(key_id) is None and self._is_published:
@@ -96,7 +96,7 @@ class SigningKeys:
     def _is_published(self) -> bool:
         return bool(self._settings.jwks_url or self._settings.issuer)
 
-    def _known(self, key_id: str) -> Key | None:
+    def _known(self, key_id: str) -> SigningKey | None:
         for keys in (self._files, self._published):
             if key_id in keys:
                 return keys[key_id]
@@ -117,7 +117,7 @@ class SigningKeys:
         if self._problem:
             raise BackendUnavailable(self._problem)
 
-    async def _fetch(self) -> dict[str, Key]:
+    async def _fetch(self) -> dict[str, SigningKey]:
         """Fetch the published keys. Raises BackendUnavailable."""
         url, issuer = self._settings.jwks_url, self._settings.issuer
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
@@ -169,7 +169,7 @@ async def _jwks_uri(content: Any) -> str:
     return url
 
 
-async def _keys_of(content: Any) -> dict[str, Key]:
+async def _keys_of(content: Any) -> dict[str, SigningKey]:
     """The keys of a JWK set, without those of types that are not supported. Raises ValueError."""
     listed = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(listed, list):
@@ -190,7 +190,7 @@ async def _keys_of(content: Any) -> dict[str, Key]:
     return keys
 
 
-def _published_key(content: dict[str, Any]) -> Key:
+def _published_key(content: dict[str, Any]) -> SigningKey:
     """As `key_of_jwk`; raises ValueError for a secret, too, since anyone can read it."""
     key = key_of_jwk(content)
     if isinstance(key.material, bytes):
@@ -198,17 +198,17 @@ def _published_key(content: dict[str, Any]) -> Key:
     return key
 
 
-def key_of_jwk(content: dict[str, Any]) -> Key:
+def key_of_jwk(content: dict[str, Any]) -> SigningKey:
     """Make a key from a JWK. Raises ValueError or PyJWTError if it cannot be used."""
     material = jwt.PyJWK(content).key
     algorithms = _algorithms_of(material)
     named = content.get("alg")
     if named is not None and named not in algorithms:
         raise ValueError(f"it is not a key for {named}")
-    return Key(material, algorithms if named is None else (named,))
+    return SigningKey(material, algorithms if named is None else (named,))
 
 
-def key_of_file(path: Path) -> Key:
+def key_of_file(path: Path) -> SigningKey:
     """Read a key: PEM, a certificate in PEM, a JWK, or else a secret. Raises ValueError."""
     content = path.read_bytes()
     try:
@@ -217,7 +217,7 @@ def key_of_file(path: Path) -> Key:
         raise ValueError(f"the signing key {path} cannot be used: {error}") from None
 
 
-def _key_of_bytes(content: bytes) -> Key:
+def _key_of_bytes(content: bytes) -> SigningKey:
     if CERTIFICATE_MARK in content:
         return _public_key(x509.load_pem_x509_certificate(content).public_key())
     if PEM_MARK in content:
@@ -230,11 +230,11 @@ def _key_of_bytes(content: bytes) -> Key:
     if _is_public_otherwise(content):
         # As a secret it would be publicly known.
         raise ValueError("it is a public key that is not in PEM; convert it")
-    return Key(secret, SYMMETRIC)
+    return SigningKey(secret, SYMMETRIC)
 
 
-def _public_key(material: Any) -> Key:
-    return Key(material, _algorithms_of(material))
+def _public_key(material: Any) -> SigningKey:
+    return SigningKey(material, _algorithms_of(material))
 
 
 def _is_public_otherwise(content: bytes) -> bool:

@@ -34,7 +34,7 @@ from leveret.broker.amqp.methods import (
     method_name,
 )
 from leveret.broker.amqp.reply_codes import REPLY_SUCCESS
-from leveret.broker.moving.client.delivery_scanner import Delivery
+from leveret.broker.moving.client.delivery_scanner import ClientDelivery
 from leveret.broker.moving.client.ended import ChannelClosed, Closed, ConnectionClosed, by_server
 from leveret.broker.moving.client.output import ClientOutput, PublishFrames
 from leveret.broker.runtime.clock import Timer
@@ -47,11 +47,11 @@ _REQUEUE: Final = 2
 _BY_THIS_NODE: Final = Closed(REPLY_SUCCESS, "closed by this node")
 _pack_nack = struct.Struct(">HHQB").pack
 
-Take = Callable[[list[Delivery]], object]
+Take = Callable[[list[ClientDelivery]], object]
 """Is called with a run of deliveries, in their order."""
 
 
-class Returned:
+class ReturnedMessage:
     """A message that the server could not route, and the reason."""
 
     __slots__ = ("body", "exchange", "properties", "reply_code", "reply_text", "routing_key")
@@ -116,7 +116,7 @@ class ClientChannel:
         self.number = number
         self.closed: asyncio.Future[Closed] = asyncio.get_running_loop().create_future()
         self.on_confirmed: Callable[[int, bool, bool], object] = _nobody_counts
-        self.on_returned: Callable[[Returned], object] = _ignore
+        self.on_returned: Callable[[ReturnedMessage], object] = _ignore
         self.on_cancelled: Callable[[str], object] = _ignore
         self.on_writable: Callable[[], object] = _nobody_waits
         self._calls: deque[_Call] = deque()
@@ -305,7 +305,7 @@ class ClientChannel:
 
     # Input from the server. Faults close the connection (incoming.py).
 
-    def deliver(self, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
+    def deliver(self, consumer_tag: bytes, deliveries: list[ClientDelivery]) -> None:
         """Pass deliveries on to their consumer. Raises ConnectionFault 503 if there is none."""
         if self._assembler is not None:
             raise unexpected_frame("expected content, got basic.deliver instead")
@@ -353,7 +353,7 @@ class ClientChannel:
             return
         method, self._begun, self._assembler = self._begun, None, None
         if isinstance(method, commands.Basic.Deliver):
-            delivery = Delivery(
+            delivery = ClientDelivery(
                 method.delivery_tag or 0, method.redelivered, str(method.exchange),
                 str(method.routing_key),
                 content.properties, content.body,
@@ -361,7 +361,7 @@ class ClientChannel:
             self.deliver(_encoded(str(method.consumer_tag)), [delivery])
         else:
             assert isinstance(method, commands.Basic.Return)
-            self.on_returned(Returned(method, content))
+            self.on_returned(ReturnedMessage(method, content))
 
     def _check_size(self, body_bytes: int) -> None:
         most = self._owner.message_bytes_max

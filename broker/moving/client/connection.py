@@ -83,7 +83,7 @@ class ClientConnection(asyncio.Protocol):
         self.opened: asyncio.Future[str] = loop.create_future()
         self._is_disconnected = asyncio.Event()
         self.server_properties: Table = {}
-        self.limits = login.Limits(0, 0, 0)
+        self.limits = login.NegotiatedLimits(0, 0, 0)
         self._step = CONNECTING
         self._is_closing = False
         self._transport: asyncio.Transport | None = None
@@ -365,7 +365,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             raise command_invalid(f"{method_name(method)} is not expected in the handshake")
 
-    def _tune(self, limits: login.Limits) -> None:
+    def _tune(self, limits: login.NegotiatedLimits) -> None:
         self.limits = limits
         self._output.frame_bytes_max = limits.frame_max
         self._incoming.set_frame_max(limits.frame_max)

@@ -14,7 +14,7 @@ from leveret.broker.amqp.methods import method_named
 from leveret.broker.moving.client.channel import ClientChannel
 
 
-class DeclaredQueue(NamedTuple):
+class QueueDeclareOk(NamedTuple):
     """A server's answer about a queue. message_count: the ready messages."""
 
     name: str
@@ -29,7 +29,7 @@ async def declare_queue(
     exclusive: bool = False,
     auto_delete: bool = False,
     arguments: Table | None = None,
-) -> DeclaredQueue:
+) -> QueueDeclareOk:
     """Declare a queue. The server chooses a name if none is given."""
     return await _declare_queue(
         channel,
@@ -38,15 +38,15 @@ async def declare_queue(
     )  # fmt: skip
 
 
-async def find_queue(channel: ClientChannel, name: str) -> DeclaredQueue:
+async def find_queue(channel: ClientChannel, name: str) -> QueueDeclareOk:
     """Check that a queue exists; if not, the server closes the channel with 404."""
     return await _declare_queue(channel, queue=name, passive=True)
 
 
-async def _declare_queue(channel: ClientChannel, **arguments: object) -> DeclaredQueue:
+async def _declare_queue(channel: ClientChannel, **arguments: object) -> QueueDeclareOk:
     answer = await channel.call(commands.Queue.Declare, **arguments)
     assert isinstance(answer, commands.Queue.DeclareOk)
-    return DeclaredQueue(str(answer.queue), answer.message_count or 0)
+    return QueueDeclareOk(str(answer.queue), answer.message_count or 0)
 
 
 async def delete_queue(channel: ClientChannel, name: str) -> None:

@@ -37,7 +37,7 @@ _HEADER_BYTES_MIN: Final = 14
 
 
 @mypyc_attr(acyclic=True)
-class Delivery:
+class ClientDelivery:
     """A message that a consumer got.
 
     tag: its delivery tag on the channel. properties: as on the wire, the flags and the values.
@@ -62,7 +62,7 @@ class Delivery:
         self.body = body
 
 
-use_structs(__name__, Delivery)
+use_structs(__name__, ClientDelivery)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -71,7 +71,9 @@ class DeliverySink(FrameSink):
 
     __slots__ = ()
 
-    def on_deliveries(self, channel: int, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
+    def on_deliveries(
+        self, channel: int, consumer_tag: bytes, deliveries: list[ClientDelivery]
+    ) -> None:
         """Consecutive deliveries to one consumer."""
 
 
@@ -101,7 +103,7 @@ class DeliveryScanner(FrameScanner):
         to_address: i64 = to_tag + _TAG_AND_FLAG_BYTES
         kind_and_channel: i64 = read_i64_be(data, position) >> 40
         in_common = data[position + _START_BYTES : position + to_tag]
-        deliveries: list[Delivery] = []
+        deliveries: list[ClientDelivery] = []
         while stop - position > to_address:
             header: i64 = stop + 1
             if end - header < _HEADER_FRAME_BYTES_MIN:
@@ -136,7 +138,7 @@ class DeliveryScanner(FrameScanner):
             if address != self._address and not self._has_decoded(address):
                 break
             deliveries.append(
-                Delivery(
+                ClientDelivery(
                     read_i64_be(data, position + to_tag), data[position + to_address - 1] & 1 != 0,
                     self._exchange, self._routing_key, data[header + 19 : header_stop], body,
                 )

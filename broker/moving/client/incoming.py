@@ -24,7 +24,11 @@ from leveret.broker.amqp.errors import (
 from leveret.broker.amqp.frames import HEARTBEAT, METHOD, is_known_frame
 from leveret.broker.amqp.methods import UnreadableMethod, decode_method
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.broker.moving.client.delivery_scanner import Delivery, DeliveryScanner, DeliverySink
+from leveret.broker.moving.client.delivery_scanner import (
+    ClientDelivery,
+    DeliveryScanner,
+    DeliverySink,
+)
 from leveret.broker.runtime.turns import TurnOver
 
 FRAME_BYTES_MAX_AT_FIRST: Final = 128 * 1024
@@ -35,7 +39,7 @@ FRAMES_MAX: Final = 1000
 logger = logging.getLogger("leveret.client")
 
 
-class Receiver(Protocol):
+class FrameReceiver(Protocol):
     """The connection that receives the frames."""
 
     def handle_method(self, method: base.Frame) -> None:
@@ -62,7 +66,7 @@ class ClientIncoming(DeliverySink):
         "has_ended", "is_closing",
     )  # fmt: skip
 
-    def __init__(self, connection: Receiver) -> None:
+    def __init__(self, connection: FrameReceiver) -> None:
         self._connection = connection
         self.channels: dict[int, ClientChannel] = {}
         self.has_ended = self.is_closing = False
@@ -120,7 +124,9 @@ class ClientIncoming(DeliverySink):
             logger.exception("an internal error; a connection to a server is closed")
             self._connection.drop(f"an internal error of this node: {error!r}")
 
-    def on_deliveries(self, channel: int, consumer_tag: bytes, deliveries: list[Delivery]) -> None:
+    def on_deliveries(
+        self, channel: int, consumer_tag: bytes, deliveries: list[ClientDelivery]
+    ) -> None:
         """Pass deliveries to their channel."""
         if not (self.has_ended or self.is_closing):
             self._channel(channel).deliver(consumer_tag, deliveries)

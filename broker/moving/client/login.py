@@ -31,7 +31,7 @@ TLS_RECORDS: Final = (0x15, 0x16)
 """The first octets of a TLS server's answer: an alert or a handshake."""
 
 
-class Limits(NamedTuple):
+class NegotiatedLimits(NamedTuple):
     """The negotiated limits. frame_max: in bytes. heartbeat_s: 0 for none."""
 
     channel_max: int
@@ -67,7 +67,7 @@ def response(mechanism: str, address: ServerAddress) -> str:
     return ""
 
 
-def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> Limits:
+def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> NegotiatedLimits:
     """The answer to the server's limits. Raises ConnectionFailed."""
     frame_max = _smaller(address.frame_max or FRAME_BYTES_MAX, offered.frame_max)
     if frame_max < FRAME_BYTES_MIN:
@@ -75,7 +75,7 @@ def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> 
             f"{address} and this node agree on a frame_max of {frame_max} bytes: "
             f"{FRAME_BYTES_MIN} is the least"
         )
-    return Limits(
+    return NegotiatedLimits(
         _smaller(address.channel_max, offered.channel_max) or CHANNEL_MAX,
         frame_max,
         _smaller(address.heartbeat_s, offered.heartbeat),

@@ -18,9 +18,12 @@ from leveret.broker.moving.client.declaring import (
     unbind_exchange,
     unbind_exchange_unanswered,
 )
-from leveret.broker.moving.federation.upstream_bindings import Binding, Bound, UpstreamBindings
-from leveret.broker.vhost.binding import Binding as HereBinding
-from leveret.broker.vhost.binding import Exchange
+from leveret.broker.moving.federation.upstream_bindings import (
+    Bound,
+    FederatedBinding,
+    UpstreamBindings,
+)
+from leveret.broker.vhost.binding import Binding, Exchange
 
 SLICE: Final = 100
 """Changes that are sent before an answer is awaited: about four milliseconds."""
@@ -65,15 +68,15 @@ class BindingPropagation:
 
     # See `BindingWatcher`
 
-    def binding_added(self, binding: HereBinding) -> None:
+    def binding_added(self, binding: Binding) -> None:
         """A new binding."""
         self._changed(True, binding)
 
-    def binding_removed(self, binding: HereBinding) -> None:
+    def binding_removed(self, binding: Binding) -> None:
         """A binding that is gone."""
         self._changed(False, binding)
 
-    def _changed(self, is_added: bool, binding: HereBinding) -> None:
+    def _changed(self, is_added: bool, binding: Binding) -> None:
         # The bindings of a deleted exchange end with the link.
         if not self._exchange.is_deleted:
             self._changes.append((is_added, binding))
@@ -98,9 +101,9 @@ class BindingPropagation:
             decided = [self._decide(*self._changes.popleft()) for _ in range(slice_size)]
             await self._send([one for one in decided if one is not None])
 
-    def _decide(self, is_added: bool, binding: HereBinding) -> tuple[bool, Bound] | None:
+    def _decide(self, is_added: bool, binding: Binding) -> tuple[bool, Bound] | None:
         destination = binding.destination_kind, binding.destination.name
-        one = Binding(destination, binding.routing_key, binding.arguments)
+        one = FederatedBinding(destination, binding.routing_key, binding.arguments)
         bound = self._wanted.added(one) if is_added else self._wanted.removed(one)
         return None if bound is None else (is_added, bound)
 

@@ -20,7 +20,7 @@ from leveret.broker.exchanges.federation_upstream import (
     should_forward,
 )
 from leveret.broker.moving.federation.invalid_headers import add_invalid
-from leveret.broker.moving.transfers.transfer import Delivery
+from leveret.broker.moving.transfers.transfer import TransferDelivery
 
 _NEW: Final = NewFields((RECEIVED_FROM,))
 _LENGTH_BYTES: Final = 4
@@ -60,7 +60,7 @@ class ExchangeHeaders:
             for redelivered in (False, True)
         }
 
-    def __call__(self, delivery: Delivery) -> bytes | None:
+    def __call__(self, delivery: TransferDelivery) -> bytes | None:
         """The properties with which a message is published, or None if it is dropped.
 
         Raises ValueError if it has damaged ones.

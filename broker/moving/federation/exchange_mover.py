@@ -20,7 +20,7 @@ from leveret.broker.moving.federation.exchange_headers import ExchangeHeaders
 from leveret.broker.moving.federation.link import LinkEnds
 from leveret.broker.moving.federation.link_definition import LinkDefinition
 from leveret.broker.moving.federation.own_upstream import refuse_own_upstream
-from leveret.broker.moving.federation.unpublishable_messages import LeftMessages
+from leveret.broker.moving.federation.unpublishable_messages import UnpublishableMessages
 from leveret.broker.moving.federation.upstream_bindings import UpstreamBindings
 from leveret.broker.moving.federation.upstream_objects import (
     SUFFIXES,
@@ -99,7 +99,7 @@ class ExchangeMover:
             consuming, publishing, upstream.ack_mode, Readdress(place.name, None, change), None,
             _never, ends.upstream.set_reading, self._clock.call_later_ms,
         )  # fmt: skip
-        LeftMessages(place, upstream.ack_mode).of(transfer)
+        UnpublishableMessages(place, upstream.ack_mode).of(transfer)
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
         return transfer

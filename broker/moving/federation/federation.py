@@ -18,7 +18,7 @@ from leveret.broker.moving.federation.link_events import link_removed
 from leveret.broker.moving.federation.link_kind import FederationLink, LinkKind
 from leveret.broker.moving.federation.status import EXCHANGE, LinkStatus
 from leveret.broker.moving.federation.upstreams import is_federated, upstreams_of
-from leveret.broker.moving.transfers.runs import Runs
+from leveret.broker.moving.transfers.runs import RunningByPlace
 from leveret.broker.policies.parameters import (
     CLUSTER_NAME,
     FEDERATION_UPSTREAM,
@@ -61,7 +61,9 @@ class Federation:
         # Of all subjects that a policy federates, also of those without upstreams.
         self._plans: dict[Subject, Plan] = {}
         self._changed: dict[Subject, None] = {}
-        self._runs: Runs[LinkPlace, FederationLink] = Runs(self._make, self._stop)
+        self._runs: RunningByPlace[LinkPlace, FederationLink] = RunningByPlace(
+            self._make, self._stop
+        )
         self._has_started = False
 
     # For operators

@@ -17,7 +17,7 @@ from leveret.broker.amqp.header_bytes import NewFields
 from leveret.broker.amqp.properties import USER_ID, decode_properties, encode_properties, scan
 from leveret.broker.exchanges.federation_upstream import RECEIVED_FROM
 from leveret.broker.moving.federation.invalid_headers import add_invalid
-from leveret.broker.moving.transfers.transfer import Delivery
+from leveret.broker.moving.transfers.transfer import TransferDelivery
 
 ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY = "x-original-exchange", "x-original-routing-key"
 CC, ORIGINAL_CC = "CC", "x-original-cc"
@@ -44,7 +44,7 @@ class QueueHeaders:
         # The new headers of messages that were not moved before, encoded.
         self._first: dict[tuple[str, str, bool], bytes] = {}
 
-    def __call__(self, delivery: Delivery) -> bytes:
+    def __call__(self, delivery: TransferDelivery) -> bytes:
         """The properties with which a message is published. Raises ValueError if it has damaged
         ones.
         """
@@ -62,7 +62,7 @@ class QueueHeaders:
         properties["headers"] = self._headers(delivery, properties.get("headers") or {})
         return encode_properties(properties)
 
-    def _first_fields(self, delivery: Delivery) -> bytes:
+    def _first_fields(self, delivery: TransferDelivery) -> bytes:
         key = delivery.exchange, delivery.routing_key, delivery.redelivered
         fields = self._first.get(key)
         if fields is None:
@@ -72,7 +72,7 @@ class QueueHeaders:
             self._first[key] = fields
         return fields
 
-    def _headers(self, delivery: Delivery, before: Table) -> Table:
+    def _headers(self, delivery: TransferDelivery, before: Table) -> Table:
         headers = {ORIGINAL_CC if name == CC else name: value for name, value in before.items()}
         kind, places = headers.get(RECEIVED_FROM, ("", None))
         visits = 0

@@ -16,7 +16,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.moving.client import declaring
-from leveret.broker.moving.client.channel import ClientChannel, Returned
+from leveret.broker.moving.client.channel import ClientChannel, ReturnedMessage
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ChannelClosed
 from leveret.broker.moving.federation.link import LinkEnds
@@ -24,7 +24,7 @@ from leveret.broker.moving.federation.link_definition import LinkDefinition
 from leveret.broker.moving.federation.own_upstream import refuse_own_upstream
 from leveret.broker.moving.federation.queue_consumer import QueueConsumer
 from leveret.broker.moving.federation.queue_headers import QueueHeaders
-from leveret.broker.moving.federation.unpublishable_messages import LeftMessages
+from leveret.broker.moving.federation.unpublishable_messages import UnpublishableMessages
 from leveret.broker.moving.transfers.attempts import TransferFailed
 from leveret.broker.moving.transfers.stopping import first_end, give, settle
 from leveret.broker.moving.transfers.transfer import Readdress, Transfer
@@ -127,12 +127,12 @@ class QueueMover:
             None, _never, ends.upstream.set_reading, self._clock.call_later_ms,
         )  # fmt: skip
 
-        def returned(message: Returned) -> None:
+        def returned(message: ReturnedMessage) -> None:
             transfer.halt()
             why = f"{message.reply_code}, {text(message.reply_text)}"
             give(broken, f"queue '{name}' takes no messages, it was deleted or is down: {why}")
 
-        LeftMessages(self._place, upstream.ack_mode).of(transfer)
+        UnpublishableMessages(self._place, upstream.ack_mode).of(transfer)
         publishing.on_confirmed = transfer.confirmed
         publishing.on_writable = transfer.go_on
         publishing.on_returned = returned

@@ -17,7 +17,7 @@ REASONS_MAX: Final = 100
 logger = logging.getLogger("leveret.federation")
 
 
-class LeftMessages:
+class UnpublishableMessages:
     """Logs the messages that a transfer leaves out. what: the link, for the log."""
 
     def __init__(self, what: object, ack_mode: str) -> None:

@@ -22,7 +22,7 @@ HOPS_MAX: Final = 2**15 - 1
 """The value of RabbitMQ's field."""
 
 
-class Binding(NamedTuple):
+class FederatedBinding(NamedTuple):
     """A binding of the federated exchange. destination: its kind and name."""
 
     destination: tuple[str, str]
@@ -63,7 +63,7 @@ class UpstreamBindings:
         # The destinations that have a binding with a key and arguments.
         self._destinations: dict[tuple[str, bytes], set[tuple[str, str]]] = {}
 
-    def added(self, binding: Binding) -> Bound | None:
+    def added(self, binding: FederatedBinding) -> Bound | None:
         """The binding to make because of a new one; None for nothing."""
         key = binding.routing_key, encode_table(binding.arguments)
         destinations = self._destinations.setdefault(key, set())
@@ -71,7 +71,7 @@ class UpstreamBindings:
         destinations.add(binding.destination)
         return self._bound(binding) if is_first else None
 
-    def removed(self, binding: Binding) -> Bound | None:
+    def removed(self, binding: FederatedBinding) -> Bound | None:
         """The binding to remove because one is gone; None for nothing."""
         key = binding.routing_key, encode_table(binding.arguments)
         destinations = self._destinations.get(key, set())
@@ -83,7 +83,7 @@ class UpstreamBindings:
         del self._destinations[key]
         return self._bound(binding)
 
-    def _bound(self, binding: Binding) -> Bound | None:
+    def _bound(self, binding: FederatedBinding) -> Bound | None:
         kind, places = binding.arguments.get(BOUND_FROM, ("", ()))
         places = places if kind == "A" else ()
         hops = self._hops(places)

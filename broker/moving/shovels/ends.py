@@ -13,14 +13,14 @@ from typing import Any, Final
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND
 from leveret.broker.moving.client import declaring
-from leveret.broker.moving.client.channel import ClientChannel, Returned, Take
+from leveret.broker.moving.client.channel import ClientChannel, ReturnedMessage, Take
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ChannelClosed
 from leveret.broker.policies.ack_modes import NO_ACK
 from leveret.broker.policies.shovel_parameter import (
     NEVER,
     QUEUE_LENGTH,
-    Declaration,
+    ShovelDeclaration,
     ShovelDefinition,
     ShovelDestination,
     ShovelSource,
@@ -81,7 +81,7 @@ def _limit(source: ShovelSource, queue_length: int) -> int | None:
     return queue_length if wanted == QUEUE_LENGTH else int(wanted)
 
 
-async def _declare(channel: ClientChannel, declarations: Sequence[Declaration]) -> None:
+async def _declare(channel: ClientChannel, declarations: Sequence[ShovelDeclaration]) -> None:
     for method, arguments in declarations:
         await declaring.call_named(channel, method, arguments)
 
@@ -119,7 +119,7 @@ async def consume(
     )
 
 
-def returned_reason(returned: Returned) -> str:
+def returned_reason(returned: ReturnedMessage) -> str:
     """Why messages stop moving to a destination that has returned one."""
     return (
         f"the destination has returned a message for queue '{returned.routing_key}', which was "

@@ -12,7 +12,7 @@ from typing import Any, Final
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.properties import decode_properties, encode_properties
-from leveret.broker.moving.transfers.transfer import Delivery, Readdress
+from leveret.broker.moving.transfers.transfer import Readdress, TransferDelivery
 from leveret.broker.policies.shovel_parameter import ShovelDefinition
 
 FORWARD_HEADER: Final = "x-shovelled"
@@ -91,7 +91,7 @@ class Change:
         self._came_round = came_round
         self._wall_time_s = wall_time_s
 
-    def __call__(self, delivery: Delivery) -> bytes:
+    def __call__(self, delivery: TransferDelivery) -> bytes:
         """The properties of a message, changed."""
         properties = decode_properties(delivery.properties) | dict(self._properties)
         headers: Table = dict(properties.get("headers") or {})

@@ -21,7 +21,7 @@ import msgspec
 
 from leveret.broker.amqp.uri import without_credentials
 from leveret.broker.events.events import Events
-from leveret.broker.moving.client.channel import Returned
+from leveret.broker.moving.client.channel import ReturnedMessage
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.shovels.confirm_watch import ConfirmWatch
 from leveret.broker.moving.shovels.ends import (
@@ -271,7 +271,7 @@ class Shovel:
         publishing.on_writable = transfer.go_on
         consuming.on_cancelled = lambda tag: give(broken, CANCELLED)
 
-        def returned(message: Returned) -> None:
+        def returned(message: ReturnedMessage) -> None:
             transfer.halt()
             give(broken, returned_reason(message))
 

@@ -18,7 +18,7 @@ from leveret.broker.moving.shovels.shovel_events import shovel_removed
 from leveret.broker.moving.shovels.status import ShovelStatus
 from leveret.broker.moving.transfers.attempts import Connect
 from leveret.broker.moving.transfers.placement_by_hash import chosen
-from leveret.broker.moving.transfers.runs import Runs
+from leveret.broker.moving.transfers.runs import RunningByPlace
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.shovel_parameter import ShovelDefinition, parse_shovel
@@ -66,7 +66,7 @@ class Shovels:
         self._static = static
         self._may_run = may_run
         self._others_with: Callable[[str], Iterable[str]] = lambda name: ()
-        self._runs: Runs[Place, Shovel] = Runs(self._make, self._end)
+        self._runs: RunningByPlace[Place, Shovel] = RunningByPlace(self._make, self._end)
 
     @property
     def statuses(self) -> list[ShovelStatus]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 
-class Run(Protocol):
+class Runnable(Protocol):
     """A thing that runs at a place."""
 
     def start(self) -> None:
@@ -18,10 +18,10 @@ class Run(Protocol):
 
 
 Place = TypeVar("Place")
-Thing = TypeVar("Thing", bound=Run)
+Thing = TypeVar("Thing", bound=Runnable)
 
 
-class Runs(Generic[Place, Thing]):
+class RunningByPlace(Generic[Place, Thing]):
     """The things that run, by their places.
 
     make: makes the thing to run at a place; None for nothing. stop: ends the thing that ran there.

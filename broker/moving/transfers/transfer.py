@@ -52,7 +52,7 @@ UNSETTLED_MAX: Final = 2 * 65_535
 """Twice the largest prefetch count: a queue whose leader has died delivers as many anew."""
 
 
-class Delivery(Protocol):
+class TransferDelivery(Protocol):
     """A delivered message."""
 
     @property
@@ -80,7 +80,7 @@ class Delivery(Protocol):
         """The body of the message."""
 
 
-class Source(Protocol):
+class TransferSource(Protocol):
     """The channel on which deliveries come."""
 
     def ack(self, tag: int, multiple: bool) -> None:
@@ -90,7 +90,7 @@ class Source(Protocol):
         """Give back a delivery, or all up to it."""
 
 
-class Destination(Protocol):
+class TransferDestination(Protocol):
     """The channel on which messages are published."""
 
     @property
@@ -120,7 +120,7 @@ class Readdress:
         self,
         exchange: str | None = None,
         routing_key: str | None = None,
-        change: Callable[[Delivery], bytes | None] | None = None,
+        change: Callable[[TransferDelivery], bytes | None] | None = None,
         *,
         mandatory: bool = False,
     ) -> None:
@@ -141,8 +141,8 @@ class Transfer:
 
     def __init__(
         self,
-        source: Source,
-        destination: Destination,
+        source: TransferSource,
+        destination: TransferDestination,
         ack_mode: str,
         readdress: Readdress,
         limit: int | None,
@@ -158,7 +158,7 @@ class Transfer:
         self._set_reading = set_reading
         self._call_later_ms = call_later_ms
         self._to_publish = self._to_move = limit
-        self._waiting: deque[Delivery] = deque()
+        self._waiting: deque[TransferDelivery] = deque()
         self._waiting_bytes = 0
         # The source's tags of messages that are not confirmed, by their numbers, which count up.
         self._unconfirmed: dict[int, int] = {}
@@ -204,7 +204,7 @@ class Transfer:
         """The number of the first of these; None if there is none."""
         return next(iter(self._unconfirmed), None)
 
-    def take(self, deliveries: Sequence[Delivery]) -> None:
+    def take(self, deliveries: Sequence[TransferDelivery]) -> None:
         """A run of deliveries has come from the source."""
         if not self._is_publishing or self._is_leaving:
             return
@@ -247,7 +247,7 @@ class Transfer:
             self._is_leaving = True
             self._set_reading(True)
 
-    def _publish(self, deliveries: Sequence[Delivery]) -> None:
+    def _publish(self, deliveries: Sequence[TransferDelivery]) -> None:
         if self._to_publish is not None:
             self._leaves_some |= len(deliveries) > self._to_publish
             deliveries = deliveries[: self._to_publish]
@@ -255,7 +255,7 @@ class Transfer:
         while deliveries:
             deliveries = self._publish_some(deliveries)
 
-    def _publish_some(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    def _publish_some(self, deliveries: Sequence[TransferDelivery]) -> Sequence[TransferDelivery]:
         """Publish up to one that cannot be published; returns those to publish after it."""
         publish, unconfirmed = self._destination.publish, self._unconfirmed
         readdress = self._readdress
@@ -288,7 +288,7 @@ class Transfer:
         self._published(deliveries, dropped)
         return ()
 
-    def _published(self, deliveries: Sequence[Delivery], dropped: int) -> None:
+    def _published(self, deliveries: Sequence[TransferDelivery], dropped: int) -> None:
         """These deliveries were published, except for a number that was dropped."""
         if not deliveries:
             return
@@ -301,7 +301,9 @@ class Transfer:
             self._acknowledge([one.tag for one in deliveries], is_up_to_last=True)
         self._moved(len(deliveries))
 
-    def _leave(self, deliveries: Sequence[Delivery], reason: str) -> Sequence[Delivery]:
+    def _leave(
+        self, deliveries: Sequence[TransferDelivery], reason: str
+    ) -> Sequence[TransferDelivery]:
         """The first of these cannot be published; returns those to publish after it."""
         if self.leaves_out:
             if self._ack_mode != NO_ACK:
@@ -388,7 +390,7 @@ class Transfer:
             self._ended()
 
 
-def _body_bytes(deliveries: Iterable[Delivery]) -> int:
+def _body_bytes(deliveries: Iterable[TransferDelivery]) -> int:
     return sum(len(one.body) for one in deliveries)
 
 

@@ -27,7 +27,7 @@ from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.status import QueueFigures
-from leveret.broker.queues.dead_letters.dead_lettering import NO_DEATHS, Deaths
+from leveret.broker.queues.dead_letters.dead_lettering import NO_DEAD_LETTERING, DeadLettering
 from leveret.broker.queues.delivery.age import QueueAges
 from leveret.broker.queues.delivery.counting import QueueCounts
 from leveret.broker.queues.delivery.dispatch import ConsumerRing
@@ -147,7 +147,7 @@ class ClassicQueue(Actor):
             self.reads,
         )  # fmt: skip
         self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
-        self._deaths = Deaths(self, owner)
+        self._deaths = DeadLettering(self, owner)
         self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(
             self._clock,
@@ -463,7 +463,7 @@ class ClassicQueue(Actor):
             self.demand.look(self.backing.ready_count, self.ring)
 
     def have_turn(self) -> None:
-        """Have a turn soon, which calls `Deaths.go_on`."""
+        """Have a turn soon, which calls `DeadLettering.go_on`."""
         self._turns.wake(self)
 
     # The queue as a whole
@@ -516,7 +516,7 @@ class ClassicQueue(Actor):
         """The node stops, or the queue is deleted: data on disk stays there."""
         self.is_deleted = True
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
-        deaths, self._deaths = self._deaths, NO_DEATHS
+        deaths, self._deaths = self._deaths, NO_DEAD_LETTERING
         deaths.close()
         self.publisher_hold.release()
         self._unused.close()

@@ -6,7 +6,7 @@ from leveret.broker.declarations.requester import Requester
 from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.priority_levels import Levels
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.retained_dead_letters import DeadLetterWorker, LetterSource
+from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource, DeadLetterWorker
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
@@ -32,7 +32,7 @@ class QueueOwner(Protocol):
         """Where a queue keeps its dead letters, with those that a restart found."""
 
     def make_dead_letter_worker(
-        self, queue: QueueClient, letters: LetterSource
+        self, queue: QueueClient, letters: DeadLetterSource
     ) -> DeadLetterWorker:
         """The worker that publishes the dead letters that a queue keeps."""
 

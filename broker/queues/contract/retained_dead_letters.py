@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from leveret.storage.messages.message import Entry, Message
 
 
-class KeptLetter(NamedTuple):
+class RetainedDeadLetter(NamedTuple):
     """A message that died, as it was published, and the reason. entry: its place in the source."""
 
     entry: Entry
@@ -18,17 +18,17 @@ class KeptLetter(NamedTuple):
     reason: str
 
 
-class LetterSource(Protocol):
+class DeadLetterSource(Protocol):
     """The dead letters of one queue, as its worker sees them."""
 
     @property
     def has_ready(self) -> bool:
         """There are letters that were not taken."""
 
-    def take(self) -> KeptLetter | None:
+    def take(self) -> RetainedDeadLetter | None:
         """The next letter; None if there is none, or if it cannot be read now."""
 
-    def settle(self, letter: KeptLetter) -> None:
+    def settle(self, letter: RetainedDeadLetter) -> None:
         """A letter that was taken is safe at its targets: forget it."""
 
 

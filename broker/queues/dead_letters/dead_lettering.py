@@ -34,13 +34,13 @@ class DyingQueue(QueueClient, Protocol):
     reads: FailedReads
 
     def have_turn(self) -> None:
-        """Have a turn soon, which calls `Deaths.go_on`."""
+        """Have a turn soon, which calls `DeadLettering.go_on`."""
 
     def as_published(self, message: Message) -> Message:
         """A message of the queue as it is dead-lettered."""
 
 
-class LetterKeeper(Protocol):
+class RetainsDeadLetters(Protocol):
     """Keeps dead letters until they are confirmed (retained.py)."""
 
     is_wanted: bool
@@ -49,7 +49,7 @@ class LetterKeeper(Protocol):
         """A message has died. It is given as it was published."""
 
 
-class Deaths:
+class DeadLettering:
     """The deaths in one queue. is_behind: some are left for the queue's next turn.
 
     expiry: watches the head of the queue. keeper: None if the queue keeps no dead letters.
@@ -68,7 +68,7 @@ class Deaths:
         self._rejected: deque[Entry] = deque()
         self._waiting: list[Callable[[], object]] = []
         self.is_behind = False
-        self.keeper: LetterKeeper | None = None
+        self.keeper: RetainsDeadLetters | None = None
         self.reads = queue.reads
         self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
 
@@ -224,7 +224,7 @@ class Deaths:
             self._go_on_later()
 
 
-class NoDeaths(Deaths):
+class NoDeadLettering(DeadLettering):
     """The deaths of a queue that has ended: none. All ended queues share one object."""
 
     __slots__ = ()
@@ -259,4 +259,4 @@ class NoDeaths(Deaths):
         """Do nothing."""
 
 
-NO_DEATHS = NoDeaths()
+NO_DEAD_LETTERING = NoDeadLettering()

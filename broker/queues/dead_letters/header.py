@@ -211,7 +211,7 @@ def _record_death(headers: Table, death: Table, address: Address, queue: str, re
 
 
 def _merged(deaths: list[Field]) -> list[Field]:
-    """Deaths with one entry and a count for each (queue, reason) pair.
+    """DeadLettering with one entry and a count for each (queue, reason) pair.
 
     Nodes before RabbitMQ 3.5 added an entry for each death. Like RabbitMQ's
     `group_by_queue_and_reason`, this reverses the order if there are several.

@@ -23,7 +23,10 @@ from typing import NamedTuple, Protocol
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_owner import QueueOwner
-from leveret.broker.queues.contract.retained_dead_letters import DeadLetterWorker, KeptLetter
+from leveret.broker.queues.contract.retained_dead_letters import (
+    DeadLetterWorker,
+    RetainedDeadLetter,
+)
 from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.failed_reads import FailedReads
 from leveret.broker.runtime.long_work import LongWork
@@ -55,7 +58,7 @@ class OwnedQueue(QueueClient, Protocol):
     vhost_name: str
 
 
-class KeptLetters:
+class RetainedDeadLetters:
     """The dead letters of one queue, for its worker.
 
     is_wanted: messages that die are kept here. reads: the failed reads of letters.
@@ -156,7 +159,7 @@ class KeptLetters:
         """There are letters that were not taken."""
         return self._backing is not None and self._backing.ready_count > 0
 
-    def take(self) -> KeptLetter | None:
+    def take(self) -> RetainedDeadLetter | None:
         """The next letter; None if there is none, or if it cannot be read now."""
         backing, reads = self._backing, self.reads
         assert backing is not None, "a worker has a backing queue"
@@ -173,13 +176,13 @@ class KeptLetters:
                 return _read(entry)
         return None
 
-    def settle(self, letter: KeptLetter) -> None:
+    def settle(self, letter: RetainedDeadLetter) -> None:
         """A letter that was taken is safe at its targets."""
         assert self._backing is not None, "a worker has a backing queue"
         self._backing.ack([self._taken.pop(letter.entry.position)])
 
 
-class NoLetters(KeptLetters):
+class NoRetainedDeadLetters(RetainedDeadLetters):
     """The keeper of a queue that has ended: it keeps none. All ended queues share one object."""
 
     __slots__ = ()
@@ -193,7 +196,7 @@ class NoLetters(KeptLetters):
         """Do nothing."""
 
 
-NO_LETTERS = NoLetters()
+NO_RETAINED_DEAD_LETTERS = NoRetainedDeadLetters()
 
 
 def _kept(message: Message, reason: str) -> Message:
@@ -206,16 +209,18 @@ def _kept(message: Message, reason: str) -> Message:
     return _with(message, stored)
 
 
-def _read(entry: Entry) -> KeptLetter:
+def _read(entry: Entry) -> RetainedDeadLetter:
     message = entry.message
     header = message.header
     assert isinstance(header, ContentHeader), "messages are restored with content headers"
     kept = header.mark
     if isinstance(kept, Kept):
-        return KeptLetter(entry, _with(message, kept.original), kept.reason)
+        return RetainedDeadLetter(entry, _with(message, kept.original), kept.reason)
     headers = dict(header.headers)
     _, reason = headers.pop(DEATH)
-    return KeptLetter(entry, _with(message, header.replace(headers=headers or None)), reason)
+    return RetainedDeadLetter(
+        entry, _with(message, header.replace(headers=headers or None)), reason
+    )
 
 
 def _with(message: Message, header: Header) -> Message:

@@ -40,7 +40,7 @@ class Backlog(Protocol):
         """The bytes of their bodies."""
 
 
-class Ring(Protocol):
+class QueueConsumers(Protocol):
     """The consumers of the queue (dispatch.py)."""
 
     @property
@@ -67,7 +67,9 @@ class PublisherHold:
         "_timers", "_waiting",
     )  # fmt: skip
 
-    def __init__(self, backing: Backlog, ring: Ring, counts: QueueCounts, timers: Timers) -> None:
+    def __init__(
+        self, backing: Backlog, ring: QueueConsumers, counts: QueueCounts, timers: Timers
+    ) -> None:
         self._backing = backing
         self._ring = ring
         self._counts = counts

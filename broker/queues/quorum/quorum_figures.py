@@ -11,7 +11,7 @@ from leveret.broker.queues.contract.status import (
     QueueFigures,
     QueueStatus,
 )
-from leveret.broker.queues.dead_letters.retained import KeptLetters
+from leveret.broker.queues.dead_letters.retained import RetainedDeadLetters
 from leveret.broker.runtime.pending import Answer
 
 
@@ -20,7 +20,7 @@ class QuorumFigures:
 
     __slots__ = ("_letters", "_messages")
 
-    def __init__(self, messages: QueueFigures, letters: KeptLetters) -> None:
+    def __init__(self, messages: QueueFigures, letters: RetainedDeadLetters) -> None:
         self._messages = messages
         self._letters = letters
 

@@ -41,7 +41,10 @@ from leveret.broker.queues.contract.queue_kind import (
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT
-from leveret.broker.queues.dead_letters.retained import NO_LETTERS, KeptLetters
+from leveret.broker.queues.dead_letters.retained import (
+    NO_RETAINED_DEAD_LETTERS,
+    RetainedDeadLetters,
+)
 from leveret.broker.queues.quorum.quorum_figures import QuorumFigures
 from leveret.broker.queues.quorum.returned import (
     LEVELS,
@@ -115,7 +118,7 @@ class QuorumQueue(ClassicQueue):
         self._returning: deque[tuple[Entry, bool]] = deque()
         self._is_refusing = False
         self._kept: tuple[Header, Header] | None = None
-        self._letters = KeptLetters(self, self._owner)
+        self._letters = RetainedDeadLetters(self, self._owner)
         self._figures_without_letters = self.figures
         self._differ()
 
@@ -290,7 +293,7 @@ class QuorumQueue(ClassicQueue):
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted: data on disk stays there."""
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
-        letters, self._letters = self._letters, NO_LETTERS
+        letters, self._letters = self._letters, NO_RETAINED_DEAD_LETTERS
         self.figures = self._figures_without_letters
         letters.close()
         return super().close()

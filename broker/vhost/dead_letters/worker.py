@@ -29,7 +29,10 @@ from typing import NamedTuple, Protocol
 
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.retained_dead_letters import KeptLetter, LetterSource
+from leveret.broker.queues.contract.retained_dead_letters import (
+    DeadLetterSource,
+    RetainedDeadLetter,
+)
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.long_work import LongWork
@@ -84,7 +87,7 @@ class Letter:
     turn or the next, or its route is being found.
     """
 
-    kept: KeptLetter
+    kept: RetainedDeadLetter
     time_s: int
     waiting: set[Target] = field(default_factory=set)
     settled: set[Target] = field(default_factory=set)
@@ -104,7 +107,7 @@ class Confirm:
 
     __slots__ = ("_letter", "_target", "_worker", "is_pending")
 
-    def __init__(self, worker: "LetterWorker", letter: Letter, target: Target) -> None:
+    def __init__(self, worker: "AtLeastOnceWorker", letter: Letter, target: Target) -> None:
         self._worker = worker
         self._letter = letter
         self._target = target
@@ -131,7 +134,7 @@ class Confirm:
             self._worker.refused(self._letter, self._target)
 
 
-class LetterWorker(Actor):
+class AtLeastOnceWorker(Actor):
     """The worker of one queue, which takes letters in its turns."""
 
     __slots__ = (
@@ -143,7 +146,7 @@ class LetterWorker(Actor):
         self,
         vhost: WorkerVhost,
         queue: QueueClient,
-        source: LetterSource,
+        source: DeadLetterSource,
         settings: WorkerSettings,
     ) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ class Published(NamedTuple):
     missing_exchanges: tuple[tuple[str, str], ...] = ()
 
 
-class Confirms:
+class LeftoverConfirms:
     """A `Publisher` of runs of one message: counts confirmed and refused messages."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Confirms:
             await self._changed.wait()
 
 
-class Publishing:
+class LeftoverPublishing:
     """The publishing of one file.
 
     declares: vhosts, exchanges, queues and bindings of the file that do not exist are declared.
@@ -126,7 +126,7 @@ class Publishing:
         self._existing = {place(one) for one in contents(services.registry)} if declares else set()
         self._queue: QueueClient | None = None
         self._delayed: DelayedMessages | None = None
-        self._confirms = Confirms()
+        self._confirms = LeftoverConfirms()
         self._addresses = Addresses()
         self._missing: list[tuple[str, str]] = []
         self._missing_exchanges: list[tuple[str, str]] = []

@@ -10,20 +10,20 @@ from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
     Accept,
-    Member,
     Propose,
     Status,
     View,
     ViewId,
+    ViewMember,
 )
 from leveret.cluster.metadata.next_view import Linked, NextView
+from leveret.cluster.metadata.node_status import NodeStatus
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
-from leveret.cluster.metadata.outputs import Send
+from leveret.cluster.metadata.outputs import SendMessage
 from leveret.cluster.metadata.promises import Promises
-from leveret.cluster.metadata.standing import Standing
 
-A, B, C = (Member(name, 1) for name in "abc")
+A, B, C = (ViewMember(name, 1) for name in "abc")
 VIEW = View(ViewId(3, "a", 1), (A, B))
 
 
@@ -43,10 +43,10 @@ def agreement(out, promises):
     """That of node b, which runs in a view that a coordinates, and has links with a and c."""
     log = OrderedLog(10)
     companions = Companions("b", frozenset("ab"), lambda names: 1)
-    standing = Standing(B, VIEW, log, companions, Fence(), out, ())
-    standing.phase = RUNNING
-    standing.peers = {"a": Linked(1), "c": Linked(1)}
-    return Agreement(standing, log, promises)
+    status = NodeStatus(B, VIEW, log, companions, Fence(), out, ())
+    status.phase = RUNNING
+    status.peers = {"a": Linked(1), "c": Linked(1)}
+    return Agreement(status, log, promises)
 
 
 def on_disk(agreement, promises):
@@ -88,9 +88,9 @@ def test_a_node_does_not_agree_any_more_to_what_came_to_nothing_meanwhile(agreem
 def test_a_node_that_has_agreed_before_its_restart_refuses_what_was_proposed_before(
     agreement,
 ):
-    standing, log = agreement._standing, OrderedLog(10)
-    standing.phase = STARTING
-    again = Agreement(standing, log, Promises(ViewId(5, "a", 1), lambda view: 1))
+    status, log = agreement._status, OrderedLog(10)
+    status.phase = STARTING
+    again = Agreement(status, log, Promises(ViewId(5, "a", 1), lambda view: 1))
     refusal = again.objection("c", proposal_of(C, 4), is_proposing=False)
     assert refusal.promised == ViewId(5, "a", 1)
     assert again.objection("c", proposal_of(C, 6), is_proposing=False) is None
@@ -101,7 +101,7 @@ def test_a_proposer_learns_that_a_node_has_agreed_to_another_one(agreement, prom
     out.take()
     agreement.agree("c", proposal_of(C, 6))
     on_disk(agreement, promises)
-    sent = {one.to: one.message for one in out.take() if isinstance(one, Send)}
+    sent = {one.to: one.message for one in out.take() if isinstance(one, SendMessage)}
     assert sent["a"].reason == "agreed to another proposal"
     assert isinstance(sent["c"], Accept)
 
@@ -117,7 +117,7 @@ def test_a_node_may_have_missed_something_unless_its_coordinator_proposed(
 
 @pytest.mark.parametrize(("winner", "is_refused"), [("a", False), ("d", True)])
 def test_a_node_that_gives_way_starts_with_a_winner_only(agreement, winner, is_refused):
-    agreement._standing.phase, agreement._standing.takes_from = STARTING, (winner,)
+    agreement._status.phase, agreement._status.takes_from = STARTING, (winner,)
     refusal = agreement.objection("a", proposal_of(A, 5), is_proposing=False)
     assert (refusal is not None) is is_refused
 

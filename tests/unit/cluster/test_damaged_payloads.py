@@ -15,16 +15,16 @@ from leveret.cluster.links.services import (
     MULTICAST_SERVICE,
     NODE_STATES_SERVICE,
     PAYLOAD_ERRORS,
-    QUESTIONS_SERVICE,
     REMOTE_QUEUES_SERVICE,
     REPLIES_SERVICE,
+    RPC_SERVICE,
     SERVICE_NAMES,
 )
 from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from tests.linked_nodes import LinkEnd, LinkServices
-from tests.linked_questions import linked
+from tests.linked_rpc import linked
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
 from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
@@ -72,7 +72,7 @@ def limited_counts():
     return service, end
 
 
-def questions():
+def requests():
     _, b, _, to_a = linked()
     return b, to_a
 
@@ -99,7 +99,7 @@ def cluster(tmp_path):
 
 MADE = {
     REMOTE_QUEUES_SERVICE: queues_of_other_nodes,
-    QUESTIONS_SERVICE: questions,
+    RPC_SERVICE: requests,
     MULTICAST_SERVICE: mirrored_queues,
     NODE_STATES_SERVICE: node_states,
     REPLIES_SERVICE: replies,

@@ -6,13 +6,13 @@ from msgspec.structs import replace
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.cluster.membership.membership_changes import Membership
 from leveret.cluster.metadata.history import History, LastView
-from leveret.cluster.metadata.messages import Member, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import View, ViewId, ViewMember, ViewStart
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.startup.membership_files import MembershipFiles
 from leveret.cluster.startup.start_as import StartAs
 from leveret.storage.metadata.metadata import SqliteMetadata
 
-VIEW = View(ViewId(3, "b", 1), (Member("b", 1), Member("c", 1)))
+VIEW = View(ViewId(3, "b", 1), (ViewMember("b", 1), ViewMember("c", 1)))
 LAST = LastView(VIEW, (ViewStart(VIEW.id, 1),), 5, frozenset("bc"))
 
 

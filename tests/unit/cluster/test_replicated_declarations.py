@@ -19,9 +19,9 @@ from leveret.broker.declarations.values import (
 from leveret.broker.registry.contents import contents
 from leveret.broker.runtime.pending import Answer, given
 from leveret.cluster.metadata.history import History
-from leveret.cluster.metadata.messages import Member
+from leveret.cluster.metadata.messages import ViewMember
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.storage.metadata.metadata import MetadataError, SqliteMetadata
 from tests.declaring import Declared
 
@@ -76,8 +76,8 @@ class Node:
         self.declared.restore(definitions)
         log, view, companions, _, promised = history.read(definitions.parameters)
         self.log.begin(
-            Replication(
-                Member(name, incarnation, name not in cluster.ram), log, view,
+            MetadataReplication(
+                ViewMember(name, incarnation, name not in cluster.ram), log, view,
                 frozenset(cluster.names),
                 companions=companions, promised=promised,
             )

@@ -4,10 +4,10 @@ from leveret.cluster.membership.start_order import Joins, MayStart, StartOrder, 
 from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
-    Member,
     Position,
     Status,
     ViewId,
+    ViewMember,
 )
 
 
@@ -18,8 +18,8 @@ def status(
     view = ViewId(epoch, "a", 0)
     return Status(
         view=view,
-        members=tuple(Member(one, 0) for one in members),
-        member=Member(name, 1, is_disc),
+        members=tuple(ViewMember(one, 0) for one in members),
+        member=ViewMember(name, 1, is_disc),
         position=Position(view, index),
         phase=phase,
         is_fenced=False,

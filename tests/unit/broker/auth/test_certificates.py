@@ -17,7 +17,7 @@ from leveret.broker.auth.certificates import (
     peer_name,
     validity,
 )
-from leveret.broker.config import TlsOptions, TlsSettings
+from leveret.broker.config import TlsListenerOptions, TlsSettings
 from tests.feature.certificate_authority import CertificateAuthority, name_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -208,7 +208,7 @@ class Session:
 
 
 class TestSessions:
-    CHECKED = TlsOptions(verify="verify_peer")
+    CHECKED = TlsListenerOptions(verify="verify_peer")
     SETTINGS = TlsSettings(options=CHECKED, login_from="common_name")
 
     def test_the_name_that_the_configuration_asks_for(self, authority):

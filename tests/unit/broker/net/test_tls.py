@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from leveret.broker.config import Config, ConfigError, load_config
-from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.net.tls import (
     CertificateWatcher,
     TlsError,
@@ -36,7 +36,9 @@ def authority(tmp_path):
 def options(authority):
     """A server's certificate, and clients that may have one."""
     server = authority.issue("server", names=["localhost"])
-    return TlsOptions(authority.certfile, server.certfile, server.keyfile, verify="verify_peer")
+    return TlsListenerOptions(
+        authority.certfile, server.certfile, server.keyfile, verify="verify_peer"
+    )
 
 
 def client_context(authority, identity=None, version=None):
@@ -212,7 +214,7 @@ class TestFiles:
             make_server_context(replace(options, keyfile=None))
 
     def test_passwords_are_not_shown(self):
-        assert "burrow" not in repr(TlsOptions(password="burrow"))
+        assert "burrow" not in repr(TlsListenerOptions(password="burrow"))
 
     async def test_when_certificates_end(self, authority, tmp_path):
         soon = authority.issue("soon", lifetime=timedelta(days=2), chain=[authority])
@@ -397,7 +399,7 @@ class TestReplacingCertificates:
             authority.issue("tls", names=["localhost"])
         link = tmp_path / "current"
         link.symlink_to(old)
-        linked = TlsOptions(certfile=link / "tls.pem", keyfile=link / "tls.key")
+        linked = TlsListenerOptions(certfile=link / "tls.pem", keyfile=link / "tls.key")
         context = make_server_context(linked)
         watcher.watch(context, linked)
         (tmp_path / "next").symlink_to(new)
@@ -454,7 +456,7 @@ class TestSettings:
         config = Config()
         assert config.tls.listeners == ()
         assert (config.management.tls_port, config.prometheus.tls_port) == (0, 0)
-        assert config.prometheus.tls == TlsOptions()
+        assert config.prometheus.tls == TlsListenerOptions()
 
     @pytest.mark.parametrize(
         "line",

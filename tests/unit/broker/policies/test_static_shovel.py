@@ -10,7 +10,7 @@ from leveret.broker.erlang.parser import parse_term
 from leveret.broker.erlang.terms import Atom, String
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.shovel_parameter import (
-    Declaration,
+    ShovelDeclaration,
     ShovelDefinition,
     ShovelDestination,
     ShovelSource,
@@ -76,13 +76,13 @@ def test_a_shovel_may_say_everything():
             ("amqp://one", "amqp://other"), queue="q", prefetch_count=65535,
             delete_after="queue-length", consumer_arguments={"x-priority": ("I", 3)},
             declarations=(
-                Declaration("queue.declare", {}),
-                Declaration("exchange.declare",
+                ShovelDeclaration("queue.declare", {}),
+                ShovelDeclaration("exchange.declare",
                             {"exchange": "x", "exchange_type": "fanout", "durable": True}),
-                Declaration("queue.declare", {
+                ShovelDeclaration("queue.declare", {
                     "queue": "q", "durable": True, "arguments": {"x-max-length": ("l", 9)}}),
-                Declaration("queue.bind", {"exchange": "x", "queue": "q"}),
-                Declaration("basic.qos", {"prefetch_count": 7, "global_": False}),
+                ShovelDeclaration("queue.bind", {"exchange": "x", "queue": "q"}),
+                ShovelDeclaration("basic.qos", {"prefetch_count": 7, "global_": False}),
             ),
         ),
         ShovelDestination(
@@ -90,7 +90,7 @@ def test_a_shovel_may_say_everything():
             properties={"delivery_mode": 2, "content_type": "text/x",
                         "headers": {"h": ("S", "v")}},
             adds_forward_headers=True, adds_timestamp_header=True,
-            declarations=(Declaration("queue.declare", {"exclusive": True}),),
+            declarations=(ShovelDeclaration("queue.declare", {"exclusive": True}),),
         ),
         "on-publish",
         2.5,

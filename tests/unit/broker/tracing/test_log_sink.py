@@ -12,7 +12,7 @@ from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
 from leveret.broker.tracing.log_sink import BLOCK_BYTES, LogBlocks, LogOptions, LogSink
-from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.tracing.stand_ins import (
     Channel,
@@ -39,7 +39,7 @@ class Log:
         self.options = LogOptions("leveret@host", options.pop("vhost", "/"), **options)
         blocks = LogBlocks(self.output, self.clock, self.options)
         self.batches = blocks.batches
-        self.sink = LogSink(blocks, self.clock, Pattern(pattern), self.options)
+        self.sink = LogSink(blocks, self.clock, TracePattern(pattern), self.options)
 
     @property
     def now_us(self):

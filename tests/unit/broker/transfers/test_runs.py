@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.broker.moving.transfers.runs import Runs
+from leveret.broker.moving.transfers.runs import RunningByPlace
 
 PLACE = "place"
 
@@ -34,7 +34,7 @@ class Fixture:
 
     def __init__(self):
         self.made = []
-        self.runs = Runs(self._make, self._stop)
+        self.runs = RunningByPlace(self._make, self._stop)
         self.runs.start()
 
     def _make(self, place):

@@ -4,7 +4,7 @@ import itertools
 
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.formation import (
-    Ask,
+    AskPeers,
     Discover,
     Form,
     Formation,
@@ -25,7 +25,7 @@ def formation(own=A, has_lock=False):
 def round_of(machine, states):
     """One round: the nodes are listed and answer; the result is what follows."""
     asked = machine.listed((A, B, C))
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, AskPeers)
     return machine.answered({node.name: state for node, state in states.items()})
 
 
@@ -35,7 +35,7 @@ def test_a_node_that_is_listed_alone_forms_a_cluster():
 
 
 def test_the_other_nodes_are_asked_once_each_in_the_order_of_names():
-    assert formation(B).listed((C, A, B, C)) == Ask((A, C))
+    assert formation(B).listed((C, A, B, C)) == AskPeers((A, C))
 
 
 def test_a_running_member_is_joined():
@@ -149,7 +149,7 @@ class World:
         match action:
             case Discover():
                 self.pending[name] = machine.listed(self.nodes)
-            case Ask(peers):
+            case AskPeers(peers):
                 # The answers arrive before the node decides: what happens meanwhile is a step.
                 states = {peer.name: self.state_of(peer.name, name) for peer in peers}
                 self.pending[name] = lambda: machine.answered(states)

@@ -74,5 +74,5 @@ class RingByHand(RingWorld):
     def ring(self):
         """The living members in the record, from the oldest on."""
         places = self.log[-1].living
-        first = min(range(len(places)), key=lambda at: places[at].born)
+        first = min(range(len(places)), key=lambda at: places[at].place_id)
         return "".join(one.member.node for one in places[first:] + places[:first])

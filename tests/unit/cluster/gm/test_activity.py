@@ -23,14 +23,15 @@ LARGE = b"x" * (COPIED_BYTES_MAX + 1)
 
 def written(*progress, head=HEAD):
     writer = MessageWriter(head)
-    for born, acknowledged, delivered, payloads in progress:
-        writer.add(born, acknowledged, delivered, payloads)
+    for place_id, acknowledged, delivered, payloads in progress:
+        writer.add(place_id, acknowledged, delivered, payloads)
     return writer.end()
 
 
 def read(message):
     return [
-        (one.born, one.acknowledged, one.delivered, one.payloads) for one in read_progress(message)
+        (one.place_id, one.acknowledged, one.delivered, one.payloads)
+        for one in read_progress(message)
     ]
 
 

@@ -62,7 +62,7 @@ def test_a_new_member_comes_before_the_dead_on_the_right_of_the_one_that_was_ask
 def test_each_change_raises_the_version_and_each_place_keeps_the_one_that_brought_it():
     group = ring(A, B)
     assert group.version == 3
-    assert [one.born for one in group.places] == [1, 2]
+    assert [one.place_id for one in group.places] == [1, 2]
     assert changed(group, Died((B,), A)).version == 4
 
 
@@ -84,13 +84,13 @@ def test_who_is_alone_is_its_own_neighbour():
 def test_the_heir_of_a_dead_member_is_the_next_living_one_on_its_right(dead, heirs):
     by = next(one for one in (A, B, C, D) if one not in dead)
     group = changed(ring(A, B, C, D), Died(dead, by))
-    turners = [group.turner_of(place(group, one)).member.node for one in dead]
-    assert "".join(turners) == heirs
+    acting = [group.sender_or_heir(place(group, one)).member.node for one in dead]
+    assert "".join(acting) == heirs
 
 
 def test_who_lives_has_no_heir():
     group = ring(A, B)
-    assert group.turner_of(place(group, A)).member == A
+    assert group.sender_or_heir(place(group, A)).member == A
 
 
 def test_a_dead_member_is_in_the_record_until_it_is_erased():
@@ -116,7 +116,7 @@ def test_a_group_begins_again_when_all_lives_have_ended():
     group = ring(A, B)
     again = changed(group, Renewed(Member("b", 2, 1)))
     assert drawn(again) == "b"
-    assert again.version == again.places[0].born == group.version + 1
+    assert again.version == again.places[0].place_id == group.version + 1
 
 
 GROUP = changed(changed(ring(A, B, C), Died((B,), A)), Added(D, A))

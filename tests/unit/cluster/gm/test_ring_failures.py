@@ -4,7 +4,7 @@ import pytest
 
 from leveret.cluster.gm.activity import ACTIVITY, Head, MessageWriter
 from leveret.cluster.gm.group import Died, Member
-from leveret.cluster.gm.outputs import Confirmed, Deliver, Expelled, StartPause, Submit
+from leveret.cluster.gm.outputs import Confirmed, Deliver, Expelled, StartPause, SubmitChange
 from leveret.cluster.gm.ring_member import RingMember
 from tests.unit.cluster.gm.ring_by_hand import RingByHand
 
@@ -270,7 +270,7 @@ def test_a_node_that_started_again_has_no_pause():
     ring = RingByHand("ab")
     machine = ring.machine("a")
     assert machine.link_down("b") == [StartPause(Member("b", 1, 1))]
-    assert machine.link_up("b", 2) == [Submit(Died((Member("b", 1, 1),), Member("a", 1, 1)))]
+    assert machine.link_up("b", 2) == [SubmitChange(Died((Member("b", 1, 1),), Member("a", 1, 1)))]
 
 
 # Joins and deaths
@@ -396,7 +396,7 @@ def test_a_confirm_follows_what_the_same_message_delivers():
     machine, group = ring.machine("b"), ring.log[-1]
     machine.broadcast(b"own")
     machine.flush()
-    a, b = (place.born for place in group.places)
+    a, b = (place.place_id for place in group.places)
     writer = MessageWriter(Head(ACTIVITY, group.identity, group.version, a, b))
     writer.add(b, 0, 1, [])
     writer.add(a, 0, 1, [b"x"])

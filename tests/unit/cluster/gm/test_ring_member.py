@@ -186,7 +186,7 @@ def test_a_message_that_is_not_from_the_left_neighbour_is_dropped():
     """GM3."""
     ring = RingByHand("abc")
     group = ring.log[-1]
-    places = {place.member.node: place.born for place in group.places}
+    places = {place.member.node: place.place_id for place in group.places}
     writer = MessageWriter(Head(ACTIVITY, IDENTITY, group.version, places["c"], places["b"]))
     writer.add(places["c"], 0, 1, [b"x"])
     assert ring.machine("b").received("c", b"".join(writer.end())) == []

@@ -8,7 +8,7 @@ from leveret.cluster.links.frames import (
     FRAME_OCTETS_MAX,
     HEADER,
     FrameCutter,
-    FrameError,
+    LinkFrameError,
     header_of,
 )
 
@@ -40,7 +40,7 @@ def test_a_damaged_length_is_found_as_soon_as_the_header_is_there(length):
     cutter = FrameCutter(100)
     header = HEADER.pack(length, 1)
     assert cutter.cut(header[:4]) == []
-    with pytest.raises(FrameError, match=f"length of a frame is {length}, at most 100"):
+    with pytest.raises(LinkFrameError, match=f"length of a frame is {length}, at most 100"):
         cutter.cut(header[4:])
 
 
@@ -72,7 +72,7 @@ def test_random_bytes_are_frames_or_an_error():
             for piece in in_pieces(chance.randbytes(2000), chance):
                 assert all(len(payload) < 1000 for _, payload in cutter.cut(piece))
                 assert cutter.held_octets <= 1005
-        except FrameError:
+        except LinkFrameError:
             continue
 
 

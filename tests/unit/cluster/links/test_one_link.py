@@ -6,7 +6,7 @@ order of that connection, and connections are independent. Every reachable state
 
 from dataclasses import dataclass, replace
 
-from leveret.cluster.links.one_link import Decision, decide
+from leveret.cluster.links.one_link import LinkDecision, decide
 
 NAMES = ("a@host", "b@host")
 
@@ -79,7 +79,7 @@ def received(world, connection, node):
         is_linked=side.link is not None,
     )
     # The link of the model always gives a sign of life.
-    if decision is not Decision.ACCEPT:
+    if decision is not LinkDecision.ACCEPT:
         return world.put(connection, other, "refused")
     world = give_up_dial(world, node)
     return world.change(node, link=connection).put(connection, other, "accepted")
@@ -105,10 +105,10 @@ def test_a_connection_to_a_linked_node_waits_for_a_sign_of_life():
     for own, peer in (NAMES, NAMES[::-1]):
         for own_proof_sent in (False, True):
             decision = decide(own, peer, own_proof_sent=own_proof_sent, is_linked=True)
-            assert decision is Decision.PROBE
+            assert decision is LinkDecision.PROBE
 
 
 def test_only_the_greater_name_refuses():
-    assert decide(*NAMES, own_proof_sent=True, is_linked=False) is Decision.ACCEPT
-    assert decide(*NAMES[::-1], own_proof_sent=True, is_linked=False) is Decision.REFUSE
-    assert decide(*NAMES[::-1], own_proof_sent=False, is_linked=False) is Decision.ACCEPT
+    assert decide(*NAMES, own_proof_sent=True, is_linked=False) is LinkDecision.ACCEPT
+    assert decide(*NAMES[::-1], own_proof_sent=True, is_linked=False) is LinkDecision.REFUSE
+    assert decide(*NAMES[::-1], own_proof_sent=False, is_linked=False) is LinkDecision.ACCEPT

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from leveret.cluster.links.ticks import TICK_OCTETS, Ticks, Verdict, interval_s, was_suspended
+from leveret.cluster.links.ticks import TICK_OCTETS, TickResult, Ticks, interval_s, was_suspended
 
 TICK_TIME = 60.0
 
@@ -20,7 +20,7 @@ class Timeline:
     def check(self):
         self.now += interval_s(TICK_TIME)
         verdict = self.ticks.check(self.received, self.sent, self.taken)
-        if verdict is Verdict.SEND_TICK:
+        if verdict is TickResult.SEND_TICK:
             self.taken += TICK_OCTETS * (self.taken == self.sent)
             self.sent += TICK_OCTETS
         return verdict
@@ -33,7 +33,7 @@ def test_an_idle_link_sends_a_tick_at_every_check():
         link.received += 5
         verdicts.append(link.check())
     # At the first check the handshake was just sent.
-    assert verdicts == [Verdict.ALIVE] + [Verdict.SEND_TICK] * 5
+    assert verdicts == [TickResult.ALIVE] + [TickResult.SEND_TICK] * 5
 
 
 def test_a_link_that_sends_needs_no_tick():
@@ -42,7 +42,7 @@ def test_a_link_that_sends_needs_no_tick():
         link.received += 5
         link.sent += 1000
         link.taken = link.sent
-        assert link.check() is Verdict.ALIVE
+        assert link.check() is TickResult.ALIVE
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -54,7 +54,7 @@ def test_a_silent_peer_is_found_between_one_and_one_and_a_quarter_tick_times(see
         link.check()
     link.received += 1
     heard_last = link.now + chance.uniform(0, interval_s(TICK_TIME))
-    while link.check() is not Verdict.SILENT:
+    while link.check() is not TickResult.SILENT:
         assert link.now - heard_last <= 1.25 * TICK_TIME
     assert TICK_TIME <= link.now - heard_last <= 1.25 * TICK_TIME
 
@@ -67,7 +67,7 @@ def test_a_peer_that_is_heard_once_in_three_quarters_is_never_silent(seed):
     for _ in range(200):
         silent_for = 0 if chance.random() < 0.5 or silent_for == 3 else silent_for + 1
         link.received += silent_for == 0
-        assert link.check() is not Verdict.SILENT
+        assert link.check() is not TickResult.SILENT
 
 
 def test_a_peer_that_takes_nothing_of_what_waits_does_not_read():
@@ -78,7 +78,9 @@ def test_a_peer_that_takes_nothing_of_what_waits_does_not_read():
     for _ in range(6):
         link.received += 5
         verdicts.append(link.check())
-    assert verdicts == [Verdict.ALIVE] + [Verdict.SEND_TICK] * 3 + [Verdict.DOES_NOT_READ] * 2
+    assert (
+        verdicts == [TickResult.ALIVE] + [TickResult.SEND_TICK] * 3 + [TickResult.DOES_NOT_READ] * 2
+    )
 
 
 def test_a_peer_that_takes_a_little_now_and_then_reads():
@@ -87,7 +89,7 @@ def test_a_peer_that_takes_a_little_now_and_then_reads():
     for number in range(50):
         link.received += 5
         link.taken += number % 4 == 0
-        assert link.check() is not Verdict.DOES_NOT_READ
+        assert link.check() is not TickResult.DOES_NOT_READ
 
 
 def test_a_check_that_comes_late_counts_once():
@@ -96,7 +98,7 @@ def test_a_check_that_comes_late_counts_once():
     link.received += 1
     link.check()
     link.now += 10 * TICK_TIME
-    assert link.check() is not Verdict.SILENT
+    assert link.check() is not TickResult.SILENT
 
 
 def test_a_process_that_did_not_run_for_the_tick_time_was_suspended():

@@ -91,8 +91,8 @@ def test_a_batch_for_an_earlier_member_is_dropped(nodes):
 
 def test_so_are_messages_that_an_earlier_member_has_asked_for(nodes):
     publishes(nodes, b"1", b"2")
-    identity, born = nodes.replica(B).identity, nodes.replica(B).mirror.born
-    wanted = frames.WANTED_FRAME.pack(frames.WANTED, identity, born, 0, 1)
+    identity, place_id = nodes.replica(B).identity, nodes.replica(B).mirror.place_id
+    wanted = frames.WANTED_FRAME.pack(frames.WANTED, identity, place_id, 0, 1)
     joins_again(nodes)
     before = len(nodes.ends[A, B].log)
     arrives(nodes, B, A, wanted)

@@ -9,7 +9,7 @@ from leveret.cluster.metadata import messages
 from leveret.cluster.mirrors.planned_changes import RunningView
 from leveret.cluster.mirrors.planning import RunningNodes
 
-VIEW = messages.View(messages.NO_VIEW, (messages.Member("a", 3), messages.Member("b", 5)))
+VIEW = messages.View(messages.NO_VIEW, (messages.ViewMember("a", 3), messages.ViewMember("b", 5)))
 
 
 @pytest.fixture

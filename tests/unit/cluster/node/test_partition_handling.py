@@ -13,14 +13,14 @@ from leveret.broker.config.cluster_settings import (
 )
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.metadata.messages import Member
+from leveret.cluster.metadata.messages import ViewMember
 from leveret.cluster.metadata.ordered_log import OrderedLog
-from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.partitions.healing import ROUND_MS
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 from tests.linked_nodes import LinkServices
-from tests.linked_questions import FakePeer
+from tests.linked_rpc import FakePeer
 
 CLUSTER = {"a": True, "b": True, "c": True}
 
@@ -36,17 +36,19 @@ class Node:
     def __init__(self, name, recover, connections):
         self.restarts, self.clock, self.gave_way_to = [], VirtualClock(), ()
         counts = SimpleNamespace(connections_opened=connections, connections_closed=0)
-        self.questions = Questions(LinkServices())
+        self.rpc = Rpc(LinkServices())
         settings = ClusterSettings(
             partition_handling=PAUSE_IF_ALL_DOWN, pause_if_all_down_recover=recover,
             pause_if_all_down_nodes=(NodeAddress("a", None), NodeAddress("b", None)),
         )  # fmt: skip
         self.handling = PartitionHandling(
-            settings, SimpleNamespace(clock=self.clock, counts=counts), self.questions, name,
+            settings, SimpleNamespace(clock=self.clock, counts=counts), self.rpc, name,
             SimpleNamespace(all={"a": True, "b": True}), SimpleNamespace(), self, Sync(),
             self.restarts.append,
         )  # fmt: skip
-        replication = Replication(Member(name, 1), OrderedLog(10), None, frozenset(CLUSTER))
+        replication = MetadataReplication(
+            ViewMember(name, 1), OrderedLog(10), None, frozenset(CLUSTER)
+        )
         replication.form()
         self.handling.begin(replication)
 
@@ -58,9 +60,9 @@ async def after_contact(recover):
     """Two listed nodes that have gone on without each other, some rounds after contact."""
     a, b = Node("a", recover, 1), Node("b", recover, 5)
     to_a, to_b = FakePeer("a"), FakePeer("b")
-    to_b.other_end, to_a.other_end = (b.questions, to_a), (a.questions, to_b)
-    a.questions.peer_up(to_b)
-    b.questions.peer_up(to_a)
+    to_b.other_end, to_a.other_end = (b.rpc, to_a), (a.rpc, to_b)
+    a.rpc.peer_up(to_b)
+    b.rpc.peer_up(to_a)
     for one, other in ((a, "b"), (b, "a")):
         one.handling.partitioned((other,))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Autoheal between nodes whose links pass questions on at once."""
+"""Autoheal between nodes whose links pass requests on at once."""
 
 import asyncio
 
@@ -7,9 +7,9 @@ import pytest
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.partitions.autoheal import Report
 from leveret.cluster.partitions.healing import ROUND_MS, Healing
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.rpc.rpc import Rpc
 from tests.linked_nodes import LinkServices
-from tests.linked_questions import FakePeer
+from tests.linked_rpc import FakePeer
 
 
 class Node:
@@ -21,17 +21,17 @@ class Node:
         self.clock = VirtualClock()
         others = tuple(sorted(set(cluster.names) - set(side)))
         self.report = Report(name, tuple(side), (5, side[0], 1), others, connections)
-        self.questions = Questions(LinkServices())
+        self.rpc = Rpc(LinkServices())
         self.healing = Healing(
-            self.questions, self.clock, name, lambda: frozenset(cluster.names),
+            self.rpc, self.clock, name, lambda: frozenset(cluster.names),
             lambda: self.report, self.gave_way_to.append,
         )  # fmt: skip
 
     def link(self, other):
         to_other, back = FakePeer(other.name), FakePeer(self.name)
-        to_other.other_end, back.other_end = (other.questions, back), (self.questions, to_other)
-        self.questions.peer_up(to_other)
-        other.questions.peer_up(back)
+        to_other.other_end, back.other_end = (other.rpc, back), (self.rpc, to_other)
+        self.rpc.peer_up(to_other)
+        other.rpc.peer_up(back)
 
 
 class Cluster:
@@ -78,7 +78,7 @@ async def test_nobody_asks_while_there_is_no_partition():
     cluster = Cluster("abc")
     await cluster.rounds(3)
     assert cluster.losers() == {}
-    assert all(node.questions._number == 0 for node in cluster.nodes.values())
+    assert all(node.rpc._number == 0 for node in cluster.nodes.values())
 
 
 @pytest.mark.parametrize("missing", ["a", "b", "c"])

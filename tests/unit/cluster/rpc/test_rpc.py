@@ -1,4 +1,4 @@
-"""Questions between nodes, over links that pass frames on at once."""
+"""Requests between nodes, over links that pass frames on at once."""
 
 import asyncio
 import logging
@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from leveret.cluster.membership.members import MembershipRefused
-from leveret.cluster.rpc import rpc as questions
+from leveret.cluster.rpc import rpc
 from leveret.cluster.rpc.rpc import ANSWERING_MAX, HEAD, NotAnswered
-from tests.linked_questions import linked
+from tests.linked_rpc import linked
 
 
 async def echo(node, text):
@@ -31,7 +31,7 @@ async def test_an_answer_comes_back():
 
 
 async def test_a_node_that_is_working_on_the_answer_is_waited_for(monkeypatch):
-    monkeypatch.setattr(questions, "WORKING_SECONDS", 0.001)
+    monkeypatch.setattr(rpc, "WORKING_SECONDS", 0.001)
     a, b, _, to_a = linked()
     gate = asyncio.Event()
 
@@ -46,8 +46,8 @@ async def test_a_node_that_is_working_on_the_answer_is_waited_for(monkeypatch):
         await asyncio.sleep(0)
     gate.set()
     assert await asking == b"1"
-    assert to_a.sent[0][0] == questions.WORKING
-    assert to_a.sent[-1][0] == questions.ANSWER
+    assert to_a.sent[0][0] == rpc.WORKING
+    assert to_a.sent[-1][0] == rpc.ANSWER
 
 
 async def test_a_node_that_is_silent_is_not_waited_for():
@@ -80,7 +80,7 @@ async def test_a_node_without_a_link_is_not_asked():
         await a.ask("c", "echo", b"", 60)
 
 
-async def test_a_question_has_a_time_limit():
+async def test_a_request_has_a_time_limit():
     a, b, _, _ = linked()
     b.answer("never", never)
     with pytest.raises(NotAnswered, match="did not answer within 0 s"):
@@ -93,7 +93,7 @@ async def test_an_error_is_told(caplog):
     with pytest.raises(NotAnswered, match="the queue is gone"):
         await a.ask("b", "failing", b"", 60)
     assert caplog.records[0].exc_info
-    with pytest.raises(NotAnswered, match="knows no questions about weather"):
+    with pytest.raises(NotAnswered, match="does not answer requests about weather"):
         await a.ask("b", "weather", b"", 60)
 
 
@@ -108,11 +108,11 @@ async def test_a_refusal_is_told_and_is_one_line_of_the_log(caplog, refusal):
     with pytest.raises(NotAnswered, match="too late"):
         await a.ask("b", "refusing", b"", 60)
     (line,) = caplog.records
-    assert line.getMessage() == "what node a asked for is refused: too late"
+    assert line.getMessage() == "refused a request of node a: too late"
     assert (line.levelno, line.exc_info) == (logging.INFO, None)
 
 
-async def test_a_link_that_ends_ends_its_questions():
+async def test_a_link_that_ends_ends_its_requests():
     a, b, to_b, to_a = linked()
     b.answer("never", never)
     asked = asyncio.ensure_future(a.ask("b", "never", b"", 60))
@@ -131,7 +131,7 @@ async def test_a_node_answers_only_so_many_at_a_time(caplog):
     to_a.other_end = None
     for number in range(ANSWERING_MAX + 1):
         b.received(to_a, HEAD.pack(1, number) + b"\x05never")
-    assert to_a.sent == [HEAD.pack(3, ANSWERING_MAX) + b"1000 questions are being answered already"]
+    assert to_a.sent == [HEAD.pack(3, ANSWERING_MAX) + b"1000 requests are being answered already"]
     await asyncio.sleep(0)
     b.peer_down(to_a, "the test is over")
 

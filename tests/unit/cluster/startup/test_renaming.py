@@ -13,7 +13,14 @@ from leveret.cluster.gm import group
 from leveret.cluster.membership.members import MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of
 from leveret.cluster.metadata.member_records import CLUSTER_NODE, put_member
-from leveret.cluster.metadata.messages import Entry, Member, SubmissionId, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import (
+    LogEntry,
+    SubmissionId,
+    View,
+    ViewId,
+    ViewMember,
+    ViewStart,
+)
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import mirror_record
 from leveret.cluster.mirrors.record_changes import encode
@@ -79,7 +86,7 @@ def test_members_and_homes_of_queues():
 def test_the_last_view():
     def view(name):
         view_id = ViewId(3, name, 9)
-        members = (Member(name, 9), Member("b", 8))
+        members = (ViewMember(name, 9), ViewMember("b", 8))
         starts, companions = (ViewStart(view_id, 5),), frozenset({name, "b"})
         return LastView(View(view_id, members), starts, 4, companions, takes_from=("b", name))
 
@@ -95,7 +102,7 @@ def test_what_the_node_has_agreed_to():
 def test_entries_of_the_log():
     def entry(name, *declarations):
         submission = SubmissionId(name, 9, 1)
-        return Entry(ViewId(3, name, 9), 5, submission, encode_all(declarations))
+        return LogEntry(ViewId(3, name, 9), 5, submission, encode_all(declarations))
 
     def declarations(name):
         return [
@@ -108,12 +115,12 @@ def test_entries_of_the_log():
         ]
 
     (row,) = changed(row_of(CLUSTER_LOG, "5", entry("a", *declarations("a"))))
-    found = value_of(row, Entry)
+    found = value_of(row, LogEntry)
     assert found == entry("x", *declarations("x"))
     assert decode_all(found.payload) == declarations("x")
 
 
 def test_the_reason_of_a_refusal_is_left_alone():
-    refused = Entry(ViewId(3, "b", 9), 5, SubmissionId("a", 9, 1), b"a", is_refused=True)
+    refused = LogEntry(ViewId(3, "b", 9), 5, SubmissionId("a", 9, 1), b"a", is_refused=True)
     (row,) = changed(row_of(CLUSTER_LOG, "5", refused))
-    assert value_of(row, Entry).payload == b"a"
+    assert value_of(row, LogEntry).payload == b"a"

@@ -18,7 +18,7 @@ from leveret.mgmt.api.asked_permissions import (
     answer_for_permissions,
     numbered,
 )
-from tests.linked_questions import linked
+from tests.linked_rpc import linked
 
 CHECKS = [
     ("may_use_vhost", ("/\udcff", "192.0.2.1")),

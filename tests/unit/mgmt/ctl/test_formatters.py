@@ -4,7 +4,7 @@ import pytest
 
 from leveret.mgmt.ctl import formatters
 from leveret.mgmt.ctl.amqp_tables import AmqpTable
-from leveret.mgmt.ctl.ip_addresses import Address
+from leveret.mgmt.ctl.ip_addresses import IpAddress
 
 ARGUMENTS = AmqpTable(
     [
@@ -78,5 +78,5 @@ def test_amounts_have_four_digits():
     ],
 )  # fmt: skip
 def test_an_address_is_a_list_of_numbers_in_json_only(address, shown):
-    assert formatters.json_text(Address(address)) == shown
-    assert formatters.cell(Address(address)) == address
+    assert formatters.json_text(IpAddress(address)) == shown
+    assert formatters.cell(IpAddress(address)) == address

@@ -7,14 +7,14 @@ import pytest
 from leveret.mgmt.perf.bodies import bodies_of, json_bodies
 from leveret.mgmt.perf.deliveries import Assembly
 from leveret.mgmt.perf.messages import (
-    Address,
     MessageMaker,
-    PropertyError,
+    MessagePropertyError,
+    PublishAddress,
     message_properties,
 )
 from leveret.mgmt.perf.options import Options
 
-ADDRESS = Address(channel=1, exchange="e", is_mandatory=False, frame_bytes_max=4096)
+ADDRESS = PublishAddress(channel=1, exchange="e", is_mandatory=False, frame_bytes_max=4096)
 
 
 def frames_of(data):
@@ -68,7 +68,7 @@ def test_properties_have_amqps_names_or_perftests_and_others_are_headers():
 
 @pytest.mark.parametrize("wrong", [{"priority": 256}, {"priority": "x"}, {"appId": "x" * 256}])
 def test_properties_that_cannot_be_are_refused(wrong):
-    with pytest.raises(PropertyError):
+    with pytest.raises(MessagePropertyError):
         message_properties(wrong)
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from leveret.broker.amqp.properties import encode_properties, scan
-from leveret.broker.moving.client.delivery_scanner import Delivery
+from leveret.broker.moving.client.delivery_scanner import ClientDelivery
 from leveret.broker.moving.federation.exchange_headers import ExchangeHeaders
 from leveret.broker.moving.federation.queue_headers import QueueHeaders
 from tests.fuzz.mutation import mutated
@@ -39,7 +39,7 @@ def test_a_message_can_be_published_is_dropped_or_is_refused_with_a_reason(link,
         raw = mutated(chance, WHOLE[number % len(WHOLE)], WHOLE[-2])
         for change in changes:
             try:
-                after = change(Delivery(1, False, "x", "k", raw, b""))
+                after = change(ClientDelivery(1, False, "x", "k", raw, b""))
             except ValueError as error:
                 reasons.append(str(error))
             else:
@@ -52,4 +52,4 @@ def test_a_message_can_be_published_is_dropped_or_is_refused_with_a_reason(link,
 @pytest.mark.parametrize("raw", [b"", b"\x20", b"\x20\0\0\0\0\x05", b"\0\1", b"\0\x80\x05m"])
 def test_properties_that_are_cut_off_are_refused(link, raw):
     with pytest.raises(ValueError, match=r"."):
-        link(False)(Delivery(1, False, "x", "k", raw, b""))
+        link(False)(ClientDelivery(1, False, "x", "k", raw, b""))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret.broker.amqp.properties import decode_properties, encode_properties
-from leveret.broker.moving.client.delivery_scanner import Delivery
+from leveret.broker.moving.client.delivery_scanner import ClientDelivery
 from leveret.broker.moving.federation.queue_headers import VISITS_MAX, QueueHeaders
 
 URI = "amqp://upstream:5672/vhost"
@@ -14,7 +14,7 @@ URI = "amqp://upstream:5672/vhost"
 def moved(properties=None, *, exchange="x", key="k", redelivered=False, uri=URI, trusts=False):
     """The properties of a message after it has come over a link."""
     raw = encode_properties(properties or {})
-    delivery = Delivery(1, redelivered, exchange, key, raw, b"body")
+    delivery = ClientDelivery(1, redelivered, exchange, key, raw, b"body")
     return decode_properties(QueueHeaders(uri, "q", trusts)(delivery))
 
 
@@ -129,7 +129,7 @@ def test_a_header_of_another_type_is_kept_as_an_invalid_one(before, after):
 def test_messages_of_many_keys_have_their_own():
     headers = QueueHeaders(URI, "q", False)
     for number in range(200):
-        delivery = Delivery(1, False, "x", f"k{number}", b"\0\0", b"body")
+        delivery = ClientDelivery(1, False, "x", f"k{number}", b"\0\0", b"body")
         found = decode_properties(headers(delivery))["headers"]
         assert found["x-original-routing-key"] == ("S", f"k{number}")
 

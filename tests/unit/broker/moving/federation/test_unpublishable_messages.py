@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.moving.federation.unpublishable_messages import REASONS_MAX, LeftMessages
+from leveret.broker.moving.federation.unpublishable_messages import (
+    REASONS_MAX,
+    UnpublishableMessages,
+)
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 
 
@@ -13,7 +16,7 @@ from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 )
 def test_each_reason_is_told_once(caplog, ack_mode, becomes):
     transfer = SimpleNamespace()
-    LeftMessages("the link", ack_mode).of(transfer)
+    UnpublishableMessages("the link", ack_mode).of(transfer)
     assert transfer.leaves_out
     for reason in ("one", "two", "one"):
         transfer.on_unpublishable(reason)
@@ -23,7 +26,7 @@ def test_each_reason_is_told_once(caplog, ack_mode, becomes):
 
 def test_not_all_of_very_many_reasons_are_told(caplog):
     transfer = SimpleNamespace()
-    LeftMessages("the link", ON_CONFIRM).of(transfer)
+    UnpublishableMessages("the link", ON_CONFIRM).of(transfer)
     for number in range(2 * REASONS_MAX):
         transfer.on_unpublishable(str(number))
     assert len(caplog.records) == REASONS_MAX

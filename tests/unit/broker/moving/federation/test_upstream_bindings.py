@@ -4,8 +4,8 @@ import pytest
 
 from leveret.broker.moving.federation.upstream_bindings import (
     BOUND_FROM,
-    Binding,
     Bound,
+    FederatedBinding,
     UpstreamBindings,
 )
 
@@ -15,7 +15,7 @@ def bindings(max_hops=1, upstream="up"):
 
 
 def binding(queue="q", key="k", **arguments):
-    return Binding(("queue", queue), key, arguments)
+    return FederatedBinding(("queue", queue), key, arguments)
 
 
 def place(cluster, hops, exchange="/:x A"):

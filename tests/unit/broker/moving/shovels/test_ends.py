@@ -7,7 +7,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.content_assembler import Content
-from leveret.broker.moving.client.channel import Returned
+from leveret.broker.moving.client.channel import ReturnedMessage
 from leveret.broker.moving.client.ended import ChannelClosed
 from leveret.broker.moving.shovels.ends import prepare_destination, returned_reason
 from leveret.broker.moving.transfers.stopping import settle
@@ -66,7 +66,7 @@ async def test_a_shovel_that_stops_waits_for_confirms_and_takes_no_more():
 def test_a_return_says_which_queue_is_gone():
     method = commands.Basic.Return(312, "NO_ROUTE", "", "to")
     content = Content(b"", b"", b"")
-    assert returned_reason(Returned(method, content)) == (
+    assert returned_reason(ReturnedMessage(method, content)) == (
         "the destination has returned a message for queue 'to', which was deleted, or whose node "
         "is down: 312, NO_ROUTE"
     )

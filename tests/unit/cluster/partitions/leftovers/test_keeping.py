@@ -26,7 +26,11 @@ from leveret.broker.registry.contents import contents, lost
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.cluster.partitions.leftovers.files import DiscardedReader, files
 from leveret.cluster.partitions.leftovers.keeping import Keeping
-from leveret.cluster.partitions.leftovers.publishing import Confirms, Published, Publishing
+from leveret.cluster.partitions.leftovers.publishing import (
+    LeftoverConfirms,
+    LeftoverPublishing,
+    Published,
+)
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
@@ -57,7 +61,7 @@ class Losing:
             await in_task(self.broker.services.declarations.submit(one))
 
     async def publish(self, queue, *bodies, properties=PERSISTENT, exchange="events"):
-        confirms = Confirms()
+        confirms = LeftoverConfirms()
         address = Address(exchange, "key", encode_address(exchange, "key"))
         header = read_header(encode_properties(properties))
         for number, body in enumerate(bodies):
@@ -87,7 +91,7 @@ class Losing:
         (path,) = files(self.directory)
         reader = DiscardedReader(path)
         try:
-            publishing = Publishing(self.broker.services, THE_NODE, declares=declares)
+            publishing = LeftoverPublishing(self.broker.services, THE_NODE, declares=declares)
             return await publishing.run(reader)
         finally:
             reader.close()
@@ -208,7 +212,7 @@ async def test_exchanges_at_which_nothing_waits_need_no_file(losing):
 async def test_a_message_whose_delay_is_over_is_released_when_it_is_published_again(losing):
     await losing.declare(LATER, PutQueue("/", "due", True), PutBinding("/", "later", "due", ""))
     header = read_header(encode_properties({**PERSISTENT, "headers": {"x-delay": ("I", 1)}}))
-    confirms = Confirms()
+    confirms = LeftoverConfirms()
     confirms.begin(1)
     message = Message(Address("later", "", encode_address("later", "")), header, b"late")
     losing.exchanges["later"].delayed.add_for(publication_of([message], None, confirms, 1), 1)

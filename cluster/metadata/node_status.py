@@ -1,4 +1,4 @@
-"""The standing of one node: its view, its phase, its links, and the status that it sends.
+"""The status of one node: its view, its phase, its links, and the message that tells them.
 
 The parts of views.py share it. A link counts only for the run of the node at its other end: a
 member of the view is *linked* if the link is with the run that joined (`linked_member`).
@@ -6,21 +6,22 @@ member of the view is *linked* if the link is with the run that joined (`linked_
 
 from leveret.cluster.metadata.companions import Companions
 from leveret.cluster.metadata.fence import Fence
-from leveret.cluster.metadata.messages import STARTING, AnyMessage, Member, Status, View
+from leveret.cluster.metadata.messages import STARTING, AnyMessage, Status, View, ViewMember
 from leveret.cluster.metadata.next_view import Linked
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 
 
-class Standing:
-    """The state of one run of a node. takes_from: see `Replication`.
+class NodeStatus:
+    """The state of one run of a node.
 
-    view: the view that was installed last. peers: the linked nodes by name.
+    view: the view that was installed last. peers: the linked nodes by name. takes_from: the nodes
+    whose metadata this node takes (`Replication`).
     """
 
     def __init__(
         self,
-        me: Member,
+        me: ViewMember,
         view: View,
         log: OrderedLog,
         companions: Companions,
@@ -39,19 +40,19 @@ class Standing:
         self._out = out
         self._told: object = None
 
-    def linked_member(self, member: Member) -> Linked | None:
+    def linked_member(self, member: ViewMember) -> Linked | None:
         """The link with this run of a node, if there is one."""
         linked = self.peers.get(member.name)
         return linked if linked is not None and linked.incarnation == member.incarnation else None
 
-    def member_at(self, name: str) -> Member | None:
+    def member_at(self, name: str) -> ViewMember | None:
         """The member of the view that the link with a node leads to."""
         for member in self.view.members:
             if member.name == name and self.linked_member(member) is not None:
                 return member
         return None
 
-    def unlinked_of(self, members: tuple[Member, ...]) -> list[str]:
+    def unlinked(self, members: tuple[ViewMember, ...]) -> list[str]:
         """The names of the members, other than this node, that it has no link with."""
         return [one.name for one in members if one != self.me and self.linked_member(one) is None]
 
@@ -60,8 +61,8 @@ class Standing:
         if name in self.peers:
             self._out.send(name, message)
 
-    def status(self, asked: int = 0) -> Status:
-        """The status of this node. asked: the number of the question that it answers."""
+    def message(self, asked: int = 0) -> Status:
+        """The status of this node. asked: the number of the request that it answers."""
         return Status(
             view=self.view.id,
             members=self.view.members,
@@ -82,4 +83,4 @@ class Standing:
         if state != self._told:
             self._told = state
             for name in self.peers:
-                self.send(name, self.status())
+                self.send(name, self.message())

@@ -1,9 +1,9 @@
-"""The questions of two nodes, over a link that hands over each frame in the next turn."""
+"""Requests between two nodes, over a link that hands over each frame in the next turn."""
 
 import asyncio
 
-from leveret.cluster.links.services import QUESTIONS_SERVICE
-from leveret.cluster.rpc.rpc import Questions
+from leveret.cluster.links.services import RPC_SERVICE
+from leveret.cluster.rpc.rpc import Rpc
 from tests.linked_nodes import LinkServices
 
 
@@ -16,17 +16,17 @@ class FakePeer:
         self.sent = []
 
     def send(self, service, *pieces):
-        assert service == QUESTIONS_SERVICE
+        assert service == RPC_SERVICE
         frame = b"".join(pieces)
         self.sent.append(frame)
         if self.other_end is not None:
-            questions, peer = self.other_end
-            asyncio.get_running_loop().call_soon(questions.received, peer, frame)
+            rpc, peer = self.other_end
+            asyncio.get_running_loop().call_soon(rpc.received, peer, frame)
 
 
 def linked():
-    """The questions of nodes a and b, with a link between them, and a's and b's peers."""
-    a, b = Questions(LinkServices()), Questions(LinkServices())
+    """The `Rpc` of nodes a and b, with a link between them, and a's and b's peers."""
+    a, b = Rpc(LinkServices()), Rpc(LinkServices())
     to_b, to_a = FakePeer("b"), FakePeer("a")
     to_b.other_end, to_a.other_end = (b, to_a), (a, to_b)
     a.peer_up(to_b)

@@ -22,7 +22,7 @@ from leveret.broker.services.clustering import Clustering
 from leveret.broker.services.services import Services
 
 
-class Links:
+class Moving:
     """The shovels and federation links of one node.
 
     accept: makes the protocol by which the node serves a client. cluster_name: returns the name.
