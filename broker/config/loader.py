@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leveret.broker.config.advanced import FILE_VARIABLE, Advanced, find_advanced, read_advanced
-from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, family_of, make
+from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, make
 from leveret.broker.config.files import ConfigEntry, Words, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
+from leveret.broker.config.known_settings import OWN, KnownSettings, path_of, with_packages
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
-from leveret.broker.config.rabbitmq_keys import RABBITMQ_KEYS
-from leveret.broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
+from leveret.broker.config.settings import BIND, PORT_OF_ALL, Config, IgnoredSetting
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.value_kinds import Listener, with_letters_of_4
 
@@ -83,17 +83,6 @@ class Settled(NamedTuple):
     origin: str
 
 
-SETTINGS_BY_KEY = {key: setting for setting in SETTINGS for key in setting.keys}
-SETTINGS_BY_FAMILY = {
-    family_of(key): setting
-    for setting in SETTINGS
-    if setting.shape is not Shape.SINGLE
-    for key in setting.keys
-    if key.rpartition(".")[2].startswith("$")
-}
-SETTINGS_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
-SETTINGS_BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
-KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS))
 KEYS_OF_4 = KeyPatterns(RABBITMQ_4_KEYS)
 KEYS_OF_ACCESS = KeyPatterns(REFUSED_KEYS)
 
@@ -113,14 +102,15 @@ def load_config(
     entries = [] if file is None else read_entries(file, environment, problems)
     advanced_file = find_advanced(file, environment)
     advanced = Advanced() if advanced_file is None else read_advanced(advanced_file, problems)
+    known = OWN if _are_all_own(entries, environment) else with_packages()
     ignored: list[IgnoredSetting] = []
     around = (
         *_given_in_advanced(advanced),
-        *_given_in_environment(environment, ignored, problems),
+        *_given_in_environment(known, environment, ignored, problems),
         *_given_as_flags(flags),
     )
     is_4 = _is_as_rabbitmq_4(entries, around)
-    givens = chain(_given_in_file(entries, ignored, problems, is_4=is_4), around)
+    givens = chain(_given_in_file(known, entries, ignored, problems, is_4=is_4), around)
     settled = _read_all(givens, problems, is_4=is_4)
     if problems:
         raise ConfigError(problems)
@@ -128,12 +118,25 @@ def load_config(
     origins = places | _origins(settled)
     if advanced.file is not None:
         origins[ADVANCED_ATTRIBUTE] = str(advanced.file)
+    values = _values(settled)
     beside = {
         "settings_without_effect": tuple(ignored),
         ADVANCED_ATTRIBUTE: advanced,
+        "extensions": tuple(
+            make(section, values, path_of(name)) for name, section in known.sections.items()
+        ),
         "origins": origins,
     }
-    return make(Config, _values(settled) | beside)
+    return make(Config, values | beside)
+
+
+def _are_all_own(entries: Iterable[ConfigEntry], environment: Mapping[str, str]) -> bool:
+    """Whether each given setting is Leveret's own, so that no package has to be looked at."""
+    return all(OWN.find(entry.words) for entry in entries) and all(
+        variable in OWN.by_variable
+        for variable, text in environment.items()
+        if _is_setting(variable, text)
+    )
 
 
 def _is_as_rabbitmq_4(entries: Sequence[ConfigEntry], around: Sequence[Given]) -> bool:
@@ -144,26 +147,27 @@ def _is_as_rabbitmq_4(entries: Sequence[ConfigEntry], around: Sequence[Given]) -
 
 
 def _given_in_file(
+    known: KnownSettings,
     entries: Sequence[ConfigEntry],
     ignored: list[IgnoredSetting],
     problems: list[str],
     *,
     is_4: bool,
 ) -> Iterator[Given]:
-    left_out = _left_out(entries)
+    left_out = _left_out(known, entries)
     # A setting of a whole family comes last: `listeners.tcp = none` wins, wherever it is.
-    for entry in sorted(entries, key=lambda entry: entry.key in SETTINGS_BY_FAMILY):
-        pattern = KNOWN_KEYS.find(entry.words)
+    for entry in sorted(entries, key=lambda entry: entry.key in known.by_family):
+        pattern = known.keys.find(entry.words)
         origin = f"{entry.place}: {entry.key}"
         if reason := left_out.get(entry.words):
             ignored.append(IgnoredSetting(entry.key, entry.place, reason))
         elif pattern is None and is_4 and KEYS_OF_4.find(entry.words):
             ignored.append(IgnoredSetting(entry.key, entry.place))
         elif pattern is None:
-            problems.append(_unknown_key(entry))
-        elif setting := SETTINGS_BY_FAMILY.get(pattern):
+            problems.append(_unknown_key(known, entry))
+        elif setting := known.by_family.get(pattern):
             yield Given(setting, Layer.FILE, None, entry.text, origin)
-        elif setting := SETTINGS_BY_KEY.get(pattern):
+        elif setting := known.by_key.get(pattern):
             yield Given(setting, Layer.FILE, _member(pattern, entry.words), entry.text, origin)
         else:
             ignored.append(IgnoredSetting(entry.key, entry.place))
@@ -171,7 +175,7 @@ def _given_in_file(
 
 def _given_in_advanced(advanced: Advanced) -> Iterator[Given]:
     for name, key, text in advanced.taken():
-        yield Given(SETTINGS_BY_KEY[key], Layer.ADVANCED, None, text, f"{advanced.file}: {name}")
+        yield Given(OWN.by_key[key], Layer.ADVANCED, None, text, f"{advanced.file}: {name}")
 
 
 def _member(pattern: str, words: Sequence[str]) -> str:
@@ -180,18 +184,18 @@ def _member(pattern: str, words: Sequence[str]) -> str:
     return next((word for expected, word in pairs if expected.startswith("$")), words[-1])
 
 
-def _left_out(entries: Iterable[ConfigEntry]) -> dict[Words, str]:
+def _left_out(known: KnownSettings, entries: Iterable[ConfigEntry]) -> dict[Words, str]:
     """The settings with a value that is left out, and why; none that is alone in its family."""
     values: dict[str, dict[Words, str]] = defaultdict(dict)
     for entry in entries:
-        setting = SETTINGS_BY_KEY.get(KNOWN_KEYS.find(entry.words) or "")
+        setting = known.by_key.get(known.keys.find(entry.words) or "")
         if setting is not None and setting.kind.left_out:
             values[setting.attribute][entry.words] = setting.kind.left_out.get(entry.text, "")
     families = (family for family in values.values() if "" in family.values())
     return {words: reason for family in families for words, reason in family.items() if reason}
 
 
-def _unknown_key(entry: ConfigEntry) -> str:
+def _unknown_key(known: KnownSettings, entry: ConfigEntry) -> str:
     if KEYS_OF_ACCESS.find(entry.words):
         return (
             f"{entry.place}: the key '{entry.key}' of RabbitMQ 4 limits who has access, and has no "
@@ -202,21 +206,23 @@ def _unknown_key(entry: ConfigEntry) -> str:
             f"{entry.place}: '{entry.key}' is a key of RabbitMQ 4, which has no effect here; it is "
             f"ignored with {VERSION_ATTRIBUTE} = {VERSION_4}"
         )
-    nearest = KNOWN_KEYS.nearest(entry.words)
+    nearest = known.keys.nearest(entry.words)
     hint = f"; did you mean '{nearest}'?" if nearest else ""
     return f"{entry.place}: unknown key '{entry.key}'{hint}"
 
 
 def _given_in_environment(
-    environment: Mapping[str, str], ignored: list[IgnoredSetting], problems: list[str]
+    known: KnownSettings,
+    environment: Mapping[str, str],
+    ignored: list[IgnoredSetting],
+    problems: list[str],
 ) -> Iterator[Given]:
     for variable, text in environment.items():
-        if not variable.startswith(VARIABLE_PREFIX) or _is_service_link(variable, text):
+        if not _is_setting(variable, text):
             continue
-        setting = SETTINGS_BY_VARIABLE.get(variable)
+        setting = known.by_variable.get(variable)
         if setting is None:
-            if not variable.startswith(OTHER_VARIABLES):
-                problems.append(_unknown_variable(variable))
+            problems.append(_unknown_variable(known, variable))
         elif text:
             origin = f"environment variable {variable}"
             kept = _without_left_out(setting, text, origin, ignored)
@@ -236,8 +242,16 @@ def _without_left_out(
     return ",".join(kept)
 
 
-def _unknown_variable(variable: str) -> str:
-    nearest = get_close_matches(variable, SETTINGS_BY_VARIABLE, n=1)
+def _is_setting(variable: str, text: str) -> bool:
+    return (
+        variable.startswith(VARIABLE_PREFIX)
+        and not variable.startswith(OTHER_VARIABLES)
+        and not _is_service_link(variable, text)
+    )
+
+
+def _unknown_variable(known: KnownSettings, variable: str) -> str:
+    nearest = get_close_matches(variable, known.by_variable, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"environment variable {variable}: no setting has this variable{hint}"
 
@@ -256,7 +270,7 @@ def _is_service_link(variable: str, text: str) -> bool:
 def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
     for name, value in flags.items():
         if value is not None:
-            setting = SETTINGS_BY_FLAG[name]
+            setting = OWN.by_flag[name]
             yield Given(setting, Layer.FLAG, None, str(value), f"--{name.replace('_', '-')}")
 
 

@@ -8,10 +8,10 @@ or, for a default, how to set it.
 import os
 
 from leveret.broker.config.declaration import Setting
-from leveret.broker.config.settings import PORT_OF_ALL, SETTINGS, Config
+from leveret.broker.config.known_settings import OWN, with_packages
+from leveret.broker.config.settings import PORT_OF_ALL, Config
 from leveret.storage.disk.disk import NO_SPACE
 
-_SETTINGS = {setting.attribute: setting for setting in SETTINGS}
 _INSTEAD = {"tcp.listeners": PORT_OF_ALL}
 """Settings for which the command line has a simpler one."""
 
@@ -32,7 +32,8 @@ def explain(config: Config, error: SettingError) -> str:
     origin = config.origins.get(error.attribute)
     if origin is not None:
         return f"{origin}: {error}"
-    setting = _SETTINGS[error.attribute]
+    own = OWN.by_attribute.get(error.attribute)
+    setting = with_packages().by_attribute[error.attribute] if own is None else own
     key = setting.keys[0] if setting.keys else setting.flag
     return f"{key.removesuffix('.$name')}: {error}; {_ways_to_set(setting)}"
 

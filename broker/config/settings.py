@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from leveret.broker.config.advanced import Advanced
 from leveret.broker.config.authentication_settings import (
@@ -53,6 +53,8 @@ from leveret.broker.config.value_kinds import (
     unless,
     whole_number,
 )
+
+Section = TypeVar("Section")
 
 FRAME_BYTES_MIN = 4096
 """AMQP 0-9-1, connection.tune: a peer must accept frames of this size."""
@@ -311,6 +313,8 @@ class Config:
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
     advanced: Advanced = field(default_factory=Advanced)
+    extensions: tuple[object, ...] = ()
+    """The sections of installed packages, if a setting of a package was given."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where each setting that was given was given, by attribute: a file's line, a variable."""
 
@@ -319,11 +323,17 @@ class Config:
         """Whether the node behaves like RabbitMQ 4 where that differs from 3.12."""
         return self.compat == "4.x"
 
+    def extension(self, section: type[Section]) -> Section:
+        """The section of an installed package: what was given, or the defaults."""
+        given = (one for one in self.extensions if isinstance(one, section))
+        return next(given, None) or section()
+
     def shown(self) -> Iterator[tuple[Setting, object]]:
         """Every setting with its value, except secrets."""
-        for declared in settings_of(type(self)):
-            if not declared.is_secret:
-                yield declared, attrgetter(declared.attribute)(self)
+        for settings in (self, *self.extensions):
+            for declared in settings_of(type(settings)):
+                if not declared.is_secret:
+                    yield declared, attrgetter(declared.attribute)(settings)
 
 
 BIND = flag_setting(

@@ -12,7 +12,8 @@ from typing import NoReturn
 
 from leveret.broker.auth.backends.chain import BackendError
 from leveret.broker.config import ConfigError, SettingError, explain, explain_key, load_config
-from leveret.broker.config.loader import CONFIG_FILE_VARIABLE, SETTINGS_BY_FLAG
+from leveret.broker.config.known_settings import OWN
+from leveret.broker.config.loader import CONFIG_FILE_VARIABLE
 from leveret.broker.config.setting_error import described
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.membership.membership_changes import ClusterError
@@ -66,7 +67,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         f"(default: none; variable: {CONFIG_FILE_VARIABLE})",
     )  # fmt: skip
     for name, metavar in FLAGS.items():
-        setting = SETTINGS_BY_FLAG[name]
+        setting = OWN.by_flag[name]
         text = f"{setting.purpose} (default: {setting.default_text}; variable: {setting.variable})"
         parser.add_argument(
             f"--{name.replace('_', '-')}", metavar=metavar, help=text.replace("%", "%%")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from leveret.broker.config.loader import SETTINGS_BY_FLAG
+from leveret.broker.config.known_settings import OWN
 from leveret.mgmt.cli.application import app
 from leveret.mgmt.definitions.contents import fault_in_json
 from tests.patience import PATIENCE_SECONDS
@@ -143,7 +143,7 @@ def test_a_port_that_is_no_number(tmp_path):
 def test_the_help_has_the_default_and_the_variable_of_each_option(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     text = " ".join(CliRunner().invoke(app, ["serve", "--help"]).output.split())
-    for flag, setting in SETTINGS_BY_FLAG.items():
+    for flag, setting in OWN.by_flag.items():
         assert f"--{flag.replace('_', '-')} " in text
         assert f"(default: {setting.default_text}; variable: {setting.variable})" in text
     assert "variable: LEVERET_CONFIG)" in text

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.broker.config import ConfigError, load_config
 from leveret.broker.config.advanced import FILE_BYTES_MAX, TAKEN, Advanced
-from leveret.broker.config.loader import SETTINGS_BY_KEY
+from leveret.broker.config.known_settings import OWN
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_an_application_may_be_there_twice():
 
 
 def test_each_setting_that_is_taken_has_a_key():
-    assert set(TAKEN.values()) <= set(SETTINGS_BY_KEY)
+    assert set(TAKEN.values()) <= set(OWN.by_key)
 
 
 def test_passwords_are_not_shown():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leveret.broker.config import ConfigError, IgnoredSetting, load_config
-from leveret.broker.config.loader import KNOWN_KEYS, SETTINGS_BY_KEY
+from leveret.broker.config.known_settings import OWN
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 from leveret.broker.config.value_kinds import UNLIMITED
@@ -85,7 +85,7 @@ def test_a_key_that_limits_access_is_never_ignored(compat, key):
 
 
 def test_a_key_of_rabbitmq_4_is_of_no_earlier_version():
-    assert [key for key in RABBITMQ_4_KEYS + REFUSED_KEYS if KNOWN_KEYS.find(words_of(key))] == []
+    assert [key for key in RABBITMQ_4_KEYS + REFUSED_KEYS if OWN.keys.find(words_of(key))] == []
 
 
 def test_a_value_in_three_quotes_has_several_lines():
@@ -163,7 +163,7 @@ def test_old_tls_versions_alone_in_a_variable_are_refused():
 
 def test_a_comma_in_brackets_or_quotes_of_a_variable_belongs_to_a_value():
     query = '{in_group, "cn=ops,dc=example"}'
-    variable = SETTINGS_BY_KEY["auth_ldap.tag_queries.$tag"].variable
+    variable = OWN.by_key["auth_ldap.tag_queries.$tag"].variable
     tags = load("", {variable: f"administrator={query}, monitoring={{constant, true}}"})
     assert tags.ldap.tag_queries == (("administrator", query), ("monitoring", "{constant, true}"))
 
