@@ -1,8 +1,8 @@
 """Protocol errors: exceptions that close a channel or a connection.
 
 Any code may raise the result of one of the functions below. It is caught in one place, where a
-connection handles its input (net/incoming.py). Whether an error closes the channel or the
-connection is as in RabbitMQ (`rabbit_framing:lookup_amqp_exception`).
+connection handles its input (amqp091/connection/incoming.py). Whether an error closes the channel
+or the connection is as in RabbitMQ (`rabbit_framing:lookup_amqp_exception`).
 """
 
 from typing import TypeVar

@@ -2,7 +2,7 @@
 
 Client libraries test connection.secure with it. The client's connection.start-ok contains its user
 name, the server asks for the password in a connection.secure, and the client's secure-ok is a
-sentence that ends with the password (`rabbit_auth_mechanism_cr_demo`). Pure; broker/net/login.py
+sentence that ends with the password (`rabbit_auth_mechanism_cr_demo`). Pure; a connection's login
 sends and receives. The mechanism is offered only if `auth_mechanisms` contains it.
 """
 

@@ -21,8 +21,8 @@ from leveret.broker.moving.client.address import ServerAddress
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ConnectionFailed
 from leveret.broker.moving.client.uri import ThisNode, address_of
-from leveret.broker.net.connection import Connection
 from leveret.broker.net.in_memory import End, connect_in_memory
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 
 THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unrestricted())
 """RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""

@@ -15,9 +15,9 @@ from leveret.broker.moving.federation.queue_links import QueueLinks
 from leveret.broker.moving.shovels.configured import static_shovels
 from leveret.broker.moving.shovels.measuring import measure
 from leveret.broker.moving.shovels.shovels import Shovels
-from leveret.broker.net.connection import Connection
 from leveret.broker.policies.schema_replication import COMPONENT as SCHEMA_REPLICATION
 from leveret.broker.policies.schema_replication import is_held_back
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.services.clustering import Clustering
 from leveret.broker.services.services import Services
 

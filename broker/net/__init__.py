@@ -1,1 +1,1 @@
-"""Sockets: listeners, and the connection that turns bytes into method calls and back."""
+"""Sockets of any protocol: listeners, TLS, and when a connection is read."""

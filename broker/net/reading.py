@@ -7,7 +7,7 @@ The socket is read unless one of these is true:
   are refused. Until then broker/resources/unread_sockets.py tells whether the client has ended.
 - The store is congested and the client publishes (broker/resources/flow.py). This is brief, and the
   client is not notified.
-- The input kept for sessions that wait exceeds its limit (in AMQP 0-9-1 net/held.py).
+- The input kept for sessions that wait exceeds its limit (in AMQP 0-9-1 that of held channels).
 - The connection has read its share in this round; reading resumes after the round.
 - Input of the connection waits for its turn (net/input_steps.py).
 - The client publishes faster than the consumers of a queue are served (queues/publisher_hold.py).

@@ -16,20 +16,19 @@ from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
-from leveret.broker.channel.outdated_targets import OutdatedTargets
 from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.moving.moving import Moving
 from leveret.broker.net.acceptor import Acceptor
-from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.node.start_progress import StartProgress
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.registry import stored, tables
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -45,6 +44,7 @@ from leveret.broker.runtime.system_clock import SystemClock
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.clustering import Clustering
 from leveret.broker.services.services import Services
+from leveret.broker.sessions.outdated_targets import OutdatedTargets
 from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.traces import TRACE_LOG, Traces
 from leveret.broker.vhost.dead_letters.worker import WorkerSettings

@@ -137,7 +137,7 @@ class Synced(Answer[None]):
     """An answer that is given when the writes so far are on disk (`Answer.synced`).
 
     A method that awaits it only has to reply then, so its channel need not be held
-    (net/unsynced_replies.py).
+    (amqp091/connection/unsynced_replies.py).
     """
 
     __slots__ = ("_when_synced",)

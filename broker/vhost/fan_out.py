@@ -31,7 +31,7 @@ from leveret.broker.runtime.turns import Actor, Turns
 
 QUEUES_AT_ONCE: Final = 500
 """A message for at most this many queues is given to all in one turn. A run that is held for all of
-them costs a millisecond more, since its holders are in a list (channel/held_runs.py).
+them costs a millisecond more, since its holders are in a list (sessions/held_runs.py).
 """
 CARE_WORK: Final = 30
 """The work of a message in a queue with a limit or time to live (broker/runtime/turns.py)."""

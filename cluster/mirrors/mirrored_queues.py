@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from typing import cast
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.channel.held_entries import HoldingConnection, held_of
 from leveret.broker.declarations.values import ChangeQueueMirrors
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
+from leveret.broker.sessions.held_entries import HoldingConnection, held_of
 from leveret.cluster.gm.group import Change as RingChange
 from leveret.cluster.gm.group import Member, Renewed
 from leveret.cluster.links.services import ServiceRegistry

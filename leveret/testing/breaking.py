@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from leveret.broker.amqp.frames import FrameSink
-from leveret.broker.net.connection import Connection
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 
 
 class BreakableConnection(Connection):

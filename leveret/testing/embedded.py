@@ -17,10 +17,10 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Config
 from leveret.broker.declarations.requester import THE_NODE
-from leveret.broker.direct import DirectConnection
 from leveret.broker.node.broker import Broker
 from leveret.broker.resources.alarms import MEMORY
 from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.testing.breaking import BreakableConnection

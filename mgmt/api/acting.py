@@ -10,9 +10,9 @@ from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.direct import DirectConnection
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect

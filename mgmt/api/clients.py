@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leveret.broker.channel.channel import Channel
-from leveret.broker.net.connection import Connection
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.consumers import refresh_activities
 from leveret.mgmt.api.errors import not_found

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.channel.channel import Channel
-from leveret.broker.net.status import consumers_of
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.status import consumers_of
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import ConsumerFigures
 from leveret.broker.runtime.pending import Answer

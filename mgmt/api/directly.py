@@ -1,4 +1,4 @@
-"""Acting in a vhost as the user of a request, with a client's rights (broker/direct.py)."""
+"""Acting in a vhost as the user of a request, with a client's rights (sessions/direct.py)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED
-from leveret.broker.direct import DirectConnection
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault

@@ -7,9 +7,9 @@ from urllib.parse import quote, unquote_plus
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.channel.declaring_exchanges import ExchangeProperties
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.sessions.declaring_exchanges import ExchangeProperties
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call

@@ -8,10 +8,10 @@ newer versions of RabbitMQ; in older ones every monitor may.
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.channel.channel import Channel
 from leveret.broker.moving.federation.link_events import facts_of
 from leveret.broker.moving.federation.status import RUNNING, STARTING, LinkStatus
-from leveret.broker.net.connection import Connection
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import channels_of
 from leveret.mgmt.api.errors import not_found

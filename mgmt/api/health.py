@@ -8,9 +8,9 @@ from typing import Any
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.net.tls import expiries_of
+from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import as_closed_channel, connect

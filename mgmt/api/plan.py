@@ -5,15 +5,15 @@ from typing import Any
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.channel.access import check
-from leveret.broker.channel.declaring_queues import require_same_queue
-from leveret.broker.channel.equivalence import require_same, require_same_arguments
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.queues.contract.arguments import read_options
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
 from leveret.broker.runtime.pending_in_task import finish
+from leveret.broker.sessions.access import check
+from leveret.broker.sessions.declaring_queues import require_same_queue
+from leveret.broker.sessions.equivalence import require_same, require_same_arguments
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import arguments_of, connect, flag
 from leveret.mgmt.api.errors import bad_request

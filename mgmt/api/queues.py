@@ -9,10 +9,10 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
-from leveret.broker.channel.declaring_queues import QueueProperties
-from leveret.broker.direct import DirectConnection, GotMessage
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import QUEUE, resource, without_line_breaks
+from leveret.broker.sessions.declaring_queues import QueueProperties
+from leveret.broker.sessions.direct import DirectConnection, GotMessage
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.consumers import consumers_of_queue

@@ -11,8 +11,8 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.direct import DirectConnection
 from leveret.broker.queues.dead_letters.header import cc_keys, without_deaths
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request

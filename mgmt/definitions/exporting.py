@@ -12,7 +12,6 @@ from msgspec.structs import asdict
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.auth.passwords import hash_to_text
-from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
 from leveret.broker.node.broker import Broker
 from leveret.broker.policies.parameters import (
     GLOBAL,
@@ -22,6 +21,7 @@ from leveret.broker.policies.parameters import (
     VHOST_LIMITS,
     VHOST_METADATA,
 )
+from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSION, PRODUCT
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.vhost.binding import Binding, Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost

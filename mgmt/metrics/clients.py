@@ -7,8 +7,8 @@ it is then missing, and the totals of the last page are kept instead.
 
 from typing import NamedTuple
 
-from leveret.broker.channel.channel import Channel
-from leveret.broker.net.connection import Connection
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels

@@ -10,7 +10,7 @@ import resource
 import time
 
 from leveret.broker.auth.attempt_counts import Outcomes
-from leveret.broker.net.handshake import COMPATIBLE_VERSION
+from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSION
 from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels

@@ -8,8 +8,8 @@ nothing since its newest delivery, else it would hold fewer.
 """
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.unacked_record import Unacked
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.sessions.unacked_record import Unacked
 
 
 class Holding:

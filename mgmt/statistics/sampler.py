@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from leveret.broker.channel.channel import Channel
-from leveret.broker.net.status import unsettled_deliveries
 from leveret.broker.node.broker import Broker
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.status import unsettled_deliveries
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import CoarseCounts, ConsumerFigures
 from leveret.broker.runtime.counts import MessageCounts

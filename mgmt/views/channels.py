@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.channel.channel import Channel
-from leveret.broker.net.connection import Connection
-from leveret.broker.net.status import channel_status, consumers_of
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.protocols.amqp091.connection.status import channel_status, consumers_of
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
 from leveret.mgmt.statistics.series import Series, Window

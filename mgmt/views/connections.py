@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from leveret.broker.net.closing import RUNNING
-from leveret.broker.net.connection import Connection
-from leveret.broker.net.status import connection_status
+from leveret.broker.protocols.amqp091.connection.closing import RUNNING
+from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.protocols.amqp091.connection.status import connection_status
 from leveret.mgmt.statistics.sampler import CONNECTION, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS

@@ -12,8 +12,8 @@ from typing import Any
 from leveret import __version__
 from leveret.broker.amqp.json_form import text
 from leveret.broker.exchanges import EXCHANGE_TYPES
-from leveret.broker.net.closing import RUNNING
-from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from leveret.broker.protocols.amqp091.connection.closing import RUNNING
+from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSION, PRODUCT
 from leveret.broker.resources.file_descriptors import (
     descriptor_limit,
     open_descriptors,

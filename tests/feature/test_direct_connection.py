@@ -4,10 +4,10 @@ import pytest
 
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.auth.identity import Identity
-from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import DeleteVhost, PutVhost
-from leveret.broker.direct import DirectConnection
+from leveret.broker.sessions.declaring_queues import QueueProperties
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.testing import EmbeddedBroker
 from tests import declaring
 

@@ -4,7 +4,7 @@ import pika
 import pytest
 
 from leveret.broker.declarations.values import Policy, PutParameter, PutPolicy
-from leveret.broker.net import login
+from leveret.broker.protocols.amqp091.connection import login
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 from tests.protocol.raw_client import wait_until

@@ -8,9 +8,9 @@ from pamqp import commands
 
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
-from leveret.broker.channel.declaring_queues import QueueProperties
 from leveret.broker.declarations.requester import THE_NODE
-from leveret.broker.direct import DirectConnection
+from leveret.broker.sessions.declaring_queues import QueueProperties
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.storage.metadata.metadata import MetadataError, MetadataFull, SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import method_bytes, opened, wait_until

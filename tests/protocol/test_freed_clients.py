@@ -10,13 +10,13 @@ import gc
 import pytest
 from pamqp import commands
 
-from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.frame_consumer import FrameConsumer
-from leveret.broker.channel.transaction import Transaction
-from leveret.broker.net.connection import Connection
-from leveret.broker.net.incoming import Incoming
-from leveret.broker.net.login import Login
+from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.protocols.amqp091.channel.frame_consumer import FrameConsumer
+from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.protocols.amqp091.connection.incoming import Incoming
+from leveret.broker.protocols.amqp091.connection.login import Login
 from leveret.broker.runtime.loop_watch import CHECK_SECONDS
+from leveret.broker.sessions.transaction import Transaction
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
 from tests.protocol.socketless import HeldSync, Node, Socket

@@ -10,13 +10,13 @@ import gc
 import pytest
 from pamqp import commands
 
-from leveret.broker.channel.outdated_targets import DELETED_MAX
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.dead_letters.retained import RetainedDeadLetters
 from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
+from leveret.broker.sessions.outdated_targets import DELETED_MAX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
 from leveret.storage.metadata.metadata import SqliteMetadata

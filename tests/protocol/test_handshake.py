@@ -11,7 +11,7 @@ from leveret.broker.amqp.frames import BODY, HEARTBEAT, METHOD, PROTOCOL_HEADER,
 from leveret.broker.amqp.methods import encode_method
 from leveret.broker.config import Config
 from leveret.broker.declarations.values import DeleteParameter, PutParameter, PutVhost
-from leveret.broker.net.connection import Connection
+from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 from tests.protocol.raw_client import (

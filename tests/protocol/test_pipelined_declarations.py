@@ -13,9 +13,12 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import METHOD
 from leveret.broker.amqp.methods import decode_method
-from leveret.broker.net.held import WRITTEN_WORK
-from leveret.broker.net.incoming import METHOD_WORK
-from leveret.broker.net.unsynced_replies import GATHERED_BYTES_MAX, WAITING_MAX
+from leveret.broker.protocols.amqp091.connection.held import WRITTEN_WORK
+from leveret.broker.protocols.amqp091.connection.incoming import METHOD_WORK
+from leveret.broker.protocols.amqp091.connection.unsynced_replies import (
+    GATHERED_BYTES_MAX,
+    WAITING_MAX,
+)
 from leveret.broker.runtime.turns import WORK_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.metadata.metadata import MetadataError

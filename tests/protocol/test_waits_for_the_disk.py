@@ -10,7 +10,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
 from leveret.broker.declarations.requester import THE_NODE
-from leveret.broker.direct import DirectConnection
+from leveret.broker.sessions.direct import DirectConnection
 from leveret.storage.disk.disk import Disk
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from leveret.broker.amqp.content_header import read_header
-from leveret.broker.channel.unacked_record import Unacked
+from leveret.broker.sessions.unacked_record import Unacked
 from leveret.records import use_structs
 from leveret.storage.messages.message import Address, Entry, Message
 

@@ -1,0 +1,1 @@
+"""Protocols, each of which reads and writes what the sessions of its clients do."""

@@ -1,0 +1,1 @@
+"""Channels: sessions that write frames, and a module for the methods of each AMQP class."""

@@ -1,0 +1,1 @@
+"""Connections: login, the dispatch of frames to channels, output, closing."""

@@ -1,0 +1,97 @@
+"""The bytes from one connection's socket: counted, measured, and passed to the frame scanner.
+
+The transport calls `SocketInput.receive` directly, as the protocol's `data_received`. A connection
+itself cannot be compiled, as it is referred to weakly; its input is, since a program that sends one
+message at a time has a read for each.
+"""
+
+from functools import partial
+from typing import Final, Protocol
+
+from leveret.broker.amqp.frames import FrameScanner
+from leveret.broker.net.reading import BIG_READ_BYTES, Reading
+from leveret.broker.protocols.amqp091.connection.incoming import Incoming
+from leveret.broker.runtime.loop_watch import NOTED_SECONDS
+from leveret.broker.runtime.turns import Turns
+
+SMALL_READ_BYTES_MAX: Final = 16 * 1024
+"""A publisher of this little at a time cares for its latency. Acks do not count: they come from
+the consumers of publishers of much, too."""
+
+
+class Greeting(Protocol):
+    """The handshake, which takes the protocol header."""
+
+    @property
+    def is_waiting_for_header(self) -> bool:
+        """Whether the protocol header has not been received yet."""
+
+    def read_protocol_header(self, data: bytes) -> bytes:
+        """Returns the bytes after the header."""
+
+
+class SocketInput:
+    """The bytes that one connection receives. bytes_in, reads: totals."""
+
+    __slots__ = (
+        "_connection", "_greeting", "_id", "_incoming", "_reading", "_scan", "_scanner", "_turns",
+        "bytes_in", "reads",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        turns: Turns,
+        incoming: Incoming,
+        scanner: FrameScanner,
+        reading: Reading,
+        greeting: Greeting,
+        connection: object,
+    ) -> None:
+        """connection: named as the cause of a turn that takes long."""
+        self._turns = turns
+        # A reference would keep a client that has ended.
+        self._id = id(self)
+        self._incoming = incoming
+        self._scanner = scanner
+        self._scan = scanner.scan
+        self._reading = reading
+        self._connection = connection
+        self._greeting: Greeting | None = greeting
+        self.bytes_in = self.reads = 0
+
+    def receive(self, data: bytes) -> None:
+        """Process bytes from the socket."""
+        turns = self._turns
+        started = turns.begin_read()
+        size = len(data)
+        self.bytes_in += size
+        self.reads += 1
+        try:
+            if self._greeting is not None:
+                data = self._greet(self._greeting, data)
+            if data:
+                self._pass_on(data)
+            if size <= SMALL_READ_BYTES_MAX and self._incoming.is_publishing:
+                turns.small_publisher, turns.small_publish_at = self._id, turns.rounds
+        finally:
+            elapsed = turns.end_read(started, size)
+            if elapsed > NOTED_SECONDS:
+                turns.watch.note(elapsed, str(self._connection))
+
+    def _greet(self, greeting: Greeting, data: bytes) -> bytes:
+        rest = greeting.read_protocol_header(data)
+        if not greeting.is_waiting_for_header:
+            self._greeting = None
+        return rest
+
+    def _pass_on(self, data: bytes) -> None:
+        incoming, scanner = self._incoming, self._scanner
+        if self._turns.work_left <= 0 or incoming.steps.waiting:
+            incoming.steps.wait_with(partial(scanner.add, data), self._scan)
+            return
+        scanner.add(data)
+        incoming.handle(self._scan)
+        if len(data) >= BIG_READ_BYTES:
+            self._reading.pause_after_large_reads(
+                len(data), self._turns.others_publish_little(self._id)
+            )

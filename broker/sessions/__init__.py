@@ -1,0 +1,1 @@
+"""Sessions: what a client does in a virtual host, in whatever protocol."""

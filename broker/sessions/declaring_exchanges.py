@@ -1,0 +1,116 @@
+"""Declares and deletes exchanges for a session.
+
+The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
+ConnectionFault, and MetadataError for a change that cannot be written to disk. Each returns an
+answer that is given when the change is on disk, which is awaited before the client is told.
+"""
+
+from typing import NamedTuple
+
+from leveret.broker.amqp.errors import access_refused, precondition_failed
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
+from leveret.broker.declarations.values import DeleteExchange, PutExchange
+from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
+from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
+from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
+from leveret.broker.runtime.pending import Answer, given
+from leveret.broker.sessions.access import (
+    check,
+    check_not_default_exchange,
+    check_not_reserved,
+    find_exchange,
+)
+from leveret.broker.sessions.equivalence import require_same, require_same_arguments
+from leveret.broker.sessions.session import Session
+
+ALTERNATE = "alternate-exchange"
+
+
+class ExchangeProperties(NamedTuple):
+    """The properties in an exchange's declaration, besides its name. type_name: such as `topic`."""
+
+    type_name: str
+    arguments: Table
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+
+
+async def declare_exchange(
+    session: Session, name: str, properties: ExchangeProperties | None
+) -> Answer[None]:
+    """Declare an exchange; without properties, check that it exists."""
+    name = without_line_breaks(name)
+    if properties is not None:
+        return await _declare_actively(session, name, properties)
+    check_not_default_exchange(name)
+    find_exchange(session, name)
+    return given(None)
+
+
+async def _declare_actively(
+    session: Session, name: str, properties: ExchangeProperties
+) -> Answer[None]:
+    if properties.type_name not in EXCHANGE_TYPES:
+        raise no_such_type(properties.type_name)
+    check_not_default_exchange(name)
+    await check(session, EXCHANGE, name, "configure")
+    exchanges = session.vhost.exchanges
+    if name not in exchanges:
+        check_not_reserved(EXCHANGE, name)
+        await _check_alternate(session, name, properties.arguments)
+    if name not in exchanges:
+        put = PutExchange(
+            session.vhost.name, name, properties.type_name, properties.durable,
+            properties.auto_delete, properties.internal, encode_table(properties.arguments),
+            acting_user=session.connection.user.name,
+        )  # fmt: skip
+        declared = session.submit(put)
+        await declared
+        synced = declared.synced()
+    else:
+        synced = session.synced() if exchanges[name].durable else given(None)
+    # Another client may have declared or deleted it since.
+    exchange = find_exchange(session, name)
+    what = resource(EXCHANGE, name, session.vhost.name)
+    require_same("type", properties.type_name, exchange.type_name, what)
+    require_same("durable", properties.durable, exchange.durable, what)
+    require_same("auto_delete", properties.auto_delete, exchange.auto_delete, what)
+    require_same("internal", properties.internal, exchange.internal, what)
+    names = (MAX_HOPS, ALTERNATE) if exchange.type_name == FederationUpstream.name else (ALTERNATE,)
+    require_same_arguments(names, properties.arguments, exchange.arguments, what)
+    return synced
+
+
+async def _check_alternate(session: Session, name: str, arguments: Table) -> None:
+    """Raise 406 unless the alternate exchange is a string, 403 without the permissions for it."""
+    alternate = arguments.get(ALTERNATE)
+    if alternate is None:
+        return
+    if alternate[0] != "S":
+        what = resource(EXCHANGE, name, session.vhost.name)
+        kind = FIELD_TYPE_NAMES[alternate[0]]
+        raise precondition_failed(f"invalid type '{kind}' for arg '{ALTERNATE}' in {what}")
+    await check(session, EXCHANGE, name, "read")
+    await check(session, EXCHANGE, alternate[1], "write")
+
+
+async def delete_exchange(session: Session, name: str, *, if_unused: bool) -> Answer[None]:
+    """Delete an exchange; succeeds if it does not exist. if_unused: only without bindings."""
+    name = without_line_breaks(name)
+    check_not_default_exchange(name)
+    if name.startswith(RESERVED_PREFIX):
+        what = resource(EXCHANGE, name, session.vhost.name)
+        raise access_refused(f"deletion of system {what} not allowed")
+    await check(session, EXCHANGE, name, "configure")
+    exchange = session.vhost.exchanges.get(name)
+    if exchange is None:
+        return session.synced()
+    if if_unused and exchange.bindings:
+        what = resource(EXCHANGE, name, session.vhost.name)
+        raise precondition_failed(f"{what} in use")
+    user = session.connection.user.name
+    deleted = session.submit(DeleteExchange(session.vhost.name, name, acting_user=user))
+    await deleted
+    return deleted.synced()

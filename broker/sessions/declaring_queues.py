@@ -1,0 +1,215 @@
+"""Declares, deletes and purges queues for a session.
+
+The checks, their order and their texts are RabbitMQ's. An empty name stands for the queue that the
+session declared last. The functions raise ChannelFault and ConnectionFault, and MetadataError for a
+change that cannot be written to disk.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.values import PutQueue
+from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
+from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
+from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.queue_kinds import queue_type
+from leveret.broker.runtime.generated_names import generate_name
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.runtime.pending import Answer, given
+from leveret.broker.sessions.access import (
+    check,
+    check_exclusive_access,
+    check_not_reserved,
+    check_not_sharded,
+    expand_queue_name,
+    find_queue,
+    is_sharded,
+    locked,
+)
+from leveret.broker.sessions.equivalence import require_same, require_same_arguments
+from leveret.broker.sessions.session import Session
+from leveret.broker.vhost.sharding import shard_name
+
+
+class QueueProperties(NamedTuple):
+    """The properties that a queue is declared with. An exclusive queue is never durable."""
+
+    arguments: Table
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+
+
+class DeclaredQueue(NamedTuple):
+    """A queue that was declared. synced: given when the declaration is on disk."""
+
+    name: str
+    message_count: int
+    consumer_count: int
+    synced: Answer[None]
+
+
+async def declare_queue(
+    session: Session, name: str, properties: QueueProperties | None
+) -> DeclaredQueue:
+    """Declare a queue; without properties, check that it exists.
+
+    A new queue whose name is empty gets a generated one.
+    """
+    name = without_line_breaks(name)
+    if name.startswith(DIRECT_REPLY_TO):
+        return await _declare_reply_queue(session, name)
+    if is_sharded(session, name):
+        # As in the plugin, so that there is an answer: any shard would do.
+        name = shard_name(name, session.services.config.node_name, 0)
+    if properties is None:
+        queue, synced = find_queue(session, expand_queue_name(session, name)), given(None)
+    else:
+        queue, synced = await _declare_actively(session, name, properties)
+    answer: Answer[QueueLength] = Answer()
+    queue.length(answer)
+    length = await answer
+    session.services.counts.queues_declared += 1
+    session.last_queue = queue.name
+    return DeclaredQueue(queue.name, length.ready_count, length.consumer_count, synced)
+
+
+async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueue:
+    """Direct reply-to: the queue exists while a session consumes replies under its name."""
+    if name != DIRECT_REPLY_TO:
+        exists: Answer[bool] = Answer()
+        session.services.replies.exists(name, exists)
+        if not await exists:
+            raise not_found(f"no {resource(QUEUE, name, session.vhost.name)}")
+    session.last_queue = name
+    return DeclaredQueue(name, message_count=0, consumer_count=1, synced=given(None))
+
+
+async def _declare_actively(
+    session: Session, name: str, properties: QueueProperties
+) -> tuple[QueueClient, Answer[None]]:
+    """Declare a queue; the answer is given when it is on disk."""
+    if name:
+        if name not in session.vhost.queues:
+            check_not_reserved(QUEUE, name)
+    else:
+        session.vhost.kinds.kind_of(properties.arguments).check_has_name(name)
+        name = generate_name("amq.gen")
+    await check(session, QUEUE, name, "configure")
+    if properties.exclusive:
+        properties = properties._replace(durable=False)
+    queues = session.vhost.queues
+    if name not in queues:
+        await _check_new(session, name, properties)
+    if name not in queues:
+        synced = await _create(session, name, properties)
+    else:
+        synced = session.synced() if queues[name].durable else given(None)
+    # Another client may have declared or deleted it since.
+    queue = find_queue(session, name)
+    require_same_queue(session, queue, properties)
+    return queue, synced
+
+
+async def _check_new(session: Session, name: str, properties: QueueProperties) -> None:
+    """Raise 403, 405 or 406 if a new queue cannot be declared with these properties."""
+    vhost, arguments = session.vhost, properties.arguments
+    dead_letter_exchange = check_dead_letter_exchange(arguments, name, vhost.name)
+    if dead_letter_exchange is not None:
+        await check(session, QUEUE, name, "read")
+        await check(session, EXCHANGE, dead_letter_exchange, "write")
+    vhost.kinds.check_declaration(
+        arguments, properties.durable, properties.exclusive, properties.auto_delete, name,
+        vhost.name,
+    )  # fmt: skip
+    session.services.limits.check_queues(vhost.name, name, len(vhost.queues))
+
+
+async def _create(session: Session, name: str, properties: QueueProperties) -> Answer[None]:
+    """Create a queue; the answer is given when it is on disk."""
+    connection, is_exclusive = session.connection, properties.exclusive
+    if is_exclusive:
+        session.services.registry.exclusive_owners.add(connection)
+    vhost = session.vhost
+    home = vhost.choose_home(name, properties.arguments)
+    node = "" if vhost.places is None else vhost.places.node
+    put = PutQueue(
+        vhost.name, name, properties.durable, properties.auto_delete,
+        encode_table(properties.arguments),
+        owner=connection.name if is_exclusive else "", owner_node=node if is_exclusive else "",
+        node=home.node, identity=home.identity, acting_user=connection.user.name,
+    )  # fmt: skip
+    created = session.submit(put)
+    await created
+    return created.synced()
+
+
+def require_same_queue(session: Session, queue: QueueClient, properties: QueueProperties) -> None:
+    """Raise 405 or 406 unless a queue matches a declaration with these properties."""
+    owner = queue.owner_connection
+    if owner is not (session.connection if properties.exclusive else None):
+        raise locked(session, queue)
+    what = resource(QUEUE, queue.name, session.vhost.name)
+    require_same("durable", properties.durable, queue.durable, what)
+    require_same("auto_delete", properties.auto_delete, queue.auto_delete, what)
+    names = queue.kind.arguments
+    if queue_type(properties.arguments) == queue_type(queue.arguments):
+        # A type that is not given is the same as `classic`.
+        names = tuple(name for name in names if name != TYPE_ARGUMENT)
+    require_same_arguments(names, properties.arguments, queue.arguments, what)
+
+
+async def delete_queue(
+    session: Session,
+    name: str,
+    *,
+    if_unused: bool,
+    if_empty: bool,
+    tell: Callable[[int], object] | None,
+) -> None:
+    """Delete a queue; succeeds if it does not exist.
+
+    tell: called with the number of its ready messages when the deletion is on disk; before the
+    session's own consumers are cancelled, if nothing has to be written. None without a client to
+    tell: then nothing waits for the disk.
+    """
+    name = without_line_breaks(expand_queue_name(session, name))
+    check_not_sharded(session, name, "delete")
+    await check(session, QUEUE, name, "configure")
+    queue = session.vhost.queues.get(name)
+    if queue is None:
+        if tell is not None:
+            await session.synced()
+            tell(0)
+        return
+    check_exclusive_access(session, queue)
+
+    def tell_at_once(count: int) -> None:
+        if tell is not None and not deleted.waits_for_sync:
+            tell(count)
+
+    deleted: Answer[int] = Answer(tell_at_once)
+    queue.delete(if_unused, if_empty, session.connection.requester, deleted)
+    count = await deleted
+    if tell is not None and deleted.waits_for_sync:
+        await deleted.synced()
+        tell(count)
+
+
+async def purge_queue(session: Session, name: str) -> int:
+    """Drop all ready messages of a queue; return their number."""
+    name = expand_queue_name(session, name)
+    check_not_sharded(session, name, "purge")
+    await check(session, QUEUE, name, "read")
+    purged: Answer[int] = Answer()
+    find_queue(session, name).purge(purged)
+    count = await purged
+    what = resource(QUEUE, name, session.vhost.name)
+    act = Act("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",
+              session.vhost.name, {"messages": count})  # fmt: skip
+    session.services.audit.note(session.connection.requester, act)
+    return count

@@ -1,0 +1,136 @@
+"""A consumer of a session: one subscription to a queue, and how much it may be given.
+
+A protocol's consumer inherits from it, and writes the messages to its client (`deliver`).
+"""
+
+from mypy_extensions import mypyc_attr
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.events.channel_events import consumer_lost_its_queue
+from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
+from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.sessions.session import Session
+from leveret.storage.messages.message import Entry
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SessionConsumer(Consumer):
+    """One consumer of a client.
+
+    credit: the number of further messages that it may hold unsettled.
+    served: the time of its last messages among the session's consumers, if these share a limit.
+    """
+
+    __slots__ = (
+        "_shares_limit", "arguments", "credit", "prefetch_count", "queue", "served", "session",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: Session,
+        queue: QueueClient,
+        tag: str,
+        no_ack: bool,
+        is_exclusive: bool,
+        arguments: Table,
+    ) -> None:
+        priority: int = arguments["x-priority"][1] if "x-priority" in arguments else 0
+        cancels_on_failover = arguments.get("x-cancel-on-ha-failover") == ("t", True)
+        super().__init__(tag, no_ack, is_exclusive, priority, cancels_on_failover)
+        self.session = session
+        self.queue = queue
+        self.arguments = arguments
+        self.prefetch_count = 0 if no_ack else session.prefetch_count
+        self.served = 0
+        self.credit = self._credit_max()
+        self._shares_limit = queue.kind.has_global_qos
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.tag!r} of {self.queue!r}>"
+
+    def _credit_max(self) -> int:
+        return self.prefetch_count or self.queue.kind.credit_max or UNLIMITED
+
+    @property
+    def held(self) -> int:
+        """The number of messages that it holds unsettled."""
+        return self._credit_max() - self.credit
+
+    def figures(self, activity: str) -> ConsumerFigures:
+        """Its figures for management. activity: one of queues/status.py."""
+        session = self.session
+        connection = session.connection
+        return ConsumerFigures(
+            tag=text(self.tag),
+            ack_required=not self.no_ack,
+            activity=activity,
+            is_exclusive=self.is_exclusive,
+            priority=self.priority,
+            prefetch_count=self.prefetch_count,
+            credit=None if self.credit > UNLIMITED // 2 else self.credit,
+            timeout_ms=self.queue.options.consumer_timeout_ms,
+            arguments=table_to_json(self.arguments),
+            connection=ConnectionFigures(
+                connection.name, connection.peer_host, connection.peer_port
+            ),
+            channel_name=session.name,
+            channel_number=session.number,
+            user=text(connection.user.name),
+            unacked=self.held,
+        )
+
+    def room(self) -> int:
+        """The number of messages that it may be given now."""
+        session = self.session
+        if session.has_ended:
+            return 0
+        shared = session.global_credit
+        if self.no_ack:
+            return UNLIMITED if shared > 0 or not self._shares_limit else 0
+        if self.credit < shared or not self._shares_limit:
+            return self.credit
+        return shared
+
+    def note_delivered(self, entries: list[Entry], first_tag: int) -> None:
+        """Count messages that were sent, take their credit, and report them."""
+        session, queue = self.session, self.queue
+        count = len(entries)
+        if session.global_prefetch_count:
+            self.served = session.next_delivery_tag
+        if not self.no_ack:
+            self.credit -= count
+            session.global_credit -= count
+            session.counts.delivered += count
+        else:
+            session.counts.delivered_no_ack += count
+        if queue.may_redeliver:
+            session.counts.redelivered += sum(entry.redelivered for entry in entries)
+        vhost = session.vhost
+        tracer = vhost.tracer
+        if tracer is not None:
+            tracer.delivered(session, queue, self.tag, entries, first_tag, self.no_ack)
+        observer = session.services.observer
+        if observer is not None:
+            for entry in entries:
+                observer.delivered(vhost.name, queue.name, entry.message, entry.redelivered)
+
+    def settled(self) -> None:
+        """The client has settled one message: there is room for another."""
+        session = self.session
+        self.credit += 1
+        session.global_credit += 1
+        if session.global_prefetch_count:
+            if self.is_waiting or session.global_credit == 1:
+                session.credit_consumers()
+        elif self.is_waiting:
+            self.queue.credit(self)
+
+    def queue_replaced(self, queue: QueueClient) -> None:
+        """Another object stands for the queue from now on."""
+        self.queue = queue
+
+    def queue_deleted(self) -> None:
+        """The queue is deleted: leave the session."""
+        self.session.consumers.pop(self.tag, None)
+        consumer_lost_its_queue(self)

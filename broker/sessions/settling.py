@@ -1,0 +1,128 @@
+"""Settles deliveries: acknowledges, requeues, dead-letters or drops them.
+
+In a transaction, all of this is done by its commit (committing.py). Very many deliveries are
+settled in turns.
+"""
+
+from leveret.broker.events.taps import Taps
+from leveret.broker.runtime.pending import Steps
+from leveret.broker.sessions.session import Session, unknown_delivery_tag
+from leveret.broker.sessions.transaction import ACK, DISCARD, REQUEUE
+from leveret.broker.sessions.unacked import SETTLE_WORK, by_queue
+from leveret.broker.sessions.unacked_record import Unacked
+
+SETTLED_AT_ONCE = 4000
+"""Deliveries that are settled in one turn, whatever work is left: two milliseconds."""
+
+
+def ack(session: Session, delivery_tag: int, multiple: int) -> Steps | None:
+    """Acknowledge deliveries. On the hot path, hence called without a method object.
+
+    Returns None when they are; a coroutine that acknowledges them if they are very many.
+    """
+    if multiple and _are_many(session):
+        return _settle_in_slices(session, ACK, delivery_tag)
+    if multiple or session.transaction is not None:
+        _settle(session, ACK, delivery_tag, bool(multiple))
+        return None
+    record = session.unacked.take(delivery_tag)
+    if record is None:
+        raise unknown_delivery_tag(delivery_tag)
+    tracer = session.vhost.tracer
+    if tracer is not None:
+        tracer.acked(session, [(delivery_tag, record)])
+    record.queue.ack((record.entry,))
+    if record.consumer is not None:
+        record.consumer.settled()
+    return None
+
+
+async def nack(session: Session, delivery_tag: int, multiple: bool, requeue: bool) -> None:
+    """Requeue deliveries, or dead-letter or drop them."""
+    action = REQUEUE if requeue else DISCARD
+    if multiple and _are_many(session):
+        await _settle_in_slices(session, action, delivery_tag)
+    else:
+        _settle(session, action, delivery_tag, multiple)
+
+
+def reject(session: Session, delivery_tag: int, requeue: bool) -> None:
+    """Requeue one delivery, or dead-letter or drop it. Raises 406 for an unknown tag."""
+    _settle(session, REQUEUE if requeue else DISCARD, delivery_tag, False)
+
+
+def _settle(session: Session, action: str, delivery_tag: int, multiple: bool) -> None:
+    taken = session.take_unacked(delivery_tag, multiple)
+    _settle_taken(session, action, taken)
+
+
+def _settle_taken(session: Session, action: str, taken: list[tuple[int, Unacked]]) -> None:
+    if session.transaction is not None:
+        session.transaction.settle(action, taken)
+    else:
+        apply_settling(session, action, taken)
+
+
+def _are_many(session: Session) -> bool:
+    """Whether there are so many deliveries that a turn may be too short to settle them."""
+    return len(session.unacked) > SETTLED_AT_ONCE
+
+
+async def _settle_in_slices(session: Session, action: str, delivery_tag: int) -> None:
+    """Settle all deliveries up to a tag, in each turn as many as there is work left for."""
+    tags = session.unacked.open_tags(delivery_tag or session.unacked.last_tag)
+    if tags is None:
+        raise unknown_delivery_tag(delivery_tag)
+    turns = session.vhost.turns
+    while (taken := session.unacked.take_next(tags, affordable(session))) is not None:
+        turns.work_left -= SETTLE_WORK * (1 + len(taken))
+        _settle_taken(session, action, taken)
+        await turns.give_way()
+
+
+def affordable(session: Session) -> int:
+    """The number of deliveries that may be settled in the rest of this turn: at least one."""
+    return max(1, session.vhost.turns.affordable(SETTLE_WORK))
+
+
+def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked]]) -> None:
+    """Apply an ack, nack or reject to the deliveries."""
+    if session.vhost.tracer is not None:
+        _trace_settling(session, session.vhost.tracer, action, taken)
+    if action == REQUEUE:
+        session.counts.given_back += len(taken)
+        session.requeue(taken)
+        return
+    if action == DISCARD:
+        session.counts.given_back += len(taken)
+    for queue, entries in by_queue(taken):
+        if action == ACK:
+            queue.ack(entries)
+        else:
+            queue.discard(entries)
+    for _, record in taken:
+        if record.consumer is not None:
+            record.consumer.settled()
+
+
+def _trace_settling(
+    session: Session, tracer: Taps, action: str, taken: list[tuple[int, Unacked]]
+) -> None:
+    if action == ACK:
+        tracer.acked(session, taken)
+    else:
+        tracer.rejected(session, taken, action == REQUEUE)
+
+
+async def recover(session: Session) -> None:
+    """Requeue all unsettled deliveries."""
+    if not session.unacked:
+        return
+    turns = session.vhost.turns
+    tags = session.unacked.open_tags(session.unacked.last_tag)
+    assert tags is not None, "the last tag is open"
+    while (taken := session.unacked.take_next(tags, affordable(session))) is not None:
+        turns.work_left -= SETTLE_WORK * (1 + len(taken))
+        session.counts.given_back += len(taken)
+        session.give_back(taken, channel_ended=False)
+        await turns.give_way()
