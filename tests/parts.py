@@ -4,6 +4,10 @@ Each worker of pytest-xdist imports all tests that it may run, which takes as lo
 tests do. A worker of a part imports the tests of the part only; and what is started once in each
 worker, such as Spark, is started in the workers of one part.
 
+No processor is idle at the end: a part whose tests one worker runs one after another has the first
+call on the processors, one whose tests wait half of the time has the next, and parts that only
+compute take what these leave.
+
 A file lists the parts (tests/parts.toml). A part has the tests below its paths, without those of
 another part: the tests of a new directory are in the part that has the directory around it.
 """
@@ -24,17 +28,23 @@ from tests.failed_tests import Outcome, read_outcome
 
 @dataclass(frozen=True)
 class Part:
-    """Some tests. paths: of files and directories, relative to the one where pytest starts."""
+    """Some tests. paths: of files and directories, relative to the one where pytest starts.
+    niceness: by how much its processes give way to those of the other parts, as of nice(1).
+    """
 
     name: str
     workers: int
+    niceness: int
     paths: tuple[str, ...]
 
 
 def read_parts(path: Path) -> list[Part]:
     """Return the parts that a file lists."""
     parts = tomllib.loads(path.read_text())
-    return [Part(name, one["workers"], tuple(one["paths"])) for name, one in parts.items()]
+    return [
+        Part(name, one["workers"], one.get("niceness", 0), tuple(one["paths"]))
+        for name, one in parts.items()
+    ]
 
 
 def options(part: Part, parts: Sequence[Part]) -> list[str]:
@@ -76,7 +86,10 @@ def _start(
     stack: ExitStack,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
     """Start a process that writes what comes of it to a file in the directory."""
-    command = [sys.executable, "-m", "tests.failed_tests", str(directory / part.name)]
+    command = [
+        "nice", "-n", str(part.niceness),
+        sys.executable, "-m", "tests.failed_tests", str(directory / part.name),
+    ]  # fmt: skip
     with _output(outputs, part).open("w") as output:
         process = subprocess.Popen(
             [*command, *options(part, parts), *arguments], stdin=subprocess.DEVNULL, stdout=output,

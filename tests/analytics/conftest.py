@@ -9,7 +9,7 @@ from leveret.analytics.job.session import start_session
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.running import analyze_quickly
 
-_FOR_FEW_ROWS = {
+FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -23,10 +23,14 @@ def distant(tmp_path_factory):
     return tmp_path_factory.mktemp("distant")
 
 
+def viewfs(directory: Path) -> dict[str, str]:
+    """Settings of Spark with which viewfs://far/far is the directory."""
+    return {"spark.hadoop.fs.viewfs.mounttable.far.link./far": f"file://{directory}"}
+
+
 @pytest.fixture(scope="session")
 def spark(distant):
-    mounted = {"spark.hadoop.fs.viewfs.mounttable.far.link./far": f"file://{distant}"}
-    session = start_session("local[2]", settings={**_FOR_FEW_ROWS, **mounted})
+    session = start_session("local[2]", settings={**FOR_FEW_ROWS, **viewfs(distant)})
     yield session
     session.stop()
 

@@ -195,8 +195,8 @@ def test_spark_says_the_same(spark, tmp_path, monkeypatch):
     plugin_log(logs, "json", TIMES[:30])
     plugin_log(logs, "text", TIMES[20:])
     few = ("traffic", "summary")
-    analyze_quickly(logs, tmp_path / "quick", only=few)
-    analyze_with_spark(spark, logs, tmp_path / "spark", only=few)
+    read = analyze_quickly(logs, tmp_path / "quick", only=few)
+    assert analyze_with_spark(spark, logs, tmp_path / "spark", only=few) == read
     names = (*few, "trust", "rejected")
     quick = without_directories(everything(tmp_path / "quick", names))
     assert without_directories(everything(tmp_path / "spark", names)) == quick
