@@ -25,8 +25,8 @@ def made(spark, tmp_path_factory):
     for incident in ALL:
         if incident.name in NAMES:
             simulated_log.write(directory / "trace", incident.records())
-    analyze_quickly(directory / "trace", directory / "duckdb", only=NEEDED)
-    analyze_with_spark(spark, directory / "trace", directory / "spark", only=NEEDED)
+    read = analyze_quickly(directory / "trace", directory / "duckdb", only=NEEDED)
+    assert analyze_with_spark(spark, directory / "trace", directory / "spark", only=NEEDED) == read
     return directory / "spark", directory / "duckdb"
 
 

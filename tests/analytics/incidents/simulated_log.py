@@ -1,9 +1,10 @@
 """Writes the records of a simulated broker as a trace log, in the broker's layout."""
 
 import gzip
-import json
 from datetime import UTC, datetime
 from urllib.parse import quote
+
+import msgspec
 
 from leveret.broker.tracing import record
 
@@ -12,6 +13,8 @@ MIDNIGHT_US = 1_772_409_600_000_000
 """Monday, 2026-03-02, 00:00 UTC."""
 SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
 GZIP_LEVEL = 1
+ENCODER = msgspec.json.Encoder()
+"""There are a million records: json would take three seconds longer."""
 
 
 def write(directory, records):
@@ -35,7 +38,6 @@ def _write_hour(directory, hour, records):
         "event": record.HEADER, "node": NODE, "vhost": vhost, "version": record.VERSION,
         "sample": 1, "time_us": first_us,
     }  # fmt: skip
-    encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-    text = "".join(f"{encode(one)}\n" for one in [header, *records])
+    text = b"".join(map(ENCODER.encode_lines, ([header], records)))
     path = folder / f"{NODE}-{first_us}-1{record.LINES_SUFFIX}"
-    path.write_bytes(gzip.compress(text.encode(), GZIP_LEVEL))
+    path.write_bytes(gzip.compress(text, GZIP_LEVEL))
