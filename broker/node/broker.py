@@ -45,6 +45,7 @@ from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.clustering import Clustering
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.outdated_targets import OutdatedTargets
+from leveret.broker.sessions.served_connection import ServedConnection
 from leveret.broker.tracing.sinks import Tracing
 from leveret.broker.tracing.traces import TRACE_LOG, Traces
 from leveret.broker.vhost.dead_letters.worker import WorkerSettings
@@ -138,7 +139,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         metadata = metadata if metadata is not None else NoMetadata()
         self.config = config
-        self.connections: set[Connection] = set()
+        self.connections: set[ServedConnection] = set()
         self._metadata = metadata
         self._connection_type = connection_type
         self._acceptors: list[Acceptor] = []
@@ -387,13 +388,13 @@ class Broker:
     def close_connections_to(self, vhost: VirtualHost) -> None:
         """A vhost is deleted: close the connections to it."""
         for connection in tuple(self.connections):
-            if connection.login is None and connection.vhost is vhost:
+            if connection.is_logged_in and connection.vhost is vhost:
                 connection.force_close(f"vhost '{vhost.name}' is deleted")
 
     def close_connections_of(self, user: str) -> None:
         """A user is deleted: close its connections."""
         for connection in tuple(self.connections):
-            if connection.login is None and connection.user.name == user:
+            if connection.is_logged_in and connection.user.name == user:
                 connection.force_close(f"user '{user}' is deleted")
 
     def end_traces_of(self, vhost: VirtualHost) -> None:

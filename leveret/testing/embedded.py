@@ -284,7 +284,9 @@ class EmbeddedBroker:
         broker = self._serving.running("release_confirms")
         broker.services.holds_confirms = False
         for connection in broker.connections:
-            connection.output.flush_later()
+            for channel in connection.channels.values():
+                if channel.has_confirms_due:
+                    channel.send_confirms_later()
 
     def block_publishers(self) -> None:
         """Refuse to read from publishers, as a memory alarm does: they get connection.blocked."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.consumers import refresh_activities
 from leveret.mgmt.api.errors import not_found
@@ -18,7 +18,7 @@ from leveret.mgmt.views.connections import connection_view, open_connections
 CLOSED_BY_MANAGEMENT = "Closed via management plugin"
 
 
-def visible(call: Call) -> list[Connection]:
+def visible(call: Call) -> list[ServedConnection]:
     """All connections of this node for a monitor, the user's own for other users."""
     found = open_connections(call.node.sampler)
     if call.identity.is_monitor:
@@ -26,9 +26,9 @@ def visible(call: Call) -> list[Connection]:
     return [one for one in found if one.user.name == call.identity.name]
 
 
-def _listing(call: Call) -> JointListing[Connection]:
+def _listing(call: Call) -> JointListing[ServedConnection]:
     data_window = window(call, "data_rates")
-    listing: Listing[Connection] = Listing(
+    listing: Listing[ServedConnection] = Listing(
         lambda one: one.name,
         lambda one: connection_view(one, call.node.sampler, data_window),
         {"user": lambda one: one.user.name, "vhost": lambda one: one.vhost.name,
@@ -78,7 +78,7 @@ def _reason(call: Call) -> str:
     return call.request.headers.get("X-Reason") or CLOSED_BY_MANAGEMENT
 
 
-def _find(call: Call) -> Connection:
+def _find(call: Call) -> ServedConnection:
     name = call.path("connection")
     for connection in open_connections(call.node.sampler):
         if connection.name == name:
@@ -112,12 +112,12 @@ async def list_channels_of_connection(call: Call) -> Any:
     return await _channel_listing(call).answer(call, found)
 
 
-def channels_of(connection: Connection) -> list[Channel]:
+def channels_of(connection: ServedConnection) -> list[Session]:
     """The open channels of a connection."""
     return list(connection.channels.values())
 
 
-def _channel_listing(call: Call) -> Listing[tuple[Connection, Channel]]:
+def _channel_listing(call: Call) -> Listing[tuple[ServedConnection, Session]]:
     message_window = window(call, "msg_rates")
     return Listing(
         lambda pair: pair[1].name,

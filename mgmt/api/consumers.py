@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.status import consumers_of
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import ConsumerFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.status import consumers_of
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.joint_listing import JointListing
@@ -104,13 +104,13 @@ async def _of_other_nodes_queues(call: Call, vhosts: set[str]) -> list[QueuesCon
     return found
 
 
-def _far_queues(channel: Channel) -> set[QueueClient]:
+def _far_queues(channel: Session) -> set[QueueClient]:
     """The queues of a channel's consumers that live on other nodes."""
     queues = {consumer.queue for consumer in channel.consumers.values()}
     return {queue for queue in queues if not channel.vhost.lives_here(queue)}
 
 
-async def refresh_activities(call: Call, channels: Iterable[Channel]) -> None:
+async def refresh_activities(call: Call, channels: Iterable[Session]) -> None:
     """Ask for the active consumers of queues on other nodes, for a short time at most."""
     queues = {
         queue

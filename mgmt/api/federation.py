@@ -10,8 +10,8 @@ from typing import Any
 from leveret.broker.amqp.json_form import text
 from leveret.broker.moving.federation.link_events import facts_of
 from leveret.broker.moving.federation.status import RUNNING, STARTING, LinkStatus
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import channels_of
 from leveret.mgmt.api.errors import not_found
@@ -23,7 +23,7 @@ from leveret.mgmt.api.windows import window
 from leveret.mgmt.views.channels import channel_view
 from leveret.mgmt.views.connections import open_connections
 
-Publishing = dict[str, tuple[Connection, Channel]]
+Publishing = dict[str, tuple[ServedConnection, Session]]
 """The connections of links to this node that have one channel, with it, by their names."""
 
 

@@ -56,7 +56,7 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
     mine = [
         one
         for one in call.broker.connections
-        if one.login is None and one.user.name == call.identity.name
+        if one.is_logged_in and one.user.name == call.identity.name
     ]
     shown["object_totals"] = {
         "channels": sum(len(one.channels) for one in mine),

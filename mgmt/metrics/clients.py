@@ -7,9 +7,9 @@ it is then missing, and the totals of the last page are kept instead.
 
 from typing import NamedTuple
 
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.statistics.sampler import Sampler
@@ -111,7 +111,7 @@ def _not_less(now: Numbers, before: Numbers) -> Numbers:
     return tuple(map(max, now, before))
 
 
-def _traffic(connection: Connection) -> Numbers:
+def _traffic(connection: ServedConnection) -> Numbers:
     return (connection.bytes_in, connection.bytes_out, connection.reads, connection.writes)
 
 
@@ -124,7 +124,7 @@ def _counted(counts: MessageCounts) -> Numbers:
     )  # fmt: skip
 
 
-def _state(channel: Channel) -> Numbers:
+def _state(channel: Session) -> Numbers:
     """In the order of `names.CHANNEL`."""
     confirms, transaction = channel.confirms, channel.transaction
     return (

@@ -8,16 +8,16 @@ nothing since its newest delivery, else it would hold fewer.
 """
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.protocols.amqp091.channel.channel import Channel
+from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.unacked_record import Unacked
 
 
 class Holding:
     """The consumers of one round. before: what each channel had settled in the round before."""
 
-    def __init__(self, before: dict[Channel, tuple[int, int]] | None = None) -> None:
+    def __init__(self, before: dict[Session, tuple[int, int]] | None = None) -> None:
         self._before = before or {}
-        self._settled: dict[Channel, tuple[int, int]] = {}
+        self._settled: dict[Session, tuple[int, int]] = {}
         """How many deliveries a channel has settled, and since when it has not settled another."""
         self._since_ms: dict[tuple[str, str], int] = {}
 
@@ -25,7 +25,7 @@ class Holding:
         """The round after this one, without consumers yet."""
         return Holding(self._settled)
 
-    def add(self, channel: Channel, deliveries: list[Unacked], now_ms: int) -> None:
+    def add(self, channel: Session, deliveries: list[Unacked], now_ms: int) -> None:
         """A channel with its oldest unsettled deliveries. now_ms: the broker's clock."""
         settled_since_ms = self._settled_since_ms(channel, now_ms)
         spans: dict[object, tuple[int, int]] = {}
@@ -41,7 +41,7 @@ class Holding:
             since_ms = newest_ms if is_full else max(oldest_ms, settled_since_ms)
             self._since_ms[channel.name, text(consumer.tag)] = since_ms
 
-    def _settled_since_ms(self, channel: Channel, now_ms: int) -> int:
+    def _settled_since_ms(self, channel: Session, now_ms: int) -> int:
         counts = channel.counts
         settled = counts.delivered + counts.got - len(channel.unacked)
         before, since_ms = self._before.get(channel, (0, 0))

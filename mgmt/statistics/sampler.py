@@ -12,11 +12,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from leveret.broker.node.broker import Broker
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.status import unsettled_deliveries
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import CoarseCounts, ConsumerFigures
 from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.status import unsettled_deliveries
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.statistics.holding import Holding
@@ -245,7 +245,7 @@ class Sampler:
 
     # Present values
 
-    def idle_since_s(self, thing: QueueClient | Channel, made_at_s: float) -> float | None:
+    def idle_since_s(self, thing: QueueClient | Session, made_at_s: float) -> float | None:
         """Since when the object is idle, in wall-clock seconds; None if it is active.
 
         made_at_s: when it was declared or opened.

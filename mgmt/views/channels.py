@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.connection import Connection
-from leveret.broker.protocols.amqp091.connection.status import channel_status, consumers_of
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.status import channel_status, consumers_of
 from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
 from leveret.mgmt.statistics.series import Series, Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
@@ -34,10 +34,10 @@ def connection_details(connection: ConnectionFigures) -> dict[str, Any]:
 
 
 def channel_view(
-    connection: Connection, channel: Channel, sampler: Sampler, window: Window | None = None
+    connection: ServedConnection, channel: Session, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """A channel as an item of a list."""
-    status = channel_status(connection, channel)
+    status = channel_status(channel, connection.publishing_state)
     view: dict[str, Any] = {
         "name": status.name,
         "number": status.number,
@@ -70,7 +70,7 @@ def channel_view(
 
 
 def single_channel_view(
-    connection: Connection, channel: Channel, sampler: Sampler, window: Window | None = None
+    connection: ServedConnection, channel: Session, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """A channel on its own, with its consumers."""
     vhost = channel.vhost.name

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from leveret.broker.protocols.amqp091.connection.closing import RUNNING
-from leveret.broker.protocols.amqp091.connection.connection import Connection
-from leveret.broker.protocols.amqp091.connection.status import connection_status
+from leveret.broker.sessions.served_connection import ServedConnection
 from leveret.mgmt.statistics.sampler import CONNECTION, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS
@@ -17,10 +15,10 @@ NO_TLS = {
 
 
 def connection_view(
-    connection: Connection, sampler: Sampler, window: Window | None = None
+    connection: ServedConnection, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """An open connection."""
-    status = connection_status(connection)
+    status = connection.status()
     view: dict[str, Any] = {
         "name": status.name,
         "node": sampler.broker.config.node_name,
@@ -61,6 +59,6 @@ def connection_view(
     return view
 
 
-def open_connections(sampler: Sampler) -> list[Connection]:
+def open_connections(sampler: Sampler) -> list[ServedConnection]:
     """The connections whose handshake is over."""
-    return [one for one in tuple(sampler.broker.connections) if one.state is RUNNING]
+    return [one for one in tuple(sampler.broker.connections) if one.is_open]

@@ -12,7 +12,6 @@ from typing import Any
 from leveret import __version__
 from leveret.broker.amqp.json_form import text
 from leveret.broker.exchanges import EXCHANGE_TYPES
-from leveret.broker.protocols.amqp091.connection.closing import RUNNING
 from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSION, PRODUCT
 from leveret.broker.resources.file_descriptors import (
     descriptor_limit,
@@ -100,7 +99,7 @@ def overview(
     now_ms = sampler.now_ms()
     messages, lengths = windows
     row = (*message_row(sampler.totals()), *sampler.disk_row())
-    running = [one for one in broker.connections if one.state is RUNNING]
+    running = [one for one in broker.connections if one.is_open]
     return {
         **versions(node),
         "rates_mode": "basic",

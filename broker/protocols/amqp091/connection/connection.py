@@ -24,6 +24,7 @@ from pamqp import base, commands
 
 from leveret.broker.amqp.errors import ConnectionFault, channel_error
 from leveret.broker.amqp.frames import FrameScanner, FrameSink
+from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.amqp.methods import method_name
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Listener
@@ -48,6 +49,8 @@ from leveret.broker.protocols.amqp091.connection.socket_input import SocketInput
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
 from leveret.broker.services.services import Services
+from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 logger = logging.getLogger("leveret.connection")
@@ -68,7 +71,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
 
     output: Output
 
-    def __init__(self, services: Services, registry: "set[Connection]") -> None:
+    def __init__(self, services: Services, registry: set[ServedConnection]) -> None:
         """registry: all connections of the node; contains this one while its socket is open."""
         super().__init__(services)
         self._registry = registry
@@ -256,6 +259,11 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
         return self.closing.state
 
     @property
+    def is_logged_in(self) -> bool:
+        """Whether it has opened a vhost: user and vhost are known."""
+        return self.login is None
+
+    @property
     def is_open(self) -> bool:
         """Whether a vhost is open, and the end of the connection has not begun."""
         return self.closing.state is RUNNING
@@ -289,6 +297,32 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
     def writes(self) -> int:
         """Total writes to the socket."""
         return self.output.writes
+
+    def status(self) -> ConnectionStatus:
+        """Its status, once the handshake is complete."""
+        tuning = self.tuning
+        return ConnectionStatus(
+            name=self.name,
+            state=self.publishing_state,
+            user=text(self.user.name),
+            vhost=text(self.vhost.name),
+            mechanism=self.mechanism,
+            client_properties=table_to_json(self.client_properties),
+            connected_at_s=self.connected_at_s,
+            channels=len(self.channels),
+            channel_max=tuning.channel_max,
+            frame_bytes_max=tuning.frame_bytes_max,
+            heartbeat_s=tuning.heartbeat_s,
+            host=self.own_host,
+            port=self.own_port,
+            peer_host=self.peer_host,
+            peer_port=self.peer_port,
+            reads=self.reads,
+            writes=self.writes,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            tls=self.tls_facts(),
+        )
 
     def alarms_changed(self) -> None:
         """An alarm was raised or cleared."""

@@ -9,18 +9,17 @@ from typing import Any
 
 import msgspec
 
-from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import UP, ConnectionFigures, ConsumerFigures
+from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.unacked_record import Unacked
 
 FLOW, RUNNING = "flow", "running"
 
 
 class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An open connection.
+    """An open connection. Limits of AMQP 0-9-1 are 0 in other protocols.
 
     state: `running`, `flow` or `blocked`. connected_at_s: wall-clock time. client_properties: as
     JSON (amqp/json_form.py). tls: RabbitMQ's fields of the TLS session; empty if there is none.
@@ -75,35 +74,9 @@ class ChannelStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     opened_at_s: float
 
 
-def connection_status(connection: Connection) -> ConnectionStatus:
-    """The status of a connection of this process whose handshake is complete."""
-    tuning = connection.tuning
-    return ConnectionStatus(
-        name=connection.name,
-        state=connection.publishing_state,
-        user=text(connection.user.name),
-        vhost=text(connection.vhost.name),
-        mechanism=connection.mechanism,
-        client_properties=table_to_json(connection.client_properties),
-        connected_at_s=connection.connected_at_s,
-        channels=len(connection.channels),
-        channel_max=tuning.channel_max,
-        frame_bytes_max=tuning.frame_bytes_max,
-        heartbeat_s=tuning.heartbeat_s,
-        host=connection.own_host,
-        port=connection.own_port,
-        peer_host=connection.peer_host,
-        peer_port=connection.peer_port,
-        reads=connection.reads,
-        writes=connection.writes,
-        bytes_in=connection.bytes_in,
-        bytes_out=connection.bytes_out,
-        tls=connection.tls_facts(),
-    )
-
-
-def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
-    """The status of a channel of this process."""
+def channel_status(channel: Session, publishing_state: str) -> ChannelStatus:
+    """The status of a channel of this process. publishing_state: its connection's."""
+    connection = channel.connection
     confirms, transaction = channel.confirms, channel.transaction
     return ChannelStatus(
         name=channel.name,
@@ -111,7 +84,7 @@ def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
         connection=ConnectionFigures(connection.name, connection.peer_host, connection.peer_port),
         vhost=text(channel.vhost.name),
         user=text(connection.user.name),
-        state=FLOW if connection.publishing_state == FLOW else RUNNING,
+        state=FLOW if publishing_state == FLOW else RUNNING,
         is_confirming=confirms is not None,
         is_transactional=transaction is not None,
         consumers=len(channel.consumers),
@@ -126,12 +99,12 @@ def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
     )
 
 
-def unsettled_deliveries(channel: Channel, count_max: int) -> list[Unacked]:
+def unsettled_deliveries(channel: Session, count_max: int) -> list[Unacked]:
     """The oldest unsettled deliveries, at most `count_max`."""
     return list(islice(channel.unacked.records.values(), count_max))
 
 
-def consumers_of(channel: Channel) -> list[tuple[QueueClient, ConsumerFigures]]:
+def consumers_of(channel: Session) -> list[tuple[QueueClient, ConsumerFigures]]:
     """The consumers of a channel, each with its queue, which knows whether it is active."""
     queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
     activities = {

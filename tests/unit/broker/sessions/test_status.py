@@ -4,11 +4,10 @@ import aio_pika
 import msgspec
 import pytest
 
-from leveret.broker.protocols.amqp091.connection.status import (
+from leveret.broker.sessions.status import (
     ChannelStatus,
     ConnectionStatus,
     channel_status,
-    connection_status,
     consumers_of,
     unsettled_deliveries,
 )
@@ -50,7 +49,7 @@ async def publish(channel, count):
 async def test_the_status_of_a_connection(embedded, client):
     await client.channel()
     connection = only_connection(embedded)
-    status = connection_status(connection)
+    status = connection.status()
     assert status.name == connection.name
     assert (status.user, status.vhost, status.state) == ("guest", "/", "running")
     assert (status.port, status.channels, status.tls) == (embedded.port, 1, {})
@@ -64,7 +63,7 @@ async def test_the_status_of_a_channel(embedded, client):
     queue = await channel.declare_queue("q")
     await publish(channel, 2)
     await queue.get()
-    status = channel_status(only_connection(embedded), only_channel(embedded))
+    status = channel_status(only_channel(embedded), "running")
     assert status.name == f"{status.connection.name} (1)"
     assert (status.user, status.vhost, status.state) == ("guest", "/", "running")
     assert (status.is_confirming, status.is_transactional) == (True, False)
@@ -77,7 +76,7 @@ async def test_a_transaction_is_counted(embedded, client):
     async with channel.transaction():
         await publish(channel, 3)
         await channel.declare_queue("q", passive=True)
-        status = channel_status(only_connection(embedded), only_channel(embedded))
+        status = channel_status(only_channel(embedded), "running")
         assert (status.is_transactional, status.uncommitted) == (True, 3)
 
 
@@ -86,8 +85,8 @@ async def test_it_survives_messagepack(embedded, client, kind):
     await client.channel()
     connection = only_connection(embedded)
     status = {
-        ConnectionStatus: connection_status(connection),
-        ChannelStatus: channel_status(connection, only_channel(embedded)),
+        ConnectionStatus: connection.status(),
+        ChannelStatus: channel_status(only_channel(embedded), "running"),
     }[kind]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=kind) == status
 
