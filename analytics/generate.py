@@ -187,7 +187,7 @@ class _Block:
         self.size = 0
 
     def add(self, event: _Event) -> None:
-        """Add a record, after what it refers to and is not in the block yet."""
+        """Add a record, after the records that it refers to and that the block lacks."""
         self._from_us = self._from_us or event.time_us
         self._to_us = event.time_us
         self._records += 1

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
             for file in _files(path):
                 _print(file, problems)
     except BrokenPipeError:
-        # Whoever reads the lines has enough. Python must not flush the rest when it exits.
+        # The reader of the lines has closed the pipe. Python must not flush the rest when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         sys.stderr.write(f"leveret trace-lines: {error}\n")

@@ -88,7 +88,7 @@ class LaterPublisher:
 
 
 class LaterQueue:
-    """See `QueueClient`."""
+    """A queue of the kind that a later release would add."""
 
     is_exchange = False
     kind = LATER_QUEUE

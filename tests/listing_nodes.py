@@ -25,7 +25,7 @@ class Turns:
         self.calls = self.longest = 0
 
     def note(self, _frame, event, _function):
-        """See `sys.setprofile`."""
+        """Count a call: the hook of `sys.setprofile`."""
         self.calls += event in ("call", "c_call")
 
     async def pause(self):
@@ -78,7 +78,7 @@ class ListingNode:
         return msgspec.json.decode(msgspec.json.encode(shown)), call.left_out
 
     async def ask(self, node, topic, content, seconds_max, silence_seconds_max):
-        """See `Rpc.ask`."""
+        """Answer in place of the other node, as `Rpc.ask` does."""
         other = self._cluster.nodes[node]
         if not other.answers:
             other.refused += 1

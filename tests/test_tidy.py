@@ -1,4 +1,4 @@
-"""Code rules that no linter checks: sizes, docstrings, leftovers, labels of invariants."""
+"""Code rules that no linter checks: sizes, docstrings, phrases, leftovers, labels of invariants."""
 
 import ast
 import re
@@ -27,6 +27,13 @@ IMPORT_OF_A_FOLDER = re.compile(rf"^\s*(from|import) ({'|'.join(FOLDERS)})\b")
 TIME_LIMIT = re.compile(
     r"assert .*\b(monotonic|perf_counter|process_time|thread_time)\(\)(?!.*(deadline|PATIENCE))"
 )
+PHRASES = re.compile(
+    r"none any m[o]re|by the t[u]rn\b|\bas f[a]r as\b|\bis s[o](?:[.,;:]|$)|a turn's w[o]rth"
+    r'|"""S[e]e `[^`]+`(?: and `[^`]+`)?\.(?:"""|$)'
+)
+"""Phrases without a right use, and docstrings that only refer to another one."""
+PHRASES_ARE_LEFT = ("cluster/remote_queues/remote_queues.py",)
+"""Files that still have such phrases. Take one out when its texts are mended."""
 PACKED = {".whl", ".gz", ".bz2", ".xz", ".zip", ".tar", ".deb", ".jar", ".so", ".pyc"}
 LABEL = re.compile(r"(?<![\w$%\\/])([A-Z]{1,3})(\d{1,2})(?!\w)")
 DEFINED_LABEL = re.compile(r"^\s*(?:Invariant )?([A-Z]{1,3}\d{1,2})(?:[.:] |  )", re.MULTILINE)
@@ -111,6 +118,12 @@ def nothing_is_left_for_later(module):
     return module.matching(LEFTOVERS)
 
 
+def no_phrase_is_hard_to_read(module):
+    """Texts say things plainly. A docstring says one fact itself, or the contract has it."""
+    if not module.name.startswith(PHRASES_ARE_LEFT):
+        yield from module.matching(PHRASES)
+
+
 def no_test_fails_for_being_slow(module):
     """Tests wait for conditions, as long as tests/patience.py says. Speed is for tests/bench."""
     return module.matching(TIME_LIMIT)
@@ -157,6 +170,7 @@ RULES = (
     functions_are_short,
     the_module_says_what_it_is,
     nothing_is_left_for_later,
+    no_phrase_is_hard_to_read,
     no_test_fails_for_being_slow,
     no_file_knows_the_machine_it_was_written_on,
     everything_is_imported_as_leveret,
@@ -189,6 +203,12 @@ def test_there_are_files():
 def test_the_documents_import_leveret(name):
     lines = enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
     assert [number for number, line in lines if IMPORT_OF_A_FOLDER.search(line)] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", *(str(page.relative_to(ROOT)) for page in PAGES)])
+def test_the_documents_have_no_phrase_that_is_hard_to_read(name):
+    lines = enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+    assert [f"{number}: {line}" for number, line in lines if PHRASES.search(line)] == []
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """Finds consumers that stall, that are slow, and that hold too many messages. Pure.
 
 A stall is a pause far longer than is usual in the queue, whatever a message usually takes there.
-What a message takes is the time that consumers are busy, divided by what they settle: a queue that
-fills does not make it longer.
+The time of a message is the time that consumers are busy, divided by the messages that they settle:
+a queue that fills does not make it longer.
 """
 
 from collections.abc import Iterator, Sequence

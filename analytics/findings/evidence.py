@@ -44,8 +44,8 @@ class TraceSpan(NamedTuple):
 class QueueSteps:
     """What happened in a queue, by step; steps without events have no key.
 
-    ready: at the end. ready_max: the most. settled, busy_us, hold_p50_us, held_max: of its
-    consumers with acknowledgements.
+    ready, ready_max: ready messages at the end of the step, and the most in it. settled, busy_us,
+    hold_p50_us, held_max: the figures of its consumers with acknowledgements.
     """
 
     queue: Queue

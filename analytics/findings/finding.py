@@ -1,4 +1,4 @@
-"""What a finding is: what happened, since when, whom it hurts, what to do, the evidence. Pure."""
+"""Findings: what happened, since when, whom it hurts, what to do, the evidence. Pure."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Queue(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A finding. about: names of what it is about: a queue, an exchange or a user.
+    """A finding. about: the names of the queue, the exchange or the user that it is about.
 
     since_us, until_us: microseconds since 1970; until_us is None if it lasts to the end of the
     trace. hurts: whom it hurts. evidence: where the figures are. weight: sorts findings of one kind

@@ -1,7 +1,7 @@
 """Finds messages that are lost or set aside, by reason. Pure.
 
-What a queue is made for is no loss: a queue without consumers that keeps messages for a time or a
-number, a queue that delays messages, and retries that come back.
+Messages that a queue drops by design are not lost: those of a queue without consumers that keeps
+messages for a time or up to a number, of a queue that delays messages, and retries that come back.
 """
 
 from collections.abc import Iterator

@@ -159,7 +159,7 @@ def _refused(session: SparkSession, files: list[TraceFile]) -> DataFrame:
 
 
 class _Pieces(Source):
-    """The bytes of a file, or of a part of it. begins: where they do. size: of the file."""
+    """The bytes of a file, or of a part of it. begins: their offset. size: the file's size."""
 
     def __init__(self, pieces: Iterator[bytes], size: int | None = None, begins: int = 0) -> None:
         self._pieces = pieces

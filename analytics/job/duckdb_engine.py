@@ -26,8 +26,8 @@ from leveret.analytics.traces.trace_files import Window
 from leveret.broker.resources.available_memory import available_bytes
 
 MEMORY_BYTES_MAX = 2_000_000_000
-"""What DuckDB uses for data, or half of what the machine or container has if that is less; reading
-logs needs its own (record_files.py)."""
+"""The memory that DuckDB uses for data, or half of the memory of the machine or container if that
+is less. Reading logs needs more memory (record_files.py)."""
 COMPRESSION = "zstd"
 
 

@@ -2,7 +2,7 @@
 
 A step takes some seconds for any log (Spark compiles its queries) and some more for each million
 events. The constants were measured on two processors with the logs of generate.py. The job compares
-what its steps have taken with the model, and what is left is multiplied by the same factor.
+the time that its steps have taken with the model, and multiplies the rest by the same factor.
 """
 
 from typing import NamedTuple

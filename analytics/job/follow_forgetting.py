@@ -1,14 +1,14 @@
 """Forgets messages that left their queues long ago: else the state of a follow grows with each one.
 
-Some days of the log can still change: the last one, and so many before it. Of earlier ones the
-state keeps what tables are made of (sums, rows of minutes and of ten seconds, messages that were
-not just acknowledged) and deletes what would only be needed to change it: steps of messages that
-were acknowledged, times that were measured, events of consumers, and message-ids.
+Some days of the log can still change: the last one, and a number before it. Of earlier days the
+state keeps the rows that tables are made of (sums, rows of minutes and of ten seconds, messages
+that were not just acknowledged) and deletes the rows that only a change would need: steps of
+messages that were acknowledged, times that were measured, events of consumers, and message-ids.
 
 1. A message that has a step of a day that is kept, or was not just acknowledged, keeps all its
-   steps: so what is new of it takes back what it has contributed.
-2. Nothing measured on an earlier day is added any more (follow_changes.py): the rows of its minute
-   would be made of that alone.
+   steps: so a new step of it takes back what it has contributed.
+2. Measurements of an earlier day are not added (follow_changes.py): the rows of their minute would
+   be made of them alone.
 3. Rows are deleted when those that were made of them are in the state: after tables were published.
 """
 

@@ -1,6 +1,6 @@
 """`--follow` with DuckDB: tables of logs that are being written, on this machine.
 
-Each trigger reads some of what the broker has added to its logs, up to the last whole gzip member,
+Each trigger reads a part of the new data in the broker's logs, up to the last whole gzip member,
 and changes the state by it (follow_changes.py). So its cost is in proportion to what is new, and a
 trigger that is killed loses no more than that. While it is behind, the next one follows at once.
 From time to time the tables are made of the state (follow_tables.py).

@@ -1,4 +1,4 @@
-"""Reads what is new in logs that are followed: so much at a time, in several threads.
+"""Reads the new data in logs that are followed: a limited amount at a time, in several threads.
 
 The files of one hour are read before those of the next, and files of the same hour by equal shares:
 so what the nodes of a cluster wrote of a message is read at about the same time.

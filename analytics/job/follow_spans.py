@@ -1,4 +1,4 @@
-"""Chooses the records of plausible times (tables/plausible.py), of what a follow has read so far.
+"""Chooses the records of plausible times (tables/plausible.py) among those that were read so far.
 
 More records can change the choice of those that were read before. Then all has to be read again, in
 which the records that are now known decide from the beginning.

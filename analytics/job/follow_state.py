@@ -52,11 +52,11 @@ class Position:
 class State:
     """Positions by identity, and what was read up to them. trigger: the number of the last one.
 
-    began_ns: when it was begun. events, rejected: the number of records; events_before: what it was
-    when all began to be read again. keeps_details: those of publishes are kept also if their
-    messages are acknowledged. expected_days: rows of the view `days`, as they were when all began
-    to be read again. rows: of tables of sums, after they were last summed up. kept_since_us: what
-    was measured before does not change any more, if it is not None.
+    began_ns: when it was begun. events, rejected: the numbers of records; events_before: the number
+    when all logs began to be read again. keeps_details: the details of publishes are kept also if
+    their messages are acknowledged. expected_days: the rows of the view `days` when all logs began
+    to be read again. rows: the numbers of rows of tables of sums, after they were last summed up.
+    kept_since_us: measurements before this time cannot change; None if all can.
     """
 
     options: str
@@ -101,7 +101,7 @@ class KeptState:
                 engine.attach(self._directory / DATABASE, "state")
             except duckdb.Error as error:
                 raise OSError(
-                    f"what --follow has kept in {self._directory} cannot be read ({error}):"
+                    f"the state that --follow keeps in {self._directory} cannot be read ({error}):"
                     " delete this directory, and all logs are read again"
                 ) from error
             yield engine
@@ -136,7 +136,7 @@ def positions(state: State) -> tuple[str, Values]:
 
 
 def _read(engine: DuckDBEngine) -> State | None:
-    """Return what the database has; None if it has nothing that this version can read."""
+    """Return the content of the database; None if this version cannot read it."""
     if not engine.has_table("positions"):
         return None
     [(content,)] = engine.rows("select content from state.positions")

@@ -84,7 +84,7 @@ class Options(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What tables are made from, beside views. queries: by table.
+    """The sources of tables, beside views. queries: by table.
 
     beside: contents of files, by name, that are published together with the tables.
     """

@@ -228,7 +228,7 @@ def _open_history(history: QueueHistory, search_range: SearchRange) -> str:
 
 
 def _purge(journey: Journey, history: QueueHistory, search_range: SearchRange) -> str:
-    """Return what removed a message that was ready with all others; empty if nothing did."""
+    """Return the event that removed all ready messages, this one included; empty without one."""
     if history.state is not State.READY:
         return ""
     for drop in search_range.gaps:

@@ -81,13 +81,13 @@ class Journey:
 
     @property
     def is_over(self) -> bool:
-        """The log has the beginning of the journey, and no queue holds the message any more."""
+        """Whether the log has the journey's beginning, and no queue still holds the message."""
         has_begun = self.publish is not None or self.came_from is not None
         return has_begun and all(history.state.is_end for history in self.histories.values())
 
     @property
     def properties(self) -> Record:
-        """The message's properties, as far as they are known."""
+        """The known properties of the message."""
         for event in self.events:
             if isinstance(found := event.get("properties"), dict):
                 return found

@@ -24,10 +24,10 @@ Values = dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """What was read: valid and rejected records, and log files.
+    """The numbers of valid and rejected records that were read, and of log files.
 
-    size: of the files, in bytes. copies: files that were not read, since they have the records of
-    others. missing: files that are not there, as the numbers of the others say.
+    size: the bytes of the files. copies: files that were not read, since they have the records of
+    others. missing: files that are not there, to judge by the numbers of the others.
     """
 
     events: int

@@ -57,10 +57,10 @@ class BlockMembers:
         self._has_lines = False
 
     def take(self, piece: bytes) -> bytes:
-        """Keep a decompressed piece of a member until its end; return what of it are lines.
+        """Keep a decompressed piece of a member until its end; return its lines.
 
-        What a member has is known by its first bytes, of which a piece may have only some: it ends
-        where the data ends that was read of the file.
+        The first bytes of a member say what it contains, and a piece may have only some of them: it
+        ends where the data ends that was read from the file.
         """
         if self._has_lines:
             return piece

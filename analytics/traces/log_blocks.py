@@ -36,7 +36,7 @@ DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
 
 
 class Source(Protocol):
-    """What blocks are read from: an open file, or what stands for one."""
+    """The source of blocks: an open file, or an object like one."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end. Raises OSError."""
@@ -48,8 +48,8 @@ class Source(Protocol):
 class Problem(NamedTuple):
     """What could not be read.
 
-    line: from 1; None if the problem concerns the whole file. text: what was read of the line.
-    lost_bytes: of the file, compressed, that were skipped; None if it is not known.
+    line: from 1; None if the problem concerns the whole file. text: the line, if it was read.
+    lost_bytes: the compressed bytes of the file that were skipped; None if the number is unknown.
     """
 
     file: str
@@ -76,7 +76,7 @@ class Block(NamedTuple):
 
 
 class Ending(Enum):
-    """What is at the end of the data that is read."""
+    """The state at the end of the data that is read."""
 
     FILE = "the end of a complete file"
     WRITTEN = "the end of what has been written of a file"
@@ -182,7 +182,7 @@ def _unpacked(
 
 
 class _MemberData:
-    """The data of a source. What was read of a member is kept until its end.
+    """The data of a source. The pieces of a member are kept until its end.
 
     A damaged member may be taken for the beginning of much more, so the next one is looked for
     behind its beginning.

@@ -1,9 +1,9 @@
 """Reads what was added to a log of the broker since it was read last: whole gzip members.
 
 A log that is being written is read up to the end of its last whole member; a complete one to its
-end, whatever is damaged in it. What is to be read is limited, and divided into pieces for several
-threads; both end where a member begins. Lines are counted on from piece to piece, so what is read
-in pieces and in several goes is the same as what is read at once.
+end, whatever is damaged in it. One read is limited, and divided into pieces for several threads;
+both end where a member begins. Lines are counted on from piece to piece, so several reads in pieces
+give the same result as one.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from leveret.analytics.traces.parsing import set_aside
 from leveret.analytics.traces.trace_files import TraceFile, Window
 
 BEING_WRITTEN = ".open"
-"""What the name of a file that is being written has at its end."""
+"""The ending of the name of a file that is being written."""
 
 
 class Added(NamedTuple):

@@ -29,7 +29,7 @@ PART_BYTES = 16 * 1024 * 1024
 class LogPart(NamedTuple):
     """The members of a local file that begin at bytes from `begins` to before `ends`.
 
-    size: of the file, when it was listed.
+    size: the size of the file when it was listed.
     """
 
     path: str

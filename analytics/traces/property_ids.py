@@ -27,8 +27,8 @@ class InvalidPropertiesError(ValueError):
 def ids_of(octets: Octets, begins: Numbers, ends: Numbers) -> dict[str, pa.Array]:
     """Return the ids of schema.IDS that properties have, as texts; null if they have none.
 
-    octets: of a block. begins, ends: where in them properties begin and end. Raises IndexError,
-    InvalidPropertiesError.
+    octets: a block's. begins, ends: the offsets at which properties begin and end. Raises
+    IndexError and InvalidPropertiesError.
     """
     if np.any(ends - begins < _FLAGS_BYTES):
         raise InvalidPropertiesError("properties without flags")

@@ -47,7 +47,7 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class TlsOptions:
-    """The options of TLS. None or empty: not given. depth: of the chain of certificates."""
+    """The options of TLS. None or empty: not given. depth: the longest chain of certificates."""
 
     cacertfile: str = ""
     certfile: str = ""

@@ -98,34 +98,34 @@ class ClusterSettings:
         "cluster.compression",
         one_of("none", "lz4", "zstd", "deflate"),
         "none",
-        "How what is sent to other nodes is compressed. A node that cannot read lz4 or zstd gets "
-        "deflate. lz4 and zstd need `pip install leveret[compression]`.",
+        "How data for other nodes is compressed. A node that cannot read lz4 or zstd gets deflate. "
+        "lz4 and zstd need `pip install leveret[compression]`.",
     )
     tick_time_s: int = setting(
         "net_ticktime",
         whole_number("seconds", minimum=1),
         60,
-        "After what silence another node counts as down.",
+        "How long another node may be silent before it counts as down.",
     )
     sync_batch_size: int = setting(
         "mirroring_sync_batch_size",
         whole_number("messages", minimum=1),
         4096,
-        "How many messages a mirror that lacks some is brought at a time, unless a policy says it "
-        "with `ha-sync-batch-size`.",
+        "How many messages are sent to a synchronising mirror at a time, unless a policy has "
+        "`ha-sync-batch-size`.",
     )
     send_buffer_bytes: int = setting(
         "distribution_buffer_size",
         size(minimum=65_536),
         128_000 * 1024,
-        "How much may wait to be sent to another node before what sends to it is held back.",
+        "How much data may wait to be sent to another node before the senders are held back.",
         default_text="128000KiB",
     )
     start_waits_max: int = setting(
         "mnesia_table_loading_retry_limit",
         whole_number("waits", minimum=1),
         10,
-        "How many times a node that starts waits for one that ran after it, before it stops.",
+        "How many times a starting node waits for a node that ran after it, before it gives up.",
     )
     start_wait_ms: int = setting(
         "mnesia_table_loading_retry_timeout",
@@ -137,9 +137,9 @@ class ClusterSettings:
         "cluster_partition_handling",
         one_of(IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL),
         IGNORE,
-        "What a node does that has lost contact with others: go on; stop unless it is with more "
-        "than half of the cluster, or with one of the nodes of pause_if_all_down, until it is; or "
-        "go on, and give up what the losing side did when all are back (autoheal).",
+        "What a node does when it loses contact with others: go on; pause until it can reach more "
+        "than half of the cluster, or one of the nodes of pause_if_all_down; or go on, and discard "
+        "the changes of the losing side when all are back (autoheal).",
     )
     queue_master_locator: str = setting(
         "queue_master_locator",
@@ -166,7 +166,7 @@ class ClusterSettings:
         "cluster_partition_handling.pause_if_all_down.recover",
         one_of(IGNORE, AUTOHEAL),
         IGNORE,
-        "What is done if both sides of a partition have one of these nodes.",
+        "What the nodes do if both sides of a partition have one of these nodes.",
     )
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")
 

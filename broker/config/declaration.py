@@ -46,9 +46,9 @@ class Shape(Enum):
 class Setting:
     """A declared setting.
 
-    attribute: where its value is below `Config`, with dots. keys: of the file; the first is the
-    current one, the rest are older names; empty if a file cannot have it. variable: the environment
-    variable. flag: without its dashes; empty if there is none. is_secret: never shown.
+    attribute: the dotted path of its value below `Config`. keys: its keys in the file; the first is
+    the current one, the rest are older names; empty if a file cannot have it. variable: the
+    environment variable. flag: without its dashes; empty if there is none. is_secret: never shown.
     """
 
     attribute: str
@@ -150,7 +150,8 @@ def settings_of(
 ) -> Iterator[Setting]:
     """The declarations of a dataclass and of its sections, in the order of their fields.
 
-    path: of the dataclass itself, with a dot at its end. prefixes, described_as: see `section`.
+    path: the dotted path of the dataclass itself, with a dot at its end. prefixes, described_as:
+    the arguments of `section`.
     """
     for each in fields(settings):
         declared = each.metadata.get(METADATA_KEY)
@@ -179,7 +180,7 @@ def _setting_of(
 def make(settings: type[Section], values: Mapping[str, object], path: str = "") -> Section:
     """A dataclass of settings, with its sections; a setting without a value keeps its default.
 
-    values: by dotted attribute. path: of the dataclass itself, with a dot at its end.
+    values: by dotted attribute. path: the dotted path of the dataclass, with a dot at its end.
     """
     given: dict[str, Any] = {}
     for each in fields(settings):  # type: ignore[arg-type]

@@ -132,7 +132,7 @@ class ConsulSettings:
         "svc_ttl",
         whole_number("seconds", minimum=1),
         30,
-        "After what time without a sign of life Consul takes the service for critical.",
+        "How long the service may give no sign of life before Consul marks it critical.",
     )
     svc_tags: tuple[str, ...] = listed_setting(
         "svc_tags.$name", NAME, (), "Tags of the node's service.", default_text="none"
@@ -144,7 +144,7 @@ class ConsulSettings:
         "deregister_after",
         SECONDS,
         None,
-        "After what time in the state critical Consul removes the service.",
+        "How long the service may be critical before Consul removes it.",
     )
     domain_suffix: str = setting(
         "domain_suffix", NAME, "consul", "The domain of Consul's DNS, for use_longname."
@@ -200,7 +200,7 @@ class EtcdSettings:
         "node_ttl",
         SECONDS,
         61,
-        "After what time without a sign of life etcd removes the key of a node; at least 15.",
+        "How long a node may give no sign of life before etcd removes its key; at least 15.",
     )
     lock_timeout_s: int = setting(
         "lock_timeout lock_wait_time",
@@ -270,7 +270,7 @@ class FormationSettings:
         "cluster_formation.node_type",
         _one_name_of(NODE_TYPES),
         DISC,
-        "As what a new node joins with classic_config and dns: disc or ram.",
+        "The type of a new node that joins by classic_config or dns: disc or ram.",
     )
     nodes: tuple[NodeAddress, ...] = listed_setting(
         "cluster_formation.classic_config.nodes.$node",

@@ -123,11 +123,13 @@ class RotationSettings:
         "date",
         ROTATION_DATE_KIND,
         "",
-        "When: every day ($D0: at midnight), week ($W0D0: on Sundays), month ($M1D0) or hour "
-        "($H0), in local time.",
+        "When a new file is begun: every day ($D0: at midnight), week ($W0D0: on Sundays), month "
+        "($M1D0) or hour ($H0), in local time.",
         default_text="not set",
     )
-    size_bytes: int | None = setting("size", size(), None, "Above which size.")
+    size_bytes: int | None = setting(
+        "size", size(), None, "The size above which a new file is begun."
+    )
     count: int = setting(
         "count", whole_number("files"), 0, "How many older files are kept: NAME.0 is the newest."
     )
@@ -193,7 +195,7 @@ class LogSettings:
     )
     console: bool = setting("log.console", BOOLEAN, True, "Log to the standard output.")
     console_stdio: str = setting(
-        "log.console.stdio", one_of("stdout", "stderr"), "stdout", "Which of the two outputs."
+        "log.console.stdio", one_of("stdout", "stderr"), "stdout", "The output that is written to."
     )
     console_output: OutputSettings = section(OutputSettings, "log.console")
     file: str | None = setting(

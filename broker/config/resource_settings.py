@@ -39,7 +39,7 @@ class MemorySettings:
         size(minimum=1),
         None,
         "The total memory from which shares are computed.",
-        default_text="what the machine or the container has",
+        default_text="the memory of the machine or the container",
     )
     monitor_interval_ms: int = setting(
         "memory_monitor_interval",

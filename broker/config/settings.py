@@ -170,7 +170,7 @@ class Config:
         "dead_letter_worker_publisher_confirm_timeout",
         MILLISECONDS,
         180_000,
-        "After what time such a dead letter is published again if it was refused or not routed.",
+        "How long until such a dead letter is published again if it was refused or not routed.",
     )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",

@@ -63,7 +63,7 @@ def parse_integer(text: str) -> int | None:
 
 
 class _Open(NamedTuple):
-    """A bracket that is open, and the terms in it so far: of a map, keys and values in turn."""
+    """An open bracket, and the terms in it so far; those of a map are keys and values in turn."""
 
     mark: str
     terms: list[Any]

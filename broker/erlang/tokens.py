@@ -48,7 +48,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class Unreadable(Exception):
-    """A token cannot be read: the text says what it has or lacks. place: from 0."""
+    """A token cannot be read. The text says why. place: from 0."""
 
     def __init__(self, what: str, place: int) -> None:
         self.place = place
@@ -69,7 +69,7 @@ class Token(NamedTuple):
 def tokens(text: str, end: int, encoding: str) -> Iterator[Token]:
     """The tokens of a text up to a place. Raises Unreadable.
 
-    encoding: of the texts in binaries that are not marked as UTF-8.
+    encoding: that of the texts in binaries that are not marked as UTF-8.
     """
     place = 0
     while place < end:

@@ -62,9 +62,9 @@ class ShovelSource:
 
     uris: they contain passwords. queue_arguments: those of a queue that does not exist yet.
     delete_after: the number of messages after which the shovel deletes itself, or `queue-length`
-    for those that are in the queue when it starts; None for never. declarations: of a static
-    shovel, which declares nothing else, and whose queue may be empty: the one that was declared
-    last. is_predeclared: a missing queue is not declared; the shovel waits for it.
+    for those that are in the queue when it starts; None for never. declarations: those of a static
+    shovel, which declares nothing else; its queue may be empty, for the one that was declared last.
+    is_predeclared: a missing queue is not declared; the shovel waits for it.
     """
 
     uris: tuple[str, ...] = field(repr=False)

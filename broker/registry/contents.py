@@ -1,8 +1,8 @@
 """Everything that is declared, as declarations, and the changes from one content to another.
 
 A node that joins a cluster, or returns to one after a long time, gets the content of another node's
-registry, and applies the difference to its own (`changes`): what is the same stays as it is, so a
-queue that lives on the node keeps its messages.
+registry, and applies the difference to its own (`changes`): equal declarations stay as they are, so
+a queue that lives on the node keeps its messages.
 
 A declaration has a place (`place`), which identifies the object that it declares. An object whose
 place has another declaration there is replaced or changed if its kind allows it
@@ -29,7 +29,7 @@ def contents(registry: Registry) -> Iterator[Declaration]:
 def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
     """What has to be applied to a registry with `mine` so that it has `theirs`.
 
-    The deletions come first. What they take along is declared again if it is in `theirs`.
+    The deletions come first. Objects that they take along are declared again if `theirs` has them.
     """
     before = {place(one): one for one in mine}
     after = {place(one): one for one in theirs}

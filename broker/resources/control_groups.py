@@ -4,8 +4,8 @@ A process is in one group of each hierarchy (`/proc/self/cgroup`), and the limit
 above that one count as well. The hierarchies are found where they are mounted
 (`/proc/self/mountinfo`): version 2, version 1, or one with some controllers and the other with the
 rest. A mount shows the part of its hierarchy below the mount's root: in a container that may be no
-more than its own group. A group that is not below that root cannot be seen; what the root says is
-all that is known then.
+more than its own group. A group that is not below that root cannot be seen; then the limits of the
+root apply.
 """
 
 import os

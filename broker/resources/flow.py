@@ -2,9 +2,10 @@
 
 They are not read while an alarm is in force (alarms.py), which clients are notified of, or while
 the store is congested: its writes are behind, until the disk has caught up. In a cluster other
-nodes may be behind: they have not taken what this node has for their queues. Or messages on their
-way to very many queues take much memory. TCP then slows the clients down. RabbitMQ calls the second
-state of a connection "flow". Connections that only consume are not affected.
+nodes may be behind: they have not taken the messages that this node has for their queues. Or
+messages on their way to very many queues take much memory. TCP then slows the clients down.
+RabbitMQ calls the second state of a connection "flow". Connections that only consume are not
+affected.
 """
 
 from collections.abc import Callable

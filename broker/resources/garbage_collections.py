@@ -1,23 +1,23 @@
 """When Python's garbage collector looks for objects that only refer to each other.
 
 A collection stops the process while it looks at every object that may be part of a cycle: a million
-takes 0.15 s, and 50,000 queues are more than that. What the broker has many of breaks its cycles
-when it ends (queues, channels, connections) or is in none (messages), so reference counting frees
-it, and hardly anything is left to collect.
+takes 0.15 s, and 50,000 queues are more than that. Objects of which the broker has many break their
+cycles when they end (queues, channels, connections) or are in none (messages), so reference
+counting frees them, and hardly anything is left to collect.
 
 **Promises.** While they are started, no collection but `collect_everything` looks at more than
 `KEPT_MAX` + `YOUNG_SUM_MAX` objects, and those that are made in `CHECK_SECONDS` and, by a process
-that does little, in `SPENT_SECONDS`. What becomes garbage is freed at the next or the next but one
-collection, unless it has been put aside.
-**Not promised.** That garbage among what was put aside is freed before `collect_everything`.
+that does little, in `SPENT_SECONDS`. Garbage is freed at the next collection or the one after,
+unless it has been put aside.
+**Not promised.** That garbage that was put aside is freed before `collect_everything`.
 
 Mechanism: Python itself collects only the objects made since the last collection, whenever there
-are `YOUNG_MAX` more of them than were freed. A timer counts what was made since all objects were
-looked at that are not put aside, unless the process has hardly done anything since it counted last.
-Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by Python, they are looked at again; if
-more than `KEPT_MAX` are left, the node has grown by as many, and they are put aside (`gc.freeze`):
-no later collection looks at them. Above `YOUNG_SUM_MAX`, or after `YOUNG_COLLECTIONS_MAX`, they are
-put aside at once.
+are `YOUNG_MAX` more of them than were freed. A timer counts the objects made since the last
+collection of all that are not put aside, unless the process has hardly done anything since the last
+count. Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by Python, they are looked at
+again; if more than `KEPT_MAX` are left, the node has grown by as many, and they are put aside
+(`gc.freeze`): no later collection looks at them. Above `YOUNG_SUM_MAX`, or after
+`YOUNG_COLLECTIONS_MAX`, they are put aside at once.
 """
 
 import gc

@@ -113,7 +113,7 @@ class MemoryMonitor:
             self._alarms.clear(MEMORY, "monitor")
 
     def _used_bytes(self) -> int:
-        """What is in use when free memory has been returned and garbage collected."""
+        """The bytes in use after freed memory was returned and garbage collected."""
         used = self._measure()
         if used >= self.limit_bytes and self._may_collect():
             collect_everything()

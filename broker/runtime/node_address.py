@@ -16,7 +16,7 @@ NODE_ADDRESS = re.compile(
 
 
 class NodeAddress(NamedTuple):
-    """A node. port: of its links to other nodes; None if it is not stated."""
+    """A node. port: its port for links to other nodes; None if it is not stated."""
 
     name: str
     port: int | None = None

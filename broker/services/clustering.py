@@ -33,7 +33,7 @@ class Clustering(Protocol):
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
     ) -> DeclarationLog:
-        """The log of declarations. local: declares on this node alone. sync: of its store.
+        """The log of declarations. local: declares on this node alone. sync: that of its store.
 
         services: the broker's; they have the local log until this has returned.
         """

@@ -35,7 +35,7 @@ class Target:
     are the user's.
 
     is_mandatory: messages that reach no queue are returned. is_simple: the queues are known, and
-    are the same for every message. work: of one message, as far as it is known. header: the
+    are the same for every message. work: that of one message, if it is known. header: the
     properties of the last message.
     """
 

@@ -60,7 +60,7 @@ class Batches:
         self._timer: Timer | None = None
 
     def turn(self, time_us: int) -> None:
-        """Pass on what there is, and begin a batch with a record of this time."""
+        """Pass the batch on, and begin another one with a record of this time."""
         self.flush()
         self._began_us = time_us
         self.turns_us = time_us - time_us % HOUR_US + HOUR_US

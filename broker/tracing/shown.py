@@ -13,7 +13,7 @@ from leveret.broker.amqp.json_form import NOT_SHOWN
 from leveret.broker.amqp.properties import Properties
 
 NOT_TEXT = "Not UTF-8, base64 is: "
-"""What precedes bytes that are not text."""
+"""The words before bytes that are not text."""
 
 
 def json_of(value: Any) -> str:

@@ -113,8 +113,7 @@ class Dns:
         except (OSError, TimeoutError) as error:
             reason = getattr(error, "strerror", None) or "no answer in time"
             logger.error(
-                "the address %s of %s is left out: its name cannot be looked up: %s: add a PTR "
-                "record",
+                "ignoring the address %s of %s: its name cannot be looked up: %s: add a PTR record",
                 address,
                 self._host,
                 reason,

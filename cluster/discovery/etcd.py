@@ -120,5 +120,5 @@ def _node_of(value: str) -> NodeAddress | None:
         node = read_node_address(registered.node)
         return NodeAddress(node.name, registered.port)
     except (msgspec.MsgspecError, UnicodeDecodeError, binascii.Error, ValueError) as error:
-        logger.error("a key of nodes in etcd is left out, since it names no node: %s", error)
+        logger.error("ignoring a key in etcd that does not name a node: %s", error)
         return None

@@ -51,7 +51,7 @@ class EtcdLock:
             await self.renew()
         except UnreachableError as error:
             raise DiscoveryError(
-                f"the lock {self._name} is not to be had (cluster_formation.etcd.lock_timeout); if "
+                f"the lock {self._name} is held too long (cluster_formation.etcd.lock_timeout); if "
                 f"etcd answers, another node is starting, look at its log: {error}"
             ) from None
         finally:

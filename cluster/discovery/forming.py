@@ -138,7 +138,7 @@ class Forming:
     async def _discover(self, action: Discover) -> Action:
         if action.is_delayed:
             interval_ms = self._settings.discovery_retry_interval_ms
-            logger.info("peer discovery tries again in %d ms: %s", interval_ms, action.reason)
+            logger.info("peer discovery retries in %d ms: %s", interval_ms, action.reason)
             await self._sleep(interval_ms / 1000)
         try:
             found = await self._discovery.list_nodes()
@@ -191,7 +191,7 @@ class Forming:
                     ) from None
                 interval_ms = self._settings.lock_retry_timeout_ms
                 logger.warning(
-                    "the startup lock is tried again in %d ms (%d attempts left): %s",
+                    "retrying to get the startup lock in %d ms (%d attempts left): %s",
                     interval_ms,
                     attempts_left,
                     error,
@@ -203,4 +203,4 @@ async def _release(lock: StartupLock) -> None:
     try:
         await lock.release()
     except DiscoveryError as error:
-        logger.warning("the startup lock is not released and expires: %s", error)
+        logger.warning("failed to release the startup lock, which will expire: %s", error)

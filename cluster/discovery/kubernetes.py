@@ -173,7 +173,7 @@ class KubernetesEvents:
         try:
             await self._account.post("/events", self._event("Normal", "Created", text))
         except DiscoveryError as error:
-            logger.warning("no event of the start is posted to Kubernetes: %s", error)
+            logger.warning("failed to post an event of the start to Kubernetes: %s", error)
 
     async def renew(self) -> None:
         """Nothing expires."""

@@ -52,7 +52,7 @@ class Renewal:
                 await self._renew()
             except DiscoveryError as error:
                 logger.warning(
-                    "%s is not renewed and is tried again in %g seconds: %s",
+                    "failed to renew %s; retrying in %g seconds: %s",
                     self._subject,
                     self._interval_s,
                     error,

@@ -131,11 +131,12 @@ def read_head(message: bytes) -> Head:
     """The beginning of a message. Raises ValueError."""
     if len(message) < HEAD_BYTES:
         raise ValueError(
-            f"{len(message)} bytes are no message of a ring: {HEAD_BYTES} are the least"
+            f"{len(message)} bytes are too few for a message of a ring, which has {HEAD_BYTES} or "
+            "more"
         )
     kind = message[0]
     if not ACTIVITY <= kind <= JOIN:
-        raise ValueError(f"messages of a ring of the kind {kind} are unknown")
+        raise ValueError(f"a message of a ring is of the unknown kind {kind}")
     return Head(
         kind,
         read_i64_le(message, 1),
@@ -148,7 +149,7 @@ def read_head(message: bytes) -> Head:
 def read_join(message: bytes) -> tuple[int, int]:
     """The incarnation and the number of the member to be added. Raises ValueError."""
     if len(message) != HEAD_BYTES + JOIN_BYTES:
-        raise ValueError(f"{len(message)} bytes are no request to be added to a ring")
+        raise ValueError(f"a request to be added to a ring cannot have {len(message)} bytes")
     return read_i64_le(message, HEAD_BYTES), read_i64_le(message, HEAD_BYTES + 8)
 
 
@@ -159,7 +160,7 @@ def read_progress(message: bytes) -> list[SenderProgress]:
     read: list[SenderProgress] = []
     while position < end:
         if end - position < PROGRESS_BYTES:
-            raise ValueError(f"{end - position} bytes at the end of a message of a ring")
+            raise ValueError(f"a message of a ring has {end - position} bytes after its end")
         place_id = read_i64_le(message, position)
         acknowledged = read_i64_le(message, position + 8)
         delivered = read_i64_le(message, position + 16)

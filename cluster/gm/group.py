@@ -6,8 +6,7 @@ same order, each at its own time.
 
 The ring goes through the places from left to right, and from the last one to the first. A dead
 member keeps its place while any of its broadcasts are under way. Until then the next living member
-to its right, its heir, does for its broadcasts what a living sender does for its own: it turns them
-into acknowledgements.
+to its right, its heir, acknowledges its broadcasts, as a living sender acknowledges its own.
 
 An heir must have all of the dead member's broadcasts that any living member has. So a new member is
 placed right after a living one, never between a dead one and its heir, and gets its starting state
@@ -173,7 +172,7 @@ def changed(group: Group, change: Change) -> Group:
 
 def _next(group: Group, places: Iterable[Place], new: Member | None = None) -> Group:
     following = tuple(places)
-    assert any(place.is_alive for place in following), "GM5: nobody lives"
+    assert any(place.is_alive for place in following), "GM5: at least one member lives"
     newest = group.newest
     if new is not None:
         newest = (*(one for one in newest if one.node != new.node), new)
@@ -205,13 +204,13 @@ def _died(group: Group, change: Died) -> Group:
     asking = group.place_of(change.by)
     if asking is None or not asking.is_alive:
         raise Refused(
-            f"{change.by}, which does not live in {group.name}, cannot declare others dead there"
+            f"{change.by} is not a living member of {group.name}, so it cannot declare others dead"
         )
     dead = {place.member for place in group.living if place.member in change.members}
     if not dead:
-        raise Refused(f"none of {_listed(change.members)} lives in {group.name}")
+        raise Refused(f"none of {_listed(change.members)} is a living member of {group.name}")
     if len(dead) == len(group.living):
-        raise Refused(f"{_listed(change.members)} are all that live in {group.name}")
+        raise Refused(f"{_listed(change.members)} are all living members of {group.name}")
     places = list(group.places)
     for at, place in enumerate(places):
         # The first place has joined, or is dead.

@@ -91,7 +91,7 @@ class Pending:
 
     def after(self, number: int) -> list[bytes]:
         """The payloads of the broadcasts after a number."""
-        assert number >= self.acknowledged, "GM1: they are kept no more"
+        assert number >= self.acknowledged, "GM1: acknowledged broadcasts are dropped"
         if number == self.acknowledged:
             return self._payloads
         return self._payloads[number - self.acknowledged :]

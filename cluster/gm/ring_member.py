@@ -103,7 +103,7 @@ class RingMember:
         self._early = EarlyMessages(early_bytes_max)
         self._watch = NeighbourWatch(member)
 
-    # Questions of the service
+    # For the service
 
     @property
     def group(self) -> Group | None:
@@ -138,7 +138,7 @@ class RingMember:
 
     def broadcast(self, payload: bytes) -> int:
         """Broadcast at the end of the round; returns the number for `Confirmed`."""
-        assert self.is_joined, "only who has joined broadcasts"
+        assert self.is_joined, "only a member that has joined broadcasts"
         number = self._own.add(payload)
         self._note(self._own)
         return number
@@ -184,7 +184,7 @@ class RingMember:
     def _send_news(self, right: Place) -> list[Output]:
         """Send the right neighbour the progress of senders with news, in one or more messages.
 
-        A payload goes to all members but the one that turns it, which has it.
+        A payload goes to all members except the one that acknowledges it, which has it.
         """
         outputs: list[Output] = []
         writer = self._message(ACTIVITY, right)
@@ -284,7 +284,7 @@ class RingMember:
                 if new:
                     outputs.append(Deliver(sender.member, new))
                 continue
-            assert one.delivered <= sender.delivered, "GM6: it turns what it has not"
+            assert one.delivered <= sender.delivered, "GM6: it acknowledges what it does not have"
             if sender.acknowledge(one.delivered):
                 self._note(sender)
                 confirmed |= sender is self._own
@@ -295,10 +295,12 @@ class RingMember:
         return outputs + self._erase() if has_settled else outputs
 
     def _take_over(self, sender: Pending, one: SenderProgress) -> list[bytes]:
-        """Take over the progress of a sender that another member turns; returns new broadcasts."""
+        """Take over the progress of a sender that another member acknowledges, and return its new
+        broadcasts.
+        """
         new = sender.extend(one.delivered, one.payloads)
         is_acknowledged = sender.acknowledge(one.acknowledged)
-        # The acknowledgement came from the member that turns the broadcasts.
+        # The acknowledgement comes from the member that acknowledges the broadcasts.
         if new or (is_acknowledged and not sender.acknowledged_right):
             self._note(sender)
         return new
@@ -431,7 +433,7 @@ class RingMember:
         return [MembersChanged(added, died)] if added or died else []
 
     def _set_senders(self, group: Group) -> None:
-        """Take the senders of the record, and note which member turns their broadcasts."""
+        """Take the senders of the record, and note which member acknowledges their broadcasts."""
         right = self._right.place_id if self._right is not None else NOBODY
         senders: dict[int, Pending] = {}
         for place in group.places:

@@ -26,7 +26,11 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class KnownPort(msgspec.Struct, frozen=True):
-    """The port of a node. incarnation: of the start that it belongs to; 0 if it was told."""
+    """The port of a node.
+
+    incarnation: the start of the node in which it had this port; 0 if an operator or discovery
+    named it.
+    """
 
     node: str
     port: int
@@ -78,7 +82,7 @@ class AddressBook:
         return has_news
 
     def forget(self, node: str) -> None:
-        """Drop the entry of a node that has to be reached no longer."""
+        """Drop the entry of a node that need not be reached."""
         if self._known.pop(node, None) is not None:
             self._write()
 
@@ -99,7 +103,7 @@ class AddressBook:
             os.replace(temporary, self._path)
         except OSError as error:
             logger.error(
-                "the addresses of other nodes cannot be written to %s: %s; after a restart this "
+                "failed to write the addresses of other nodes to %s: %s; after a restart this "
                 "node may not find nodes whose port has changed",
                 self._path, error.strerror,
             )  # fmt: skip
@@ -111,6 +115,6 @@ def _read(path: Path) -> dict[str, KnownPort]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        logger.error("the addresses of other nodes in %s are left out: %s", path, error)
+        logger.error("failed to read the addresses of other nodes from %s: %s", path, error)
         return {}
     return {entry.node: entry for entry in entries if entry.is_sound}

@@ -63,7 +63,7 @@ class _Probe:
 
 
 class Admission:
-    """See the module. own: this node. has_tls: whether certificates are checked."""
+    """The handshakes of one node. own: this node. has_tls: whether certificates are checked."""
 
     def __init__(
         self,

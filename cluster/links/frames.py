@@ -42,7 +42,7 @@ def header_of(service: int, payload_octets: int) -> bytes:
 class FrameCutter:
     """Cuts the bytes of one connection into frames, however they arrive.
 
-    What arrives of a frame is copied once, when the frame is complete.
+    The pieces of a frame are copied once, when the frame is complete.
     """
 
     __slots__ = ("_beginning", "_length_max", "_lengths_max", "_missing", "_parts", "_service")
@@ -53,8 +53,8 @@ class FrameCutter:
         """length_max: of all frames. lengths_max: of those with some service octets, if less."""
         self._length_max = length_max
         self._lengths_max = lengths_max or {}
-        # A header that is not complete; or a frame whose payload is not: its service, what there is
-        # of the payload, and how much is missing.
+        # An incomplete header; or an incomplete frame: its service, the pieces of its payload, and
+        # the number of missing octets.
         self._beginning = b""
         self._service = 0
         self._parts: list[bytes] = []
@@ -97,7 +97,7 @@ class FrameCutter:
                 )
             payload_at, position = position + HEADER_OCTETS, position + LENGTH_OCTETS + length
             if position > end:
-                # Only here, since what is longer than a read is never complete at first.
+                # Only here, since a frame longer than a read is never complete at first.
                 self._check_length(service, length)
                 self._service, self._missing = service, position - end
                 self._parts.append(data[payload_at:])

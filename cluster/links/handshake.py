@@ -55,7 +55,7 @@ MESSAGE_OCTETS_MAX = 16 * 1024
 NONCE_OCTETS = 32
 HELLO, PROOF, REFUSE = 1, 2, 3
 NO_NODE = (
-    "what it sends is not the protocol between Leveret nodes: connect clients to their own port, "
+    "it does not speak the protocol between Leveret nodes: connect clients to their own port, "
     "and let nothing but nodes reach cluster.port"
 )
 DIALLER_ROLE, ACCEPTOR_ROLE = b"leveret link, dialler", b"leveret link, acceptor"
@@ -232,7 +232,7 @@ class Handshake:
     def _on_refuse(self, payload: bytes) -> list[Output]:
         kind = REFUSAL_WORDS.get(payload)
         if kind is None or self._peer is None:
-            raise _DamagedError("it refuses this node for a reason that is not known here")
+            raise _DamagedError("it refuses this node for a reason that this release does not know")
         return self._fail(refusal_told(kind, self._hello, self._peer))
 
     # Results

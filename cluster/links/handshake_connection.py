@@ -36,7 +36,7 @@ class HandshakeOwner(Protocol):
 
 
 class HandshakeConnection(asyncio.Protocol):
-    """One side of a connection until its handshake is over. address: of the other side."""
+    """One side of a connection until its handshake is over. address: the other side's."""
 
     def __init__(self, handshake: Handshake, owner: HandshakeOwner, clock: Clock) -> None:
         self._handshake = handshake

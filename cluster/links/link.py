@@ -8,7 +8,7 @@ and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service; after
 DECOMPRESSED_A_TURN the rest of them waits for the next turn, and nothing is read until then. The
-service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, a
+service 0 is the link's own: a tick (nothing), a request for a sign of life and its answer, a
 goodbye, and the messages between the links of the two nodes.
 
 Closing. A system that closes a connection with unread data resets it, and drops its unsent data. So
@@ -66,11 +66,11 @@ OCTETS_A_TURN = 8 * BLOCK_OCTETS
 """Written to a peer that takes everything, before others have their turn: a millisecond."""
 LENGTHS_MAX = {
     **dict.fromkeys((LINK_SERVICE, NODE_STATES_SERVICE, LIMITED_COUNTS_SERVICE), 64 * 1024 * 1024),
-    # Only what is short is compressed, and it is shorter then.
+    # Only short payloads are compressed, and are shorter then.
     **dict.fromkeys(range(COMPRESSED, 2 * COMPRESSED), OCTETS_MAX + 1),
 }
-"""Of frames whose services need less than FRAME_OCTETS_MAX, by the service octet. A name with its
-counts has some dozens of octets: this is enough for a million."""
+"""The limits of frames whose services need less than FRAME_OCTETS_MAX, by the service octet. A name
+with its counts has some dozens of octets: this is enough for a million."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -89,10 +89,10 @@ class LinkOwner(Protocol):
 
 
 class Link(asyncio.Protocol):
-    """See `services.Peer`.
+    """A `services.Peer`, while its connection is open.
 
     compression: the method by which to send, and the one by which the other node sends. is_paused:
-    whether the connection takes no more for now. The octets are counted since the link is up.
+    whether the connection takes no more for now. Octets are counted from when the link came up.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Link(asyncio.Protocol):
     # Sending
 
     def send(self, service: int, *pieces: bytes) -> None:
-        """Send one frame, whose payload is the pieces joined. See `Peer.send`."""
+        """Send one frame, whose payload is the pieces joined."""
         if self._is_down or self._closing_reason:
             return
         octets = HEADER_OCTETS
@@ -183,7 +183,7 @@ class Link(asyncio.Protocol):
             self.is_congested = True
 
     def _close_blocks(self) -> None:
-        """Join what is gathered, except for large pieces, which are blocks of their own."""
+        """Join the gathered pieces, except for large ones, which are blocks of their own."""
         gathered, begin = self._gathered, 0
         if self._gathered_octets >= PIECE_OCTETS:
             for position, piece in enumerate(gathered):
@@ -239,7 +239,7 @@ class Link(asyncio.Protocol):
         try:
             frames = self._cutter.cut(data)
         except LinkFrameError as error:
-            self.drop(f"what it sends is damaged: {error}")
+            self.drop(f"it sends damaged data: {error}")
             return
         if self._waiting:
             self._waiting += frames
@@ -262,12 +262,12 @@ class Link(asyncio.Protocol):
                 if self._is_down:
                     return  # LK1
         except PAYLOAD_ERRORS as error:
-            logger.debug("what node %s sends is damaged", self.name, exc_info=True)
+            logger.debug("node %s sends damaged data", self.name, exc_info=True)
             self.drop(damaged_reason(service & ~COMPRESSED, error))
         except Exception:
             shown = shown_service(service & ~COMPRESSED)
-            logger.exception("a frame of node %s for %s cannot be handled", self.name, shown)
-            self.drop(f"a frame of it for {shown} cannot be handled, see the error above")
+            logger.exception("failed to handle a frame of node %s for %s", self.name, shown)
+            self.drop(f"this node failed to handle a frame for {shown}, see the error above")
 
     def _put_off(self, frames: list[tuple[int, bytes]]) -> None:
         """Give frames to their services in the next turn."""
@@ -289,7 +289,7 @@ class Link(asyncio.Protocol):
             try:
                 payload = self._decompressor.original(payload)
             except CompressionError as error:
-                self.drop(f"what it sends is damaged: a compressed frame cannot be read: {error}")
+                self.drop(f"it sends damaged data: a compressed frame cannot be read: {error}")
                 return
             service &= ~COMPRESSED
             self._decompressed_octets += len(payload)
@@ -300,7 +300,7 @@ class Link(asyncio.Protocol):
         elif service not in self._unknown_services and not self._closing_reason:
             self._unknown_services.add(service)
             logger.info(
-                "node %s sends to service %d, which this node does not run now: that is left out",
+                "ignoring frames of node %s for service %d, which this node does not run now",
                 self.name, service,
             )  # fmt: skip
 
@@ -321,12 +321,12 @@ class Link(asyncio.Protocol):
             case TickResult.SEND_TICK:
                 self.send(LINK_SERVICE, TICK)
             case TickResult.SILENT:
-                self.drop("nothing was heard of it for the time net_ticktime")
+                self.drop("nothing was heard from it for net_ticktime")
             case TickResult.DOES_NOT_READ:
-                self.drop("it has read nothing of what was sent for the time net_ticktime")
+                self.drop("it has read nothing of what was sent for net_ticktime")
 
     def ask_for_sign_of_life(self, callback: Callable[[], None] | None) -> None:
-        """Call back when anything is received from now on; None: no more."""
+        """Call back when anything is received from now on; None: do not."""
         self._on_sign_of_life = callback
         if callback is not None:
             self.send(LINK_SERVICE, QUESTION)

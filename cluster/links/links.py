@@ -63,7 +63,7 @@ class LinkOptions:
 
 
 class Links:
-    """See the module. Made in any state; `start` needs the running event loop."""
+    """The links of one node. `start` needs the running event loop."""
 
     def __init__(
         self, identity: Identity, options: LinkOptions, book: AddressBook, clock: Clock
@@ -120,7 +120,7 @@ class Links:
         return self._problems.get(node, "")
 
     def register(self, number: int, service: Service) -> None:
-        """See `ServiceRegistry`."""
+        """Add a service, before the links are started. number: from 1 to 127, not in use yet."""
         assert LINK_SERVICE < number < 128
         assert number not in self._services
         self._services[number] = service
@@ -168,7 +168,7 @@ class Links:
                     await self._all_down.wait()
             except TimeoutError:
                 logger.warning(
-                    "node %s did not take what was sent before this node stopped",
+                    "node %s did not receive all data that was sent before this node stopped",
                     ", ".join(self._links),
                 )
         for link in tuple(self._links.values()):
@@ -299,7 +299,7 @@ class Links:
         try:
             function(*arguments)
         except Exception:
-            logger.exception("a service of links failed")
+            logger.exception("a service failed in a call of the links")
 
     # Messages between links
 
@@ -314,7 +314,7 @@ class Links:
             try:
                 entries = msgspec.msgpack.decode(message[1:], type=list[KnownPort])
             except msgspec.MsgspecError:
-                link.drop("the addresses that it tells cannot be read")
+                link.drop("it sends addresses that cannot be read")
                 return
             if self._book.hear(entries, self.node):
                 self._tell_addresses()

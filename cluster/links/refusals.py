@@ -32,7 +32,7 @@ REFUSAL_WORDS = {kind.value.encode(): kind for kind in RefusalKind}
 
 
 class LinkRefusal(NamedTuple):
-    """A link that does not come about. sentence: for the log."""
+    """Why a link is not made. sentence: for the log."""
 
     kind: RefusalKind
     sentence: str

@@ -45,11 +45,11 @@ def shown_service(number: int) -> str:
 def damaged_reason(number: int, error: Exception) -> str:
     """Why a link is closed after a damaged payload for a service."""
     reason = str(error) or type(error).__name__
-    return f"what it sends to {shown_service(number)} is damaged: {reason}"
+    return f"it sends damaged data to {shown_service(number)}: {reason}"
 
 
 class Peer(Protocol):
-    """Another node, as long as one link to it lasts."""
+    """Another node, while one link to it lasts."""
 
     @property
     def name(self) -> str:

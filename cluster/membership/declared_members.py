@@ -14,7 +14,7 @@ FORGET_MS = 5_000
 
 
 class DeclaredMembers:
-    """See the module."""
+    """The members that the declarations of one node name."""
 
     def __init__(self, services: Services, links: Links) -> None:
         self._services = services
@@ -47,7 +47,7 @@ class DeclaredMembers:
         members = self.declared
         self.number_messages(members)
         self.link(members)
-        # Later: a node that leaves waits for the answer to its question.
+        # Later: a node that leaves waits for the answer to its request.
         self._services.clock.call_later_ms(FORGET_MS, self._forget_others)
 
     def _forget_others(self) -> None:

@@ -168,7 +168,7 @@ class MembershipChanges:
             running = self._running()
             if running[0] != self._name:
                 raise MembershipRefused(
-                    f"node {self._name} does not coordinate the cluster any more: try again"
+                    f"node {self._name} has ceased to coordinate the cluster: try again"
                 )
             await self._make_now(change, frozenset(running))
         return await self._tell_members(change.node, b"")
@@ -297,4 +297,4 @@ async def _ask(
     try:
         return await rpc.ask(member, topic, text, seconds_max)
     except NotAnswered as error:
-        raise ClusterError(f"node {member} did not do what was asked: {error}") from None
+        raise ClusterError(f"node {member} did not carry out the request: {error}") from None

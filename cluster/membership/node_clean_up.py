@@ -1,4 +1,4 @@
-"""Looks at intervals for members that are down and no longer listed, and removes them.
+"""Checks at intervals for members that are down and no longer listed, and removes them.
 
 discovery/cleanup.py decides which members these are, and whether they are only logged. They are
 removed as by `forget_cluster_node`. Every node looks: if several find the same member, one removes
@@ -40,12 +40,12 @@ class NodeCleanUp:
         self._step: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look after each interval, if node clean-up is switched on."""
+        """Check after each interval, if node clean-up is switched on."""
         if self._clean_up.interval_s is not None:
             self._timer = self._clock.call_later_ms(self._clean_up.interval_s * 1000, self._begin)
 
     async def stop(self) -> None:
-        """Stop looking."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
         if self._step is not None:
@@ -60,7 +60,7 @@ class NodeCleanUp:
         if step.cancelled():
             return
         if error := step.exception():
-            logger.error("node clean-up failed, and is tried again: %s", error)
+            logger.error("node clean-up failed; retrying at the next interval: %s", error)
         self.start()
 
     async def _look(self) -> None:
@@ -68,4 +68,4 @@ class NodeCleanUp:
             try:
                 await self._forget(name)
             except ClusterError as error:
-                logger.warning("node clean-up did not remove node %s: %s", name, error)
+                logger.warning("node clean-up failed to remove node %s: %s", name, error)

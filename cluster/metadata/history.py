@@ -53,7 +53,7 @@ Kept = LogEntry | LastView | ViewId
 
 
 class Saved(NamedTuple):
-    """The state read from the store, with which a node begins its next run. See `LastView`.
+    """The state read from the store, with which a node begins its next run.
 
     promised: the highest view that the node has agreed to.
     """

@@ -101,8 +101,8 @@ class Status(Message, frozen=True):
 
     view: installed last, perhaps before a restart. members: the view's members. is_fenced: the node
     waits to be taken into a view. links: the names of the nodes that it has links with. asked: the
-    number of the question that this answers, or 0. takes_from: see `Replication`. companions: for a
-    node that starts, the nodes that may have run on when it stopped.
+    number of the request that this answers, or 0. takes_from: see `MetadataReplication`.
+    companions: for a node that starts, the nodes that may have run on when it stopped.
     """
 
     view: ViewId

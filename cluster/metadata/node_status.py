@@ -16,7 +16,7 @@ class NodeStatus:
     """The state of one run of a node.
 
     view: the view that was installed last. peers: the linked nodes by name. takes_from: the nodes
-    whose metadata this node takes (`Replication`).
+    whose metadata this node takes (`MetadataReplication`).
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def decode_refusal(payload: bytes) -> Exception:
     try:
         refusal = msgspec.msgpack.decode(payload, type=Refusal)
     except msgspec.MsgspecError as error:
-        return MetadataError(f"a refusal whose text cannot be read: {error}")
+        return MetadataError(f"refused for a reason that cannot be read: {error}")
     if refusal.kind == "channel":
         return ChannelFault(refusal.reply_code, refusal.text)
     if refusal.kind == "connection":

@@ -1,8 +1,8 @@
 """Outputs of the replication of metadata: the actions that it asks of its service, as values.
 
 Outputs are carried out in the order in which they are returned. An output with a `number` is
-answered by `Replication.written(number)` when it and all with lower numbers are on disk; a RAM node
-answers immediately.
+answered by `MetadataReplication.written(number)` when it and all with lower numbers are on disk; a
+RAM node answers immediately.
 """
 
 from typing import TypeAlias
@@ -118,7 +118,7 @@ class PartitionedFrom(msgspec.Struct, frozen=True):
 class Restart(msgspec.Struct, frozen=True):
     """Stop and start again with a snapshot: the log cannot be extended to the log of the others.
 
-    takes_from: the members of the view that has everything; see `Replication`.
+    takes_from: the members of the view that has everything; see `MetadataReplication`.
     """
 
     takes_from: tuple[str, ...]

@@ -43,8 +43,9 @@ class Performing:
         requester: Requester,
         alongside: Callable[[], None] | None = None,
     ) -> Generator[Step, None, Sequence[Consumer]]:
-        """Carry out declarations that this node has submitted. Returns the consumers of deleted
-        queues, which have to be told. See `DeclarationWriter.performing`.
+        """Carry out declarations that this node has submitted (`DeclarationWriter.performing`).
+
+        Returns the consumers of deleted queues, which have to be told.
         """
         cancelled = yield from self._writer.performing(declarations, requester, alongside)
         if change_members(declarations):

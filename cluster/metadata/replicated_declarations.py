@@ -92,7 +92,7 @@ of broker/runtime/turns.py."""
 
 
 class ReplicatedDeclarations:
-    """See `DeclarationLog` and `Service`.
+    """A `DeclarationLog`, and a `Service` of links.
 
     local: declares before there is a replication. view: the last one that was installed in this
     run; None until the node has joined.
@@ -161,8 +161,8 @@ class ReplicatedDeclarations:
         answer: Answer[None] | None = None,
         requester: Requester = THE_NODE,
     ) -> Answer[None]:
-        """See `DeclarationLog.submit`. The answer is given when they are applied on this node, and
-        its `synced` when all nodes have them, on disk if they are disc nodes.
+        """Submit declarations. The answer is given when they are applied on this node, and its
+        `synced` when all nodes have them, on disk if they are disc nodes.
         """
         if self._end_reason:
             answer = answer if answer is not None else Answer()
@@ -178,7 +178,7 @@ class ReplicatedDeclarations:
         return answer
 
     def synced(self) -> Answer[None]:
-        """See `DeclarationLog.synced`: all nodes have this node's declarations on disk."""
+        """Given when all nodes have this node's declarations on disk."""
         if self._end_reason:
             return self.submit()
         if self._replication is None:
@@ -250,7 +250,7 @@ class ReplicatedDeclarations:
         self._input(MetadataReplication.tick)
 
     def suspended(self) -> None:
-        """See `MetadataReplication.suspended`. It comes before all inputs of the suspension."""
+        """The process did not run for a while. Called before all inputs of the suspension."""
         self._give(MetadataReplication.suspended)
 
     # What links call
@@ -275,7 +275,7 @@ class ReplicatedDeclarations:
         self._add(down)
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """See `Service`. Raises ValueError for a payload that is no message."""
+        """Take a message. Raises ValueError for a payload that is not one."""
         not_durable = passing.read(payload)
         if not_durable is not None:
             self._add(lambda: self._work.add((not_durable,)))
@@ -290,7 +290,7 @@ class ReplicatedDeclarations:
         self._give(lambda replication: replication.received(name, message))
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. The replication bounds the messages in flight."""
+        """Do nothing: the replication bounds the messages in flight."""
 
     def _join(self) -> None:
         """The node has all declarations."""

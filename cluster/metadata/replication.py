@@ -200,7 +200,7 @@ class MetadataReplication:
         return self._end_of_step()
 
     def tick(self) -> list[Output]:
-        """Time passes: a fraction of a second. What was refused is tried again."""
+        """Time passes: a fraction of a second. Refused proposals are made again."""
         self.views.tick()
         return self._end_of_step()
 

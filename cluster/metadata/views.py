@@ -53,7 +53,7 @@ MayGoOn = Callable[[frozenset[str]], bool]
 
 
 class Views:
-    """The views of one run of one node. See `Replication` for the arguments.
+    """The views of one run of one node. See `MetadataReplication` for the arguments.
 
     ending: why the node has to stop, if it has to; nothing more is done then.
     """

@@ -139,7 +139,7 @@ class Synchronisation:
 def read_batch(
     leading: LeaderBackingQueue, start: int, limit: int, messages_max: int, cursor: Cursor
 ) -> Batch:
-    """The leader's messages from one position up to another, or as far as a batch may go.
+    """The leader's messages from one position up to another, or up to the limit of a batch.
 
     cursor: one on the leader's queue, at `start`; it is moved on. Raises Unreadable.
     """

@@ -74,10 +74,10 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ClusterNode:
-    """See `Clustering`.
+    """The `Clustering` of one run of a node.
 
-    start_as: see `StartAs`. restart_wanted: called when the node has to stop its broker and start
-    it again, with how it then starts. failed, running_changed: see `Clustering`.
+    restart_wanted: called when the node has to stop its broker and start it again, with the way in
+    which it then starts.
     """
 
     def __init__(self, config: Config, data_dir: Path, start_as: StartAs = NORMALLY) -> None:
@@ -152,17 +152,17 @@ class ClusterNode:
     # What the broker calls
 
     def tell_static_shovels(self, names: tuple[str, ...]) -> None:
-        """See `Clustering`."""
+        """Tell the other nodes the names of this node's static shovels."""
         self.states.set_static_shovels(names)
 
     def others_with_static_shovel(self, name: str) -> frozenset[str]:
-        """See `Clustering`."""
+        """The other nodes whose configuration has a static shovel of this name."""
         return self.states.with_static_shovel(name)
 
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
     ) -> ReplicatedDeclarations:
-        """See `Clustering`. Raises SettingError and OSError."""
+        """Make the replicated log of declarations. Raises SettingError and OSError."""
         configured_rules.check(self._config.cluster)
         self._services, self._clock = services, services.clock
         links = make_links(self._config, self._data_dir, self._clock, features=feature_flags.NAMES)
@@ -223,13 +223,13 @@ class ClusterNode:
         return log
 
     def prepare(self, definitions: Definitions) -> None:
-        """See `Clustering`."""
+        """Before declarations are restored: let queues of a clustered node live on other nodes."""
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
             self._services.queue_places = self._queues
 
     async def start(self, definitions: Definitions) -> None:
-        """See `Clustering`. Raises SettingError, DiscoveryError and ClusterError."""
+        """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""
         self._saved = self._history.read(definitions.parameters)
         self._keeping.takes_from = self._takes_from = (
             self._start_as.takes_from or self._saved.takes_from
@@ -245,7 +245,7 @@ class ClusterNode:
         except SettingError as error:
             if members or self._first_start.is_wanted or self._config.cluster.port is not None:
                 raise
-            logger.warning("no node can be linked to this one: %s", error)
+            logger.warning("no node can link to this one: %s", error)
         if members:
             await self._run(members)
             await self._first_start.start_again()
@@ -255,8 +255,8 @@ class ClusterNode:
         self._clean_up.start()
 
     async def stop(self) -> None:
-        """See `Clustering`."""
-        # The node loses all others, but must not pause and start again for that.
+        """Leave the running nodes; the clients' connections are closed."""
+        # The node loses all others, which must not make it pause and start again.
         self.log.paused = self.log.restart_wanted = lambda names: None
         view = self.log.view
         if not self._is_restarting and view is not None and len(view.names) > 1:
@@ -411,7 +411,7 @@ class ClusterNode:
         """An entry that the other nodes have applied cannot be applied here: the node stops."""
         is_of_the_disk = isinstance(error, (OSError, MetadataError, StoreError))
         logger.error(
-            "what is declared in the cluster cannot be applied on this node: %s",
+            "failed to apply a declaration of the cluster on this node: %s",
             error, exc_info=None if is_of_the_disk else error,
         )  # fmt: skip
         self._ordered_start.failed(error)

@@ -94,15 +94,15 @@ class PartitionHandling:
     def give_way(self, takes_from: tuple[str, ...]) -> None:
         """Restart, and take everything from one of these nodes."""
         names = ", ".join(takes_from)
-        logger.warning("node %s starts again, with the metadata of %s", self._name, names)
+        logger.warning("node %s restarts and takes over the metadata of %s", self._name, names)
         self._keeping.gives_way_to = takes_from
         self._history.give_way(takes_from)
 
         def written(error: Exception | None) -> None:
             if error is not None:
                 logger.error(
-                    "that node %s takes the metadata of %s is not on disk (%s): should it crash "
-                    "before it has taken them, restart it while one of these runs",
+                    "failed to record on disk that node %s takes over the metadata of %s: %s; if "
+                    "the node crashes before it has done so, restart it while one of these runs",
                     self._name, names, error,
                 )  # fmt: skip
             self._restart_wanted(StartAs(is_patient=True, takes_from=takes_from))

@@ -56,7 +56,7 @@ NOTHING = Counts()
 
 
 class LimitedCounts:
-    """The counts of this node, and of those that are linked with it. See `Service`."""
+    """A `Service`: the counts of this node, and of the nodes that are linked with it."""
 
     def __init__(self, links: ServiceRegistry, node: Node) -> None:
         self._node = node
@@ -89,7 +89,7 @@ class LimitedCounts:
     # Telling
 
     def _limits_changed(self) -> None:
-        """Later, since events must not be listened to while declarations are applied."""
+        """Check the limits later: events must not be listened to while declarations are applied."""
         self._have_limits_changed = True
         self._tell_later()
 
@@ -162,7 +162,7 @@ class LimitedCounts:
         self._look_at_limits()
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """See `Service`. Raises ValueError if they are damaged."""
+        """Take another node's counts. Raises ValueError if they are damaged."""
         before, told = self._peers[peer], msgspec.msgpack.decode(payload, type=Counts)
         self._peers[peer] = Counts(
             {name: one for name, one in {**before.vhosts, **told.vhosts}.items() if one},
@@ -170,7 +170,7 @@ class LimitedCounts:
         )
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. The frames are small."""
+        """Do nothing: the frames are small and do not wait for room."""
 
 
 def _changed(

@@ -38,7 +38,7 @@ NOTHING_SPECIAL = NodeState()
 
 
 class NodeStates:
-    """The states of this node and of those that are linked with it. See `Service`.
+    """A `Service`: the states of this node, and of the nodes that are linked with it.
 
     maintenance_changed: called when a node is put under maintenance, or comes back.
     static_shovels_changed: called when a node tells its static shovels. Both may be replaced.
@@ -62,7 +62,7 @@ class NodeStates:
 
     @property
     def is_under_maintenance(self) -> bool:
-        """Whether this node is."""
+        """Whether this node is under maintenance."""
         return self._own.is_under_maintenance
 
     def with_static_shovel(self, name: str) -> frozenset[str]:
@@ -114,14 +114,14 @@ class NodeStates:
         self._set_alarms(peer.name, ())
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """See `Service`. Raises ValueError if the state is damaged."""
+        """Take another node's state. Raises ValueError if it is damaged."""
         state = msgspec.msgpack.decode(payload, type=NodeState)
         before, self._peers[peer] = self._peers[peer], state
         self._compare(before, state)
         self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
 
     def drained(self, peer: Peer) -> None:
-        """See `Service`. The frames are small."""
+        """Do nothing: the frames are small and do not wait for room."""
 
     def _set_alarms(self, node: str, sources: tuple[str, ...]) -> None:
         before = self._alarms.of_others.get(node, ())

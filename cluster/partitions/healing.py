@@ -21,7 +21,7 @@ from leveret.cluster.partitions.autoheal import Report, Verdict, decide, decides
 from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 
 REPORT, VERDICT = "partition.report", "partition.verdict"
-"""The topics of rpc."""
+"""The topics of the requests."""
 ROUND_MS = 1_000
 ANSWER_SECONDS_MAX = 2.0
 

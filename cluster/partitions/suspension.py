@@ -72,7 +72,9 @@ class Suspension:
             self._release()
 
     def _was_suspended(self) -> None:
-        logger.warning("this node did not run for a while: it asks the others for its place")
+        logger.warning(
+            "this node did not run for a while: it asks the others whether they have given it up"
+        )
         self._turns.when_overdue(None, self._was_suspended)
         self._turns.hold()
         self._released.clear()

@@ -34,7 +34,7 @@ class DeliveringQueue(Protocol):
 
 
 class HostedConsumer(Consumer):
-    """See `Consumer`.
+    """The `Consumer` at a queue of this node, for a consumer of another node.
 
     node: the client's node. number: given by that node.
     """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 
 class HostedPublisher:
-    """See `leveret.broker.queues.contract.queue_client.Publisher`.
+    """The `Publisher` at a queue of this node, for the publishers of another node.
 
     Numbers are the sequence numbers of the client's node (owed_confirms.py). due: called when
     `take` has outcomes to return.

@@ -131,7 +131,7 @@ class HostedQueue:
         return not self._host.peer.is_congested
 
     def deliver(self, consumer: HostedConsumer, entries: list[Entry]) -> int:
-        """See `DeliveringQueue.deliver`."""
+        """Send deliveries to the consumer's node; returns the bytes of their bodies."""
         assert not self._is_over, "HQ2: a consumer is cancelled before its link ends"
         first, count = self._next_tag, len(entries)
         self._next_tag += count

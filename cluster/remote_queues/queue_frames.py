@@ -97,13 +97,13 @@ class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Get(Question, frozen=True):
-    """See `QueueClient.get`."""
+    """Get a message."""
 
     ack_required: bool
 
 
 class Subscribe(Question, frozen=True):
-    """See `QueueClient.subscribe`. consumer: its number. messages, body_bytes: initial credit."""
+    """Add a consumer. consumer: its number. messages, body_bytes: its initial credit."""
 
     consumer: int
     tag: bytes
@@ -116,22 +116,22 @@ class Subscribe(Question, frozen=True):
 
 
 class Cancel(Question, frozen=True):
-    """See `QueueClient.cancel`."""
+    """Cancel a consumer."""
 
     consumer: int
     channel_ended: bool
 
 
 class Length(Question, frozen=True):
-    """See `QueueClient.length`."""
+    """Count the ready messages and the consumers."""
 
 
 class Purge(Question, frozen=True):
-    """See `QueueClient.purge`."""
+    """Drop the ready messages."""
 
 
 class Delete(Question, frozen=True):
-    """See `QueueClient.delete`. The last three fields are the requester's."""
+    """Delete the queue. The last three fields are the requester's."""
 
     if_unused: bool
     if_empty: bool

@@ -46,7 +46,7 @@ class FiguredQueue(Protocol):
 
 
 class RemoteFigures:
-    """See `leveret.broker.queues.contract.status.QueueFigures`."""
+    """The `QueueFigures` of a queue on another node, which are asked for when they are read."""
 
     __slots__ = ("_counts", "_counts_at_ms", "_full", "_full_at_ms", "_queue")
 
@@ -57,7 +57,7 @@ class RemoteFigures:
         self._counts_at_ms = self._full_at_ms = -FRESH_MS
 
     def counts(self) -> CoarseCounts:
-        """See `QueueFigures.counts`."""
+        """The counts that the queue's node sent last."""
         now_ms = self._queue.now_ms()
         if now_ms - self._counts_at_ms >= FRESH_MS:
             self._counts_at_ms = now_ms
@@ -91,18 +91,18 @@ class RemoteFigures:
         answer.give(None)
 
     def status(self) -> QueueStatus:
-        """See `QueueFigures.status`."""
+        """The status that the queue's node sent last."""
         status = self._look().status
         return msgspec.structs.replace(status, state=DOWN) if self._queue.is_down else status
 
     def ages(self) -> AgeFigures:
-        """See `QueueFigures.ages`."""
+        """The ages of messages, as the queue's node sent them last."""
         return self._look().ages
 
     def consumers(self) -> list[ConsumerFigures]:
-        """See `QueueFigures.consumers`."""
+        """The figures of the queue's consumers."""
         return self._look().consumers
 
     def backing_queue_status(self) -> dict[str, Any]:
-        """See `QueueFigures.backing_queue_status`."""
+        """The figures of the backing queue."""
         return self._look().backing

@@ -25,7 +25,7 @@ LINK_SECONDS_MAX, ANSWER_SECONDS_MAX = 3.0, 3.0
 
 
 class FirstStart:
-    """Peer discovery of one run of a node. See `Peers`.
+    """Peer discovery of one run of a node: the `Peers` of its decision.
 
     take_membership: joins the cluster that a member has taken this node into. begin_cluster: makes
     a cluster of this node. discovery: the backend.
@@ -76,8 +76,8 @@ class FirstStart:
         await self.discovery.close()
 
     async def _state(self, node: str, text: bytes) -> bytes:
-        """Another node asks for the state of this one, which can be joined unless it looks for
-        others itself.
+        """Another node asks for this one's state: it can be joined unless it is looking for others
+        itself.
         """
         state = PeerState.MEMBER if self._forming is None else self._forming.state_for(node)
         return state.name.encode()
@@ -85,7 +85,7 @@ class FirstStart:
     # Actions of the decision
 
     async def ask(self, nodes: tuple[NodeAddress, ...]) -> Mapping[str, PeerState]:
-        """See `Peers`."""
+        """The state of each node that answers."""
         for node in nodes:
             self._links.dial(node)
         await self._rpc.linked([node.name for node in nodes], LINK_SECONDS_MAX)
@@ -100,7 +100,7 @@ class FirstStart:
             return PeerState.UNREACHABLE
 
     async def join(self, node: NodeAddress, node_type: str) -> None:
-        """See `Peers`."""
+        """Join the cluster of a node."""
         self._links.dial(node)
         try:
             membership = await ask_to_join(self._rpc, node.name, node_type == DISC)
@@ -109,5 +109,5 @@ class FirstStart:
         await self._take_membership(membership)
 
     async def form(self) -> None:
-        """See `Peers`."""
+        """Form a cluster of this node alone."""
         await self._begin_cluster()

@@ -377,17 +377,17 @@ class ThreadedBroker:
 
     @property
     def port(self) -> int:
-        """See `EmbeddedBroker.port`."""
+        """The port it listens on. Raises RuntimeError if it does not run, unless it was given."""
         return self._ask(lambda: self._embedded.port)
 
     @property
     def url(self) -> str:
-        """See `EmbeddedBroker.url`."""
+        """`amqp://guest:guest@127.0.0.1:PORT/`, with the default user and vhost."""
         return self._ask(lambda: self._embedded.url)
 
     @property
     def management_url(self) -> str:
-        """See `EmbeddedBroker.management_url`."""
+        """`http://127.0.0.1:PORT`: of the web pages; the HTTP API is below `/api`."""
         return self._ask(lambda: self._embedded.management_url)
 
     @property
@@ -401,13 +401,13 @@ class ThreadedBroker:
         return list(self._embedded.delivered)
 
     def clear_records(self) -> None:
-        """See `EmbeddedBroker.clear_records`."""
+        """Forget what was published and delivered so far."""
         self._embedded.clear_records()
 
     def wait_for(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """See `EmbeddedBroker.wait_for`."""
+        """Wait until clients have published so many messages; return all that they published."""
         wait_for = self._embedded.wait_for
         seconds = timeout + THREAD_SECONDS_MAX
         return self._run("wait_for", lambda: wait_for(count, queue=queue, timeout=timeout), seconds)
@@ -415,7 +415,7 @@ class ThreadedBroker:
     def wait_for_delivered(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """See `EmbeddedBroker.wait_for_delivered`."""
+        """Wait until clients were given so many messages, as `wait_for` does."""
         wait_for = self._embedded.wait_for_delivered
         seconds = timeout + THREAD_SECONDS_MAX
         return self._run(
@@ -432,7 +432,7 @@ class ThreadedBroker:
         properties: dict[str, Any] | None = None,
         mandatory: bool = True,
     ) -> None:
-        """See `EmbeddedBroker.publish`."""
+        """Publish a message without a client. It is not recorded in `published`."""
         self._run(
             "publish",
             lambda: self._embedded.publish(
@@ -442,33 +442,33 @@ class ThreadedBroker:
         )  # fmt: skip
 
     def advance(self, seconds: float) -> None:
-        """See `EmbeddedBroker.advance`."""
+        """Move the virtual clock: what would have happened in that time happens now."""
         self._ask(lambda: self._embedded.advance(seconds))
 
     def drop_connections(self) -> None:
-        """See `EmbeddedBroker.drop_connections`."""
+        """Abort every connection, as a network failure does."""
         self._ask(self._embedded.drop_connections)
 
     def drop_after_frames(self, frames: int) -> None:
-        """See `EmbeddedBroker.drop_after_frames`."""
+        """Abort each open connection once it has sent so many more frames."""
         self._ask(lambda: self._embedded.drop_after_frames(frames))
 
     def hold_confirms(self) -> None:
-        """See `EmbeddedBroker.hold_confirms`."""
+        """Send no publisher confirms until `release_confirms`."""
         self._ask(self._embedded.hold_confirms)
 
     def release_confirms(self) -> None:
-        """See `EmbeddedBroker.release_confirms`."""
+        """Send the confirms that were held."""
         self._ask(self._embedded.release_confirms)
 
     def block_publishers(self) -> None:
-        """See `EmbeddedBroker.block_publishers`."""
+        """Refuse to read from publishers, as a memory alarm does: they get connection.blocked."""
         self._ask(self._embedded.block_publishers)
 
     def unblock_publishers(self) -> None:
-        """See `EmbeddedBroker.unblock_publishers`."""
+        """The alarm is over."""
         self._ask(self._embedded.unblock_publishers)
 
     def queue_length(self, queue: str, vhost: str = "/") -> int:
-        """See `EmbeddedBroker.queue_length`."""
+        """Ready messages in a queue. Raises KeyError if there is no such queue."""
         return self._ask(lambda: self._embedded.queue_length(queue, vhost))

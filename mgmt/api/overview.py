@@ -22,7 +22,7 @@ from leveret.mgmt.views import nodes
 
 @route("GET", "/overview")
 async def overview(call: Call) -> Any:
-    """The totals of all nodes, as far as the user may see them."""
+    """The totals of all nodes that the user may see."""
     shown = nodes.overview(call.node, await call.node.sampler.queue_sums(), both(call))
     if not call.identity.is_monitor:
         for key in ("churn_rates", "listeners", "contexts"):
@@ -201,7 +201,7 @@ async def extensions(call: Call) -> Any:
 
 @route("GET", "/feature-flags")
 async def feature_flags(call: Call) -> Any:
-    """RabbitMQ's feature flags, as far as this node has the features."""
+    """Those of RabbitMQ's feature flags whose features this node has."""
     states = _feature_states(call)
     return [
         {

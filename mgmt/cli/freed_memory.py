@@ -1,9 +1,9 @@
 """Gives memory that was freed back to the system when the node has little to do.
 
 The C library keeps freed blocks for later (`keep_freed_memory` in serve.py), and returns only
-those at the end of its heap. After 50,000 queues were deleted 400 MB stay that nothing uses.
-`malloc_trim` returns them page by page. It holds up whoever allocates meanwhile, so it waits until
-there is little to do.
+those at the end of its heap. After 50,000 queues were deleted, 400 MB stay allocated and unused.
+`malloc_trim` returns them page by page. It holds up all other allocations, so it waits until there
+is little to do.
 """
 
 import ctypes
@@ -56,5 +56,5 @@ class FreedMemory:
         """Give freed memory back, if there is much. For a worker thread."""
         free_bytes = self._allocator.free_bytes()
         if free_bytes > FREE_BYTES_MAX:
-            logger.debug("%d bytes of freed memory are given back to the system", free_bytes)
+            logger.debug("returned %d bytes of freed memory to the system", free_bytes)
             self._allocator.trim()

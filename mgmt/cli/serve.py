@@ -163,7 +163,7 @@ async def _started_unless_stopped(node: Node) -> Broker | None:
 
 
 def described(protocol: str, listener: Listener, config: Config) -> str:
-    """What a listener is for, and its address; of management the URL of the web pages."""
+    """The purpose of a listener, and its address; for management the URL of the web pages."""
     if not protocol.startswith("http"):
         return f"{LISTENERS[protocol]} on {listener}"
     scheme, _, metrics = protocol.partition("/")
@@ -202,7 +202,7 @@ async def _checkpoint_now_and_then(node: Node) -> None:
         try:
             await asyncio.to_thread(node.broker.services.metadata.checkpoint)
         except MetadataError as error:
-            logger.error("no checkpoint was made, and one is tried again: %s", error)
+            logger.error("failed to make a checkpoint; retrying: %s", error)
 
 
 async def _give_back_memory_now_and_then(node: Node) -> None:

@@ -1,9 +1,10 @@
 """What may follow on a command line that is being typed: for the completion of shells.
 
 The words typed so far are read like a finished command line, and the last one, which may be empty,
-is the beginning of what is looked for. It is the value of an option, an option, a command, or an
-argument; what an argument is, is known from its name in the command's usage (`<queue>`). Names of
-objects are asked of the running node, which has half a second; without an answer there are none.
+is the beginning of the word that is wanted. It is the value of an option, an option, a command, or
+an argument; the name of an argument in the command's usage (`<queue>`) gives its kind. Names of
+objects come from the running node, which has half a second to answer; without an answer there are
+none.
 """
 
 import os
@@ -20,7 +21,7 @@ from leveret.mgmt.ctl.options import FLAG, GLOBAL, Option, Parsed, parse
 
 ANSWER_SECONDS = 0.5
 SHOWN_MAX = 200
-"""Names that are proposed; more are of no use to whoever types, and take time."""
+"""The most names that are proposed; more are of no use to the user, and take time."""
 
 _PLACEHOLDER = re.compile(r"<([^>]*)>(\S*)")
 _OPTION_IN_BRACKETS = re.compile(r"\[-[^]]*\]")
@@ -30,7 +31,7 @@ FILES = ("file_path", "pidfile", "path")
 OF_A_VHOST = {"queue": "queues", "queue_name": "queues", "exchange": "exchanges"}
 OF_THE_NODE = {"username": "users", "user": "users", "vhost": "vhosts"}
 OPTION_VALUES = {"data-dir": "path", "apply-to": "queues|exchanges|all"}
-"""What the value of an option is, where its name does not say it."""
+"""The kinds of values of options whose names do not tell them."""
 CHOICES = {
     "command": tuple(COMMAND_MODULES.own),
     "formatter": FORMATTERS,
@@ -84,7 +85,7 @@ class _Completion:
         return (f"{name}={found}" for found in self._named(self._value_of(option), value))
 
     def _value_of(self, option: Option) -> str:
-        """Return what the value of an option is: from the usage of the command, or its name."""
+        """Return the kind of an option's value: from the usage of the command, or its name."""
         if option.name in OPTION_VALUES:
             return OPTION_VALUES[option.name]
         usage = self._one.usage if self._one is not None else ""

@@ -1,4 +1,4 @@
-"""What a node has discarded after a partition: showing it, and publishing its messages again."""
+"""Declarations and messages discarded after a partition: listing, and publishing them again."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ FILES = ("name", "node", "at", "takes_from", "bytes", "is_published")
 CONTENT = ("what", "vhost", "name", "messages")
 
 
-@command("list_discarded", "[<file>]", "Lists the files with what the node has discarded after "
-         "partitions, or the content of one", CLUSTER, needs=NODE)  # fmt: skip
+@command("list_discarded", "[<file>]", "Lists the files of declarations and messages discarded "
+         "after partitions, or the content of one", CLUSTER, needs=NODE)  # fmt: skip
 def list_discarded(ctl: Session) -> None:
     """List the files, or the declarations and queues in one."""
     ctl.require_local()
     if not ctl.arguments:
-        ctl.banner(f"Listing what node {ctl.node} has discarded ...")
+        ctl.banner(f"Listing files of node {ctl.node} with discarded messages ...")
         found = ctl.client.get("node", "discarded")
         ctl.rows([[_cell(one, name) for name in FILES] for one in found], FILES)
         return

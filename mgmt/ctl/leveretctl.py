@@ -171,7 +171,7 @@ def _run_command(one: Command, given: Parsed, tool: Tool) -> int:
     ctl.finish()
     for name in sorted(ctl.connection.left_out):
         sys.stdout.flush()
-        sys.stderr.write(f"Warning: node {name} does not answer: what it has is not shown\n")
+        sys.stderr.write(f"Warning: node {name} does not answer: its objects are not shown\n")
     return code
 
 

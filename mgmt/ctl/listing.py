@@ -1,8 +1,8 @@
 """Lists of queues, exchanges, bindings, connections, channels and consumers.
 
-The node takes one snapshot of what there is and sends it row by row, with the columns that are
-needed only; each row is printed as it comes. So the cost grows with the number of rows, and what is
-declared or deleted meanwhile does not move other rows out of the list.
+The node takes one snapshot of all objects and sends it row by row, with only the needed columns;
+each row is printed as it comes. So the cost grows with the number of rows, and objects that are
+declared or deleted meanwhile do not move other rows out of the list.
 
 Each tuple of columns begins with RabbitMQ's; Leveret's own follow at the end.
 """

@@ -18,7 +18,7 @@ LEADER_COLUMNS = (
 )  # fmt: skip
 
 
-@command("sync_queue", "[--vhost <vhost>] <queue>", "Brings the mirrors of a queue the messages "
+@command("sync_queue", "[--vhost <vhost>] <queue>", "Sends the mirrors of a queue the messages "
          "that they lack, and waits until they have them", QUEUES)  # fmt: skip
 def sync_queue(ctl: Session) -> None:
     """Synchronise a queue, showing how far it is. The queue goes on meanwhile."""
@@ -84,7 +84,7 @@ def progress_line(mirroring: dict[str, Any]) -> str:
 
 
 @command("rebalance", "< all | classic | quorum | stream > [--vhost-pattern <pattern>] "
-         "[--queue-pattern <pattern>]", "Has all nodes lead about as many mirrored queues", QUEUES,
+         "[--queue-pattern <pattern>]", "Spreads the leaders of mirrored queues evenly", QUEUES,
          "vhost-pattern=", "queue-pattern=", counts=(1, 1))  # fmt: skip
 def rebalance(ctl: Session) -> None:
     """Move leaders to synchronised mirrors, and show how many each node leads then."""

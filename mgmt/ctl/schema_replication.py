@@ -28,7 +28,7 @@ def set_schema_replication_upstream_endpoints(ctl: Session) -> None:
     _ask(ctl, lambda: ctl.client.put(ROUTE, body=body))
 
 
-@command("clear_schema_replication", "", "Follows no upstream any more, and forgets it", STANDBY)
+@command("clear_schema_replication", "", "Stops following the upstream, and forgets it", STANDBY)
 def clear_schema_replication(ctl: Session) -> None:
     """Delete the setting."""
     ctl.banner(f"Clearing schema replication on node {ctl.node} ...")
@@ -41,7 +41,7 @@ def enable_schema_replication(ctl: Session) -> None:
     _act(ctl, "enable", "Enabling schema replication")
 
 
-@command("disable_schema_replication", "", "Does not follow the upstream until it is enabled",
+@command("disable_schema_replication", "", "Stops following the upstream until it is enabled",
          STANDBY)  # fmt: skip
 def disable_schema_replication(ctl: Session) -> None:
     """Stay a standby, and leave the definitions as they are."""
@@ -55,10 +55,10 @@ def restart_schema_replication(ctl: Session) -> None:
 
 
 @command("accept_schema_replication", "",
-         "Follows the upstream although it lacks most of what is here", STANDBY)  # fmt: skip
+         "Follows the upstream although it lacks most definitions here", STANDBY)  # fmt: skip
 def accept_schema_replication(ctl: Session) -> None:
     """Let go on what is held."""
-    _act(ctl, "accept", "Accepting what the upstream of schema replication lacks")
+    _act(ctl, "accept", "Accepting an upstream that lacks most definitions")
 
 
 @command("promote_warm_standby", "",

@@ -7,7 +7,7 @@ OF_EVERY_TOOL = ("autocomplete", "help", "version")
 
 
 class Tool(NamedTuple):
-    """A program. names: its commands; empty for all. section: what their list is called in it."""
+    """A program. names: its commands; empty for all. section: the title of their list."""
 
     name: str
     names: tuple[str, ...] = ()

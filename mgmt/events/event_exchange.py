@@ -84,7 +84,7 @@ class EventExchange:
                     publication = publication_of([message_of(event)])
                     publish(vhost, exchange, publication, [event["event"]])
                 except Exception:
-                    logger.exception("the event %s cannot be published", event["event"])
+                    logger.exception("failed to publish the event %s", event["event"])
 
 
 def message_of(event: Event) -> Message:

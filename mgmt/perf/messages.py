@@ -77,7 +77,7 @@ def _property_value(name: str, value: Any) -> Any:
 class PublishAddress(NamedTuple):
     """Where messages are published.
 
-    exchange, is_mandatory: of basic.publish. frame_bytes_max: of the connection.
+    exchange, is_mandatory: for basic.publish. frame_bytes_max: the connection's.
     """
 
     channel: int

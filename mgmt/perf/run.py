@@ -41,7 +41,7 @@ class PerfRun:
         """
         task = asyncio.current_task()
         assert task is not None, "asyncio.run has made one"
-        # asyncio's own handler cancels in the middle of what the loop does: a connect that ends at
+        # asyncio's own handler cancels in the middle of a turn of the loop: a connect that ends at
         # that moment prints a traceback.
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         await declare(self._options)

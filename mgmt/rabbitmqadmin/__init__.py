@@ -1,4 +1,4 @@
-"""rabbitmqadmin: lists, declares and deletes what a node has, over its HTTP API.
+"""rabbitmqadmin: lists, declares and deletes a node's objects, over its HTTP API.
 
 The commands, options, formats of output, configuration file and exit codes are those of RabbitMQ's
 program of this name. A node serves the modules of this package as one file, /cli/rabbitmqadmin

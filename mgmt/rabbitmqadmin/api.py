@@ -30,7 +30,7 @@ class Api:
         return self._follow(method, f"{self._options.path_prefix}/api{path}", body)
 
     def read(self, content: str) -> Any:
-        """Return what an answer has as JSON. Raises Failure if it has none."""
+        """Return the JSON of an answer. Raises Failure if it has none."""
         try:
             return json.loads(content)
         except (ValueError, RecursionError):

@@ -70,7 +70,7 @@ def subcommands() -> str:
         ("Broker Definitions", ["  export <file>", "  import <file>"]),
         ("Publishing and Consuming", [
             f"  publish {PUBLISH.usage()}", f"  get {GET.usage()}", "",
-            "  publish without a payload takes what standard input has. get with a payload_file",
+            "  publish without a payload reads it from standard input. get with a payload_file",
             "  writes the payload of one message to that file.",
         ]),
     )  # fmt: skip

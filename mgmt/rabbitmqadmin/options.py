@@ -80,7 +80,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """Take what the command line does not set from the file, and what is left from the defaults."""
+    """Take options that the command line lacks from the file, and the rest from the defaults."""
     options.declare_vhost = None
     node = SETTINGS["node"].default if options.node is None else options.node
     for name, value in _read_config(options.config, node).items():

@@ -98,7 +98,7 @@ class Admin:
         return form.path.format(**{**texts, "kind": kind}), values
 
     def publish(self) -> None:
-        """Publish a message; without a payload, what standard input has."""
+        """Publish a message; without a payload, it is read from standard input."""
         path, values = self._read(self._words, PUBLISH)
         if "payload" not in values:
             read = sys.stdin.buffer.read()

@@ -108,7 +108,7 @@ def _compared(then_us: float, now_us: float, least_us: float) -> str:
 
 
 def _estimate(original: Original, watched: WatchedQueue) -> str:
-    """Return the mean wait, as far as it follows from lengths."""
+    """Return the mean wait that the queue's lengths give."""
     then_us = original.waits[watched.name].mean_us()
     if not watched.consumers:
         if then_us is None:

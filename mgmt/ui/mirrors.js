@@ -28,7 +28,7 @@ function countTag(nodes, what, kind) {
     h("span", {"aria-hidden": "true"}, `+${nodes.length}`), h("span", {class: "unseen"}, text));
 }
 
-// What a member is, and how much is on its way from it round the ring, as far as its node says so.
+// A member's role, and how much is on its way from it round the ring, if its node says so.
 export const roleOf = ({leads, synchronised, joined}) => {
   if (leads) return "leader";
   if (!joined) return "joins";

@@ -174,7 +174,7 @@ class _QueueCheck:
         found: Counter[str] = Counter()
         for record in read_records(data, FILE_HEADER_BYTES):
             if isinstance(record, Damage):
-                problems.append(f"bytes {record.offset} to {record.end} are no whole record")
+                problems.append(f"bytes {record.offset} to {record.end} are not a whole record")
             elif record.kind == RUN:
                 run = decode_run(record.head)
                 first = run.targets[0][1]

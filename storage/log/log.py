@@ -272,7 +272,7 @@ class Log:
                 waiter.confirm(first, holder)
             except Exception:
                 # As in `call`, without a function call for each confirm.
-                logger.exception("%r failed, to which messages were confirmed", waiter)
+                logger.exception("%r failed when its messages were confirmed", waiter)
         if end < len(batch.waiters):
             self.call_soon(partial(self._confirm, batch))
             return

@@ -6,9 +6,9 @@ oldest needed file on. Nothing on disk is changed by reading.
 Not promised: that the last records of the newest file were reported as safe. A log may end in the
 middle of a record because the node stopped while it wrote; the whole records before it are read.
 
-Damage: bytes that are no whole record are reported with file and offset, and reading continues at
-the next whole record. So a client must tolerate that a record is missing in the middle. In the last
-batch of the newest file such bytes are not damage: the node was writing them when it stopped
+Damage: bytes that are not a whole record are reported with file and offset, and reading continues
+at the next whole record. So a client must tolerate that a record is missing in the middle. In the
+last batch of the newest file such bytes are not damage: the node was writing them when it stopped
 (torn_end.py). None of that batch was confirmed, and it is not reported as a loss.
 
 Invariants:
@@ -103,10 +103,10 @@ class LogReader:
         for start, end in there.gaps(oldest or present[0], present[-1]):
             path = self._path(start)
             if end - start == 1:
-                self._report(path, f"{path} is missing: what only it held is lost")
+                self._report(path, f"{path} is missing: data that only it held is lost")
             else:
                 files = f"{path} to {self._path(end - 1)}"
-                self._report(path, f"{files} are missing: what only they held is lost")
+                self._report(path, f"{files} are missing: data that only they held is lost")
         return present
 
     def _oldest(self, numbers: list[int]) -> int:
@@ -185,12 +185,12 @@ class LogReader:
             file.size = damage.offset if damage.is_end and file.size else TORN
             if data[damage.offset : damage.end].strip(b"\0"):
                 where = f"{file.path} has {lost} bytes at offset {damage.offset}"
-                self._note_torn(f"{where} that are no whole record")
+                self._note_torn(f"{where} that are not a whole record")
             return
         self._report(
             file.path,
             f"{file.path} is damaged from offset {damage.offset} to {damage.end}: "
-            f"what these {lost} bytes said is lost",
+            f"the records in these {lost} bytes are lost",
         )
 
     def _note_torn(self, what: str) -> None:

@@ -135,7 +135,7 @@ class Run(NamedTuple):
 class Progress(NamedTuple):
     """A decoded PROGRESS record.
 
-    fetched_to: messages below this position were delivered. segment_bytes: of the bodies
+    fetched_to: messages below this position were delivered. segment_bytes: the bytes of the bodies
     in the last STATE's count that are gone since; UNCOUNTED if unknown. gone: (start, end) pairs.
     """
 
@@ -150,7 +150,7 @@ class State(NamedTuple):
 
     flushed_to: messages below this position that are not gone are in segments.
     fetched_to: messages below this position were delivered.
-    segment_bytes: of the bodies in segments that are not gone; UNCOUNTED if unknown.
+    segment_bytes: the bytes of the bodies in segments that are not gone; UNCOUNTED if unknown.
     tail_number, tail_bytes: the last segment's number, and the number of its bytes that count.
     has_expiring: there may be messages that expire.
     transient_segments: the numbers of segments with messages that are not persistent.
@@ -334,7 +334,7 @@ def encode_run(
 def run_bytes(targets: int, bodies: int, texts_bytes: int, number: int = 0) -> int:
     """The size of the RUN record that `encode_run` returns: without bodies.
 
-    targets, bodies: their numbers. texts_bytes: of the address and the properties.
+    targets, bodies: their numbers. texts_bytes: the size of the address and the properties.
     """
     head = RUN_START.size + TARGET.size * targets + 2 * _CRC.size * bodies + texts_bytes
     return RECORD_BYTES + head + (_NUMBER.size if number else 0)

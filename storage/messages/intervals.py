@@ -61,7 +61,7 @@ class Block:
 
 
 class Intervals:
-    """A set of numbers that is mostly ranges. count: of its numbers."""
+    """A set of numbers that is mostly ranges. count: how many numbers it has."""
 
     __slots__ = ("_blocks", "_firsts", "count")
 

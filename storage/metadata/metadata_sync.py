@@ -131,4 +131,4 @@ class MetadataSync:
 def _report(error: Exception | None) -> None:
     """Log the error. Nothing is lost: the next checkpoint moves the rest of SQLite's log."""
     if error is not None:
-        logger.error("SQLite's log of the metadata could not be moved into their file: %s", error)
+        logger.error("failed to move SQLite's log of the metadata into its file: %s", error)

@@ -97,7 +97,7 @@ class Table:
         return columns
 
     def checksum(self, columns: Iterable[Any]) -> int:
-        """The checksum of stored columns: of the type, the length and the bytes of each."""
+        """The checksum of stored columns. It covers the type, the length and the bytes of each."""
         parts = []
         for value in columns:
             if isinstance(value, str):

@@ -41,8 +41,8 @@ class Ledger:
     """The state of a queue that a restart needs.
 
     gone: the recorded positions of gone messages (LE2). fresh: positions that are gone since.
-    segment_bytes: of the bodies that are in segments and not gone. transient_segments: numbers of
-    segments with messages that are not persistent.
+    segment_bytes: the bytes of the bodies that are in segments and not gone. transient_segments:
+    the numbers of segments with messages that are not persistent.
     """
 
     __slots__ = (

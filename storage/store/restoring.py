@@ -62,8 +62,8 @@ class Restorer:
 
     was_closed: the node was stopped cleanly. Otherwise any message may have been delivered without
     a record of it, so all count as redelivered (as in RabbitMQ), except in queues that record
-    deliveries. directory: of the queues' segments. found: each queue's state in the log, by its
-    key; an item is removed when its queue is restored.
+    deliveries. directory: that of the queues' segments. found: each queue's state in the log, by
+    its key; an item is removed when its queue is restored.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Restorer:
             data = self._disk.read_all(path)
             decode_file_header(data, SEGMENT_MAGIC)
         except (FileMissing, FormatError) as error:
-            logger.log(level, "%s is no whole segment: %s", path, error)
+            logger.log(level, "%s is not a whole segment: %s", path, error)
             return []
         return [
             decode_run(record.head)

@@ -86,7 +86,7 @@ class Sweeper:
                 for queue, gone in self._gone_of_all()
             ]
         await self._log.sync()
-        assert self._log.failure is None, "W1: what is gone is on disk"
+        assert self._log.failure is None, "W1: the removal of gone messages is on disk"
         try:
             needed = await self._worker.run(lambda: find_needed(self._files.disk, searched))
             kept = await self._worker.run(lambda: self._free(below, needed))

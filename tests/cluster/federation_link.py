@@ -106,7 +106,7 @@ class FederationLink(Link):
     # What is seen of it
 
     def take(self):
-        """See `Link`."""
+        """Take the messages that have arrived; returns their number."""
         return len(self.taken)
 
     def wait_until_it_stops(self, why=""):

@@ -63,6 +63,6 @@ class ShovelLink(Link):
         return self.near.log.count(f"shovel '{self._name}' in vhost '/' moves messages from")
 
     def take(self):
-        """See `Link`."""
+        """Take the messages that have arrived; returns their number so far."""
         self.taken += bodies(self.destination, self.target)
         return len(self.taken)

@@ -27,7 +27,7 @@ def test_the_others_are_unharmed_and_the_node_comes_back_when_there_is_room(tmp_
         names = {f"q{number}" for number in range(2000)}
         declare(a, *sorted(names))
         assert b.wait_for_end() != 0
-        assert "cannot be applied on this node" in b.log
+        assert "failed to apply a declaration of the cluster on this node" in b.log
         assert "disk" in b.log
         assert "Traceback" not in b.log
         assert "a frame of node" not in b.log

@@ -422,7 +422,7 @@ def test_a_suspended_node_is_left_out_after_a_short_wait_and_marked(nodes, clien
         (far,) = [one for one in a.get("queues") if one["name"] == "far"]
         assert (far["node"], far["state"]) == (c.name, "down")
         assert get_one(a, "far")["state"] == "down"
-        warning = f"Warning: node {c.name} does not answer: what it has is not shown"
+        warning = f"Warning: node {c.name} does not answer: its objects are not shown"
         for command in ("list_connections", "cluster_status"):
             assert warning in a.ctl(command)
         assert f"{c.name}: does not answer" in a.ctl("cluster_status")

@@ -121,7 +121,7 @@ class Traffic:
     async def run_until_killed(self, process, seconds):
         """Work until the node's process has ended, but not for more than a number of seconds.
 
-        A client that is cut off says less: it is so a moment before the process can be waited for.
+        A client that is cut off says less: that happens a moment before the process has ended.
         """
         tasks = self._start()
         with contextlib.suppress(subprocess.TimeoutExpired):

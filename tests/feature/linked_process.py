@@ -17,7 +17,7 @@ from tests.unit.cluster.links.fakes import SERVICE, system_clock
 
 
 class Echo:
-    """See `Service`."""
+    """A service that sends each payload back."""
 
     def peer_up(self, peer):
         pass

@@ -80,7 +80,7 @@ class Nemesis:
             self._fill()
 
     def _end_processes(self, fault: Fault) -> None:
-        """At once, as far as the system can: a stop takes its time."""
+        """At once, or as soon as the system can: a stop takes its time."""
         self._signal(fault.victims, NUMBERS[fault.kind])
         for letter in fault.victims:
             self._nodes[letter].stop()

@@ -147,7 +147,7 @@ def test_one_with_an_end_stays_down_until_the_node_starts(static):
     channel = channel_of(static)
     publish_transient(channel, "few", BODIES[:3])
     assert wait_for(static, "once", "terminated")["reason"] == (
-        "it has moved all that it was to move"
+        "it has moved all messages that it was to move"
     )
     static.wait_until(lambda: ready(static, "%2F", "few") == 1, "the other one is back")
     static.wait_until(lambda: ready(static, "%2F", "topics") == 2, "two are moved")

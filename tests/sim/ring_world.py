@@ -39,7 +39,7 @@ Action = tuple[object, ...]
 
 
 class RingNode:
-    """One node: its start, its member, the record as far as it has applied it."""
+    """One node: its start, its member, and the record that it has applied."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -219,7 +219,7 @@ class SimulatedNode(Endpoint):
     # Inputs
 
     def linked(self, name: str, incarnation: int) -> None:
-        """See `Endpoint`."""
+        """A link with a node is up."""
         self._events.note(self.name, "has a link with", name, incarnation)
         machine, number = self.machine, self._links_up.get(name, 0) + 1
         self._links_up[name] = number
@@ -231,13 +231,13 @@ class SimulatedNode(Endpoint):
         self._step(act)
 
     def unlinked(self, name: str) -> None:
-        """See `Endpoint`."""
+        """The link with a node is down."""
         self._events.note(self.name, "lost the link with", name)
         machine = self.machine
         self._step(lambda: machine.unlinked(name))
 
     def receive(self, sender: str, item: bytes) -> None:
-        """See `Endpoint`."""
+        """A message of a linked node has arrived."""
         machine = self.machine
         self._step(lambda: machine.received(sender, decode(item)))
 

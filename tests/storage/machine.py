@@ -196,8 +196,8 @@ class Machine:
     def check(self, is_exact=False, was_stopped=False):
         """Return what is wrong with the restarted store.
 
-        is_exact: it is as it was before. was_stopped: it was stopped in order, as far as its disk
-        allowed that; it may have confirmed less than it had.
+        is_exact: it is as it was before. was_stopped: it was stopped in order, if its disk allowed
+        that; it may have confirmed less than it had.
         """
         problems = []
         for key, queue in self.queues.items():

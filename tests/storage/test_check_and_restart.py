@@ -133,7 +133,7 @@ async def test_a_check_finds_what_a_restart_would_lose_and_nothing_else(tmp_path
         left = await delivered(machine, copy)
         lost = check(all_of_it, left, machine)
         assert found or not lost
-        if found and not any("missing: what only" in problem for problem in found):
+        if found and not any("missing: data that only" in problem for problem in found):
             repair_store(copy)
             assert check_store(copy).problems == []
             repaired = await delivered(machine, copy)

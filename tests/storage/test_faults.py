@@ -41,7 +41,7 @@ def _small_and_quick(monkeypatch):
 class PatientMachine(Machine):
     """A machine whose clients come back when a message cannot be read.
 
-    was_stopped: in order, as far as the disk allowed it, and not started since.
+    was_stopped: in order, if the disk allowed it, and not started since.
     """
 
     was_stopped = False

@@ -239,7 +239,7 @@ class LdapBackend:
             raise BackendUnavailable(f"LDAP: {error}") from None
         except UnicodeError:
             # The error's text may contain a part of the password.
-            raise BackendUnavailable("LDAP: a name in the question is not UTF-8") from None
+            raise BackendUnavailable("LDAP: a name in the request is not UTF-8") from None
 
     async def close(self) -> None:
         """Close the connections and end the threads."""

@@ -27,11 +27,11 @@ class AddressTls:
     """How a connection uses TLS.
 
     cacertfile: the authorities that the server's certificate is checked against; None for the
-    system's. keyfile: None if the private key is in certfile. password: of the key. verify_peer:
-    whether the server's certificate is checked; RabbitMQ's client does not do that unless it is
-    told. server_name_indication: the name that is asked for and checked against the certificate;
-    empty for the address's host, `disable` for none. fail_if_no_peer_cert: RabbitMQ takes it in a
-    URI, though it means nothing to a client.
+    system's. keyfile: None if the private key is in certfile. password: that of the key.
+    verify_peer: whether the server's certificate is checked; RabbitMQ's client does not do that
+    unless it is told. server_name_indication: the name that is asked for and checked against the
+    certificate; empty for the address's host, `disable` for none. fail_if_no_peer_cert: RabbitMQ
+    takes it in a URI, though it means nothing to a client.
     """
 
     cacertfile: Path | None = None
@@ -48,11 +48,11 @@ class ServerAddress:
     """A server, and how to connect to it.
 
     mechanisms: in the order of preference; the first that the server offers is used. heartbeat_s,
-    channel_max, frame_max: the smaller of this and of what the server offers is used; 0 for what
-    the server offers. frame_max: in bytes; 0 for at most `FRAME_BYTES_MAX`. message_bytes_max: the
-    largest body that is taken. connection_timeout_s: from the first packet until the connection is
-    open. tls: None for no TLS; a context where the options do not suffice, which is used unchanged,
-    with the host as the server's name.
+    channel_max, frame_max: the smaller of this value and the server's is used; 0 for the server's.
+    frame_max: in bytes; 0 for at most `FRAME_BYTES_MAX`. message_bytes_max: the largest body that
+    is taken. connection_timeout_s: from the first packet until the connection is open. tls: None
+    for no TLS; a context where the options do not suffice, which is used unchanged, with the host
+    as the server's name.
     """
 
     host: str

@@ -80,10 +80,11 @@ class ChannelOwner(Protocol):
 
 
 class _Call:
-    """A method that waits for its answer: None if the channel ends before. take: of a
-    basic.consume.
+    """A method that waits for its answer: None if the channel ends first.
 
-    It is no exception of the future: that would be in a cycle with the frame that awaits it.
+    take: takes the deliveries, if the method is basic.consume.
+
+    The end is not an exception of the future: it would be in a cycle with the frame that awaits it.
     """
 
     __slots__ = ("answers", "future", "take")

@@ -200,7 +200,7 @@ class ClientConnection(asyncio.Protocol):
             channel.output_is_writable()
 
     def _server_does_not_read(self) -> None:
-        self.drop("the server sends what has to be answered, and does not read the answers")
+        self.drop("the server sends requests and does not read the answers")
 
     # The socket
 

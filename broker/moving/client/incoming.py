@@ -132,7 +132,7 @@ class ClientIncoming(DeliverySink):
             self._channel(channel).deliver(consumer_tag, deliveries)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
-        """Confirms. See `FrameSink`."""
+        """Take a confirm of the server."""
         if not (self.has_ended or self.is_closing):
             self._channel(channel).confirmed(delivery_tags, multiple != 0, True)
 

@@ -1,7 +1,7 @@
 """One federation link: a connection to the vhost here, one to the upstream, and messages between.
 
-    connect to the upstream ─► connect to this node ─► what the kind of link does (`Mover`), until
-        a connection or a channel is closed
+    connect to the upstream ─► connect to this node ─► move messages, as the kind of link does it
+        (`Mover`), until a connection or a channel is closed
 
 After a failure the link says why (status.py), closes both connections, and begins again after its
 pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would log
@@ -206,4 +206,4 @@ class Link:
             async with asyncio.timeout(REMOVE_SECONDS_MAX):
                 await self._mover.remove(ends)
         except Exception as error:
-            logger.warning("%s has left what it had declared at %s: %s", self, self._uri, error)
+            logger.warning("%s failed to delete its objects at %s: %s", self, self._uri, error)

@@ -3,7 +3,7 @@
 A binding here with a key and arguments becomes one there, from the exchange to the link's internal
 exchange, however many queues have it here. Its argument `x-bound-from` lists the brokers that it
 has passed, the newest first, and how many more `hops` it may make: a binding travels the route of
-its messages backwards, exactly as far as they come. At each link it has one hop less, or the hops
+its messages backwards, over all of their links. At each link it has one hop less, or the hops
 of the link if these are fewer. It does not go to a broker that it has passed.
 
 Invariant: the upstream has the bindings that were returned to be bound and not since to be unbound.

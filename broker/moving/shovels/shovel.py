@@ -59,7 +59,7 @@ from leveret.broker.policies.ack_modes import ON_CONFIRM
 from leveret.broker.policies.shovel_parameter import QueueBounds, ShovelDefinition
 from leveret.broker.runtime.clock import Clock
 
-MOVED_ALL: Final = "it has moved all that it was to move"
+MOVED_ALL: Final = "it has moved all messages that it was to move"
 SOURCE, DESTINATION = "source", "destination"
 LOOK_SECONDS: Final = 1.0
 """How often a queue with a threshold is checked."""
@@ -152,7 +152,7 @@ class Shovel:
 
     async def _run(self) -> None:
         if await self._attempts.run(self._attempt_when_due, self._failed):
-            logger.info("%s has moved all that it was to move", self)
+            logger.info("%s has moved all messages that it was to move", self)
             self._report(TERMINATED, MOVED_ALL)
             self._moved_all(self)
 

@@ -153,7 +153,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         places = self._tables.vhosts[it.vhost].places
         if isinstance(it, PutQueue):
             return it.durable and (places is None or it.node in ("", places.node))
-        # What an earlier run was asked for is not a copy of this one.
+        # A copy that an earlier run was asked for is not one of this run.
         return (
             isinstance(it, PutQueueMirrors)
             and self.is_durable(it)

@@ -76,7 +76,7 @@ class Keeping:
         self._task: asyncio.Task[None] | None = None
 
     def replacing(self, lost: Sequence[Declaration], discarded: Discarded | None) -> Answer[None]:
-        """See `ReplicatedDeclarations`.
+        """The node is about to take over the other nodes' declarations: write the differing ones.
 
         A node that was only away, and declared nothing without the others, has nothing to write.
         """
@@ -99,7 +99,7 @@ class Keeping:
                 await self.keep_passing(self.gives_way_to)
             except (OSError, Unreadable) as error:
                 # The node has to end all the same; a restart loses these messages in any case.
-                logger.error("messages that a restart loses were not written to a file: %s", error)
+                logger.error("failed to save messages that a restart loses in a file: %s", error)
 
     def keep_lost(
         self,
@@ -259,7 +259,7 @@ class Keeping:
         await asyncio.to_thread(writer.finish)
         counts = writer.counts
         logger.error(
-            "node %s takes the metadata of %s. What it alone had is discarded, and is in %s: "
+            "node %s takes over the metadata of %s and discards its own, which are saved in %s: "
             "%d declarations, %d messages of %d queues, %d delayed messages of %d exchanges. "
             "leveretctl publish_discarded %s publishes the messages again",
             self._node, ", ".join(takes_from) or "the other nodes", writer.path, counts.declared,

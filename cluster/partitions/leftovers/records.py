@@ -60,7 +60,7 @@ class ExchangeRecord(msgspec.Struct, frozen=True, tag="exchange"):
 
 
 class DelayedRecord(msgspec.Struct, frozen=True, tag="delayed"):
-    """A message that waits at an exchange. See `MessageRecord`.
+    """A message that waits at an exchange: a `MessageRecord` with the time when its delay ends.
 
     due_ms: when its delay is over, in milliseconds since 1970.
     """

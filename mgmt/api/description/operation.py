@@ -1,4 +1,4 @@
-"""The description of one operation, as far as it does not follow from the route table.
+"""The parts of the description of one operation that do not follow from the route table.
 
 Summaries are the docstrings of the routes' functions, parameters in paths are taken from the paths,
 and properties of every operation (logins, methods, formats) are added by `document.py`.

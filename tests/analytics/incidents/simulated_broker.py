@@ -151,7 +151,7 @@ class Queue:
             self.broker.dead_letter(self, message, "maxlen")
 
     def serve(self):
-        """Deliver to the consumers in turn, as far as their prefetch limits allow."""
+        """Deliver to the consumers in turn, up to their prefetch limits."""
         while self.ready:
             for _ in range(len(self.consumers)):
                 self.consumers.rotate(-1)

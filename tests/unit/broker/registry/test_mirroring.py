@@ -42,7 +42,7 @@ class Mirrors:
         return MirrorsOutcome(queue.placement.record + added.encode(), node, new_copy, incarnation)
 
     def make_queue(self, declared):
-        """What stands for a queue with a record, as far as its declaration is concerned."""
+        """A stand-in for a queue with a record, for its declaration."""
         return SimpleNamespace(
             name=declared.name, kind=declared.kind, durable=declared.durable,
             auto_delete=declared.auto_delete, arguments=declared.arguments,

@@ -1,4 +1,4 @@
-"""Long work by the turn, with turns that the test gives."""
+"""Long work over several turns, which the test gives."""
 
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.turns import WORK_MAX

@@ -1,4 +1,4 @@
-"""A Consul agent, as far as peer discovery uses it: services, TTL checks, sessions and one key."""
+"""The part of a Consul agent that peer discovery uses: services, TTL checks, sessions, a key."""
 
 import asyncio
 import itertools

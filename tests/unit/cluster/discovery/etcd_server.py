@@ -1,4 +1,4 @@
-"""An etcd server with its JSON gateway, as far as peer discovery uses it.
+"""The part of an etcd server with its JSON gateway that peer discovery uses.
 
 Answers are those of etcd 3.4: numbers of 64 bits as texts, zeros and empty lists left out.
 """

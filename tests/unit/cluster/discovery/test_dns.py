@@ -68,7 +68,7 @@ async def test_an_address_without_a_name_is_left_out(caplog):
     resolver = FakeResolver(["10.0.0.1", "10.0.0.2"], {"10.0.0.2": "two.example.org"})
     found = await Dns(SETTINGS, NAMES, resolver).list_nodes()
     assert found.nodes == (NodeAddress("rabbit@two"),)
-    assert "the address 10.0.0.1 of nodes.example.org is left out" in caplog.text
+    assert "ignoring the address 10.0.0.1 of nodes.example.org" in caplog.text
 
 
 async def test_addresses_without_any_name_are_an_error():

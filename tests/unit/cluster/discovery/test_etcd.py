@@ -90,7 +90,7 @@ async def test_a_value_that_names_no_node_is_left_out(server, make, value, caplo
     await make(server).registration.register()
     server.keys[encoded(f"{NODES}/rabbit@two")] = encoded(value)
     assert await listed(make(server)) == ["rabbit@one"]
-    assert "a key of nodes in etcd is left out" in caplog.text
+    assert "ignoring a key in etcd that does not name a node" in caplog.text
 
 
 async def test_the_lease_is_kept_alive_at_a_third_of_its_time(server, make):

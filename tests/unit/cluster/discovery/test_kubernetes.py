@@ -152,5 +152,5 @@ async def test_a_start_is_an_event(server, make):
 async def test_an_event_that_is_refused_is_a_warning(server, make, caplog):
     server.answers[EVENTS] = Answer({"message": 'events is forbidden: User "x" cannot create'}, 403)
     await make().registration.register()
-    assert "no event of the start is posted to Kubernetes: POST" in caplog.text
+    assert "failed to post an event of the start to Kubernetes: POST" in caplog.text
     assert "t0ken" not in caplog.text

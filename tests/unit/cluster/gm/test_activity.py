@@ -74,9 +74,9 @@ MESSAGE = b"".join(written((3, 10, 13, [b"a", b"bb", b"ccc"]), (5, 7, 7, [])))
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (b"", "0 bytes are no message"),
-        (b"\x00" * 40, "of the kind 0 are unknown"),
-        (b"\x06" * 40, "of the kind 6 are unknown"),
+        (b"", "0 bytes are too few"),
+        (b"\x00" * 40, "of the unknown kind 0"),
+        (b"\x06" * 40, "of the unknown kind 6"),
     ],
 )
 def test_what_is_no_message_is_refused(message, reason):
@@ -105,7 +105,7 @@ def test_numbers_that_contradict_each_other_are_refused(progress):
 
 
 def test_a_request_of_another_size_is_refused():
-    with pytest.raises(ValueError, match="no request to be added"):
+    with pytest.raises(ValueError, match="a request to be added to a ring cannot have"):
         read_join(MESSAGE)
 
 

@@ -127,9 +127,9 @@ REFUSED = [
     (Added(Member("a", 2, 1), D), "on the right of d:1.1, which is not a living member"),
     (HasJoined(A), "a:1.1 is not a living member of orders that has yet to join"),
     (HasJoined(B), "b:1.1 is not a living member"),
-    (Died((B,), A), "none of b:1.1 lives in orders"),
-    (Died((A,), B), "b:1.1, which does not live in orders, cannot declare others dead there"),
-    (Died((A, C, D), A), "are all that live in orders"),
+    (Died((B,), A), "none of b:1.1 is a living member of orders"),
+    (Died((A,), B), "b:1.1 is not a living member of orders, so it cannot declare others dead"),
+    (Died((A, C, D), A), "are all living members of orders"),
     (Erased((A,)), "none of a:1.1 is a dead member of orders"),
     (Renewed(A), "a:1.1 is, or was, a member of orders"),
 ]

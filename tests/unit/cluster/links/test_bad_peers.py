@@ -72,7 +72,10 @@ async def test_a_program_of_another_protocol_is_dropped_at_once(caplog):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await rest_of(reader) == b""
         (line,) = lines(caplog, "no link with 127.0.0.1:")
-        assert "not the protocol between Leveret nodes: connect clients to their own port" in line
+        assert (
+            "does not speak the protocol between Leveret nodes: connect clients to their own port"
+            in line
+        )
 
 
 async def test_a_port_scan_makes_few_lines(caplog):
@@ -263,7 +266,7 @@ async def test_a_frame_that_a_service_cannot_handle_closes_the_link(caplog):
         b.service.received = None
         a.send(b, b"one")
         await until(lambda: [call[0] for call in b.service.calls] == ["up", "down", "up"])
-        text = "a frame of node a@127.0.0.1 for service 1 (declarations) cannot be handled"
+        text = "failed to handle a frame of node a@127.0.0.1 for service 1 (declarations)"
         assert text in caplog.text
 
 
@@ -278,9 +281,9 @@ async def test_a_frame_that_a_service_finds_damaged_closes_the_link_with_a_line(
         b.service.received = received
         a.send(b, b"garbage")
         await until(lambda: [call[0] for call in b.service.calls] == ["up", "down", "up"])
-        (line,) = lines(caplog, "is damaged")
+        (line,) = lines(caplog, "sends damaged data")
         reason = str(error) or "RecursionError"
-        sent = f"what it sends to service 1 (declarations) is damaged: {reason}"
+        sent = f"it sends damaged data to service 1 (declarations): {reason}"
         assert line == f"the link to node a@127.0.0.1 is down: {sent}"
         assert not [one for one in caplog.records if one.exc_info]
 
@@ -307,4 +310,4 @@ async def test_frames_for_a_service_that_is_not_there_are_left_out_with_one_line
             a.service.up[b.name].send(77, b"to nobody")
         a.send(b, b"to somebody")
         await until(lambda: b.service.received_payloads == [b"to somebody"])
-        assert len(lines(caplog, "sends to service 77, which this node does not run")) == 1
+        assert len(lines(caplog, "for service 77, which this node does not run")) == 1

@@ -41,7 +41,7 @@ async def test_a_silent_peer_is_down_after_the_tick_time():
         clock.advance(TICK_TIME_S)
         assert a.service.up
         clock.advance(interval_s(TICK_TIME_S))
-        reason = "nothing was heard of it for the time net_ticktime"
+        reason = "nothing was heard from it for net_ticktime"
         assert a.service.calls[-1] == ("down", b.name, reason)
         assert b.service.calls[-1] == ("down", a.name, reason)
 

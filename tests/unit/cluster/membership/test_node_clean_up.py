@@ -70,7 +70,7 @@ async def test_one_that_cannot_be_removed_is_logged_and_the_others_are_removed(c
     cluster.refused.add("b@host")
     await cluster.pass_interval()
     assert cluster.members == {"a@host", "b@host"}
-    assert "did not remove node b@host: node b@host is running" in caplog.text
+    assert "failed to remove node b@host: node b@host is running" in caplog.text
     await cluster.clean_up.stop()
 
 

@@ -94,7 +94,7 @@ def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes, caplog):
     nodes.catch_up_records(C)
     assert nodes.ends[C, B].dropped is None
     nodes.by_name[C].clock.advance(0)
-    dropped = "what it sends to service 4 (mirrored queues) is damaged: a frame of kind 13"
+    dropped = "it sends damaged data to service 4 (mirrored queues): a frame of kind 13"
     assert dropped in nodes.ends[C, B].dropped
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert nodes.ends[C, A].dropped is None

@@ -58,7 +58,7 @@ class OneNode(Declared):
         return self.make_remote(declared.vhost, declared.kind, declared.name)
 
     def make_remote(self, owner, kind, name, *_):
-        """A queue that another node leads, as far as its policies and its record are concerned."""
+        """A stand-in for a queue that another node leads, with its policies and its record."""
         return SimpleNamespace(
             name=name, kind=kind, durable=True, is_exclusive=False, policy=None,
             operator_policy=None, is_deleted=False, declared=read_options({}),

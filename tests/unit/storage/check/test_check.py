@@ -159,7 +159,7 @@ def test_damage_in_a_segment_is_a_problem_as_long_as_one_of_its_messages_is_not_
     there = run(b"a") + b"damaged" + run(b"b", position=1)
     log(tmp_path, 1, state(2, there), gone(1))
     segment(tmp_path, there)
-    assert "are no whole record" in problems(tmp_path)[0]
+    assert "are not a whole record" in problems(tmp_path)[0]
     everything = Intervals([(0, SEGMENT_POSITIONS)])
     log(tmp_path, 1, state(SEGMENT_POSITIONS, there), encode_progress(256, 0, 0, everything))
     assert problems(tmp_path) == []

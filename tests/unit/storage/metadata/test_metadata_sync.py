@@ -70,7 +70,7 @@ async def test_a_checkpoint_that_fails_is_reported_and_nothing_else(
     metadata.put_vhost(VhostRow("/"))
     await synced(sync)
     await synced(sync)
-    assert "could not be moved into their file: [Errno 5]" in caplog.text
+    assert "failed to move SQLite's log of the metadata into its file: [Errno 5]" in caplog.text
 
 
 async def test_a_callback_that_fails_is_reported_and_the_others_are_called(

@@ -147,7 +147,7 @@ async def test_answers_that_nobody_reads_end_it():
         answered += FRAMES_MAX
         assert answered * len(method) < 2 * UNREAD_BYTES_MAX
     assert server.connection.closed.result().text == (
-        "the server sends what has to be answered, and does not read the answers"
+        "the server sends requests and does not read the answers"
     )
 
 
