@@ -25,7 +25,7 @@ from leveret.broker.config import (
 )
 from leveret.testing import EmbeddedBroker
 from tests.feature.served import served
-from tests.feature.slapd import NEEDS_SLAPD, Slapd
+from tests.feature.slapd import NEEDS_SLAPD
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -139,18 +139,11 @@ def test_a_backend_that_does_not_exist_stops_the_start():
 
 @NEEDS_SLAPD
 class TestLdap:
-    @pytest.fixture(scope="class")
-    def port(self, tmp_path_factory):
-        slapd = Slapd(tmp_path_factory.mktemp("slapd"))
-        slapd.start()
-        yield slapd.port
-        slapd.stop()
-
     @pytest.fixture
-    def broker(self, port):
+    def broker(self, slapd):
         settings = LdapSettings(
             servers=("127.0.0.1",),
-            port=port,
+            port=slapd.port,
             user_dn_pattern="uid=${username},ou=people,dc=example,dc=com",
             vhost_query='{in_group_nested, "cn=all,ou=groups,dc=example,dc=com"}',
             resource_query=(

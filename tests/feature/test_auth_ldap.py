@@ -13,27 +13,10 @@ from tests.feature.slapd import (
     NEEDS_SLAPD,
     NODE,
     PEOPLE,
-    LdapBackends,
-    Slapd,
     log_in,
 )
 
 pytestmark = NEEDS_SLAPD
-
-
-@pytest.fixture(scope="module")
-def slapd(tmp_path_factory):
-    slapd = Slapd(tmp_path_factory.mktemp("slapd"))
-    slapd.start()
-    yield slapd
-    slapd.stop()
-
-
-@pytest.fixture
-async def make(slapd, tmp_path):
-    backends = LdapBackends(slapd, tmp_path)
-    yield backends.make
-    await backends.close()
 
 
 class TestLoggingIn:

@@ -7,24 +7,9 @@ import pytest
 
 from leveret.broker.auth.identity import BackendUnavailable
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from tests.feature.slapd import BASE, HIDDEN, NEEDS_SLAPD, LdapBackends, Slapd, log_in
+from tests.feature.slapd import BASE, HIDDEN, NEEDS_SLAPD, Slapd, log_in
 
 pytestmark = NEEDS_SLAPD
-
-
-@pytest.fixture(scope="module")
-def slapd(tmp_path_factory):
-    slapd = Slapd(tmp_path_factory.mktemp("slapd"))
-    slapd.start()
-    yield slapd
-    slapd.stop()
-
-
-@pytest.fixture
-async def make(slapd, tmp_path):
-    backends = LdapBackends(slapd, tmp_path)
-    yield backends.make
-    await backends.close()
 
 
 class Doorway:
