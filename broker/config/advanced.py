@@ -127,5 +127,5 @@ def _settings(application: str, terms: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _text(term: Any) -> str | None:
-    """The text that rabbitmq.conf would have; None for a term that is no number and no word."""
+    """The text that rabbitmq.conf would have; None unless the term is a number or a word."""
     return str(term) if isinstance(term, str | int | float) else None

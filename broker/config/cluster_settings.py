@@ -91,7 +91,7 @@ class ClusterSettings:
         "cluster.cookie_file",
         PATH,
         None,
-        "The file with that secret, which nobody but its owner may read.",
+        "The file with that secret, which only its owner may read.",
         default_text="cluster.cookie in the data directory, which is made if it is missing",
     )
     compression: str = setting(

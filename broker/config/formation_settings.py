@@ -52,7 +52,7 @@ NODE_TYPES = {DISC: DISC, "disk": DISC, RAM: RAM}
 ENDPOINT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 CONSUL_PORT, ETCD_PORT = 8500, 2379
 SECRETS_OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts what a pod needs to use its API."""
+"""Where Kubernetes mounts the files that a pod needs to use its API."""
 
 
 def _read_endpoint(text: str) -> str:

@@ -28,7 +28,7 @@ THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unres
 """RabbitMQ's name for the user of a connection that needs none; messages keep their user ids."""
 LARGEST_FRAME_MAX: Final = (1 << 32) - 1
 NAME: Final = "this node"
-"""Stands for the address of the server in errors."""
+"""The server's name in errors, in place of its address."""
 
 
 class Connecting:

@@ -27,7 +27,7 @@ def contents(registry: Registry) -> Iterator[Declaration]:
 
 
 def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
-    """What has to be applied to a registry with `mine` so that it has `theirs`.
+    """The declarations that make a registry with `mine` have `theirs`.
 
     The deletions come first. Objects that they take along are declared again if `theirs` has them.
     """

@@ -75,7 +75,7 @@ class DeclarationLog(Protocol):
 
 
 class Submission:
-    """What was submitted together; see `DeclarationLog.submit`."""
+    """The declarations that were submitted together (`DeclarationLog.submit`)."""
 
     __slots__ = ("answer", "declarations", "requester")
 

@@ -133,7 +133,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
 
     @abstractmethod
     def acts(self, it: Put | Change) -> Iterator[Act]:
-        """What the audit reports of a declaration. Called before it is applied.
+        """The report of a declaration for the audit. Called before it is applied.
 
         The sentences are those of RabbitMQ 3.12's `rabbit_auth_backend_internal`, `rabbit_vhost`
         and `rabbit_policy`. It has none at this level for the others, which are worded alike.

@@ -119,7 +119,7 @@ class Registry(Tables):
         return cancelled
 
     def acts(self, declarations: Iterable[Declaration], requester: Requester) -> list[Act]:
-        """What the audit reports of declarations. Called before they are applied.
+        """The report of declarations for the audit. Called before they are applied.
 
         It reports what operators declare over HTTP, with leveretctl or in a definitions file.
         Programs declare queues, exchanges and bindings all the time. Of these it reports what is

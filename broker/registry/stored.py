@@ -51,7 +51,7 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
 
 
 def declared_ids(definitions: Definitions) -> DeclaredIds:
-    """The ids under which a node stores messages of what is declared."""
+    """The ids under which a node stores the messages of declared objects."""
     here: set[int] = set()
     movable: set[int] = set()
     for it in declarations(definitions):

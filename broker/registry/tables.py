@@ -1,4 +1,4 @@
-"""The tables of the declared objects of one node, and who has to hear of their changes."""
+"""The tables of the declared objects of one node, and the listeners to their changes."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -36,7 +36,7 @@ class Dependents(Protocol):
 
 
 class Tables:
-    """What is declared on one node.
+    """The declared objects of one node.
 
     cancelled: consumers of deleted queues, whose clients are not told yet. make_vhost: creates the
     object of a vhost, by name. call_soon: the event loop's.

@@ -32,7 +32,7 @@ def groups_of(controller: str, process: Path = PROCESS) -> Iterator[Path]:
 
 
 def value_of(group: Path, name: str) -> str:
-    """What a file of a group says; empty if the group has none, as the root of a hierarchy."""
+    """The content of a group's file; empty if the group has none, as the root of a hierarchy."""
     return _text(group / name).strip()
 
 
@@ -71,7 +71,7 @@ def _unescaped(path: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """What is in a file; empty if it is not there or cannot be read."""
+    """The content of a file; empty if it is not there or cannot be read."""
     try:
         return os.fsdecode(path.read_bytes())
     except OSError:

@@ -50,7 +50,7 @@ class Flow:
         self._changed()
 
     def set_nodes_behind(self, are_behind: bool) -> None:
-        """Called when other nodes do not take what was published for them, or do so again."""
+        """Called when other nodes do not take the messages published for them, or do so again."""
         self._are_nodes_behind = are_behind
         self._changed()
 

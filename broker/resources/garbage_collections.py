@@ -28,7 +28,7 @@ from typing import Any
 from leveret.broker.runtime.loop_watch import TimerHandle
 
 YOUNG_MAX = 5_000
-"""A collection of so many objects takes half a millisecond to one millisecond."""
+"""A collection of this number of objects takes half a millisecond to one millisecond."""
 YOUNG_COLLECTIONS, YOUNG_COLLECTIONS_MAX = 4, 8
 YOUNG_SUM, YOUNG_SUM_MAX = 20_000, 45_000
 """Python's collections, or the objects made, since all were looked at: when they are looked at
@@ -60,7 +60,7 @@ class GarbageCollections:
     def start(self) -> None:
         """Collect, put aside all objects that there are, and take over from Python.
 
-        This takes long, and is no turn that a client waits for.
+        This takes long, at a time when no client waits.
         """
         gc.collect()
         gc.freeze()

@@ -4,7 +4,7 @@ The code that starts a node calls, in this order:
 
 1. `backends.discovery_of(config, own)` makes the backend that is configured. It raises SettingError
    for a setting that cannot be followed, and makes no connection.
-2. The links to other nodes listen, and questions for the node's state are answered with
+2. The links to other nodes listen, and requests for the node's state are answered with
    `Forming.state_for(peer)`.
 3. A node that belongs to no cluster yet (its data directory is new or was reset) awaits
    `Forming.run()`. That takes the startup lock of the backend or waits for the random delay, lists

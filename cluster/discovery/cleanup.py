@@ -39,14 +39,14 @@ class CleanUp:
             self.interval_s = INTERVAL_SECONDS
 
     async def step(self, members: Iterable[str], running: Iterable[str]) -> tuple[str, ...]:
-        """Look once. Returns the nodes to remove from the cluster."""
+        """Check once. Returns the nodes to remove from the cluster."""
         down = set(members) - set(running)
         if not down:
             return ()
         try:
             listed = await self._discovery.list_nodes()
         except DiscoveryError as error:
-            logger.warning("node clean-up removes no node: %s", error)
+            logger.warning("node clean-up failed to list the nodes: %s", error)
             return ()
         unknown = unknown_nodes(down, (), (node.name for node in listed.nodes))
         for name in unknown:

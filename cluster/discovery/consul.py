@@ -135,7 +135,7 @@ class ConsulRegistration:
         except StatusError as error:
             if error.status not in (UNKNOWN_CHECK, UNKNOWN_CHECK_BEFORE_1_11):
                 raise
-            logger.warning("Consul does not know this node, which registers again: %s", error)
+            logger.warning("Consul does not know this node; registering again: %s", error)
             await self.register()
 
     async def unregister(self) -> None:

@@ -102,7 +102,7 @@ class EtcdRegistration:
     async def renew(self) -> None:
         """Keep the lease alive; register again if it is gone."""
         if not self._lease or not await self._api.keep_alive(self._lease):
-            logger.warning("etcd does not know the lease of this node, which registers again")
+            logger.warning("etcd does not know the lease of this node; registering again")
             await self.register()
 
     async def unregister(self) -> None:

@@ -15,7 +15,7 @@ from leveret.cluster.discovery.etcd_api import EtcdApi, encoded
 from leveret.cluster.discovery.json_api import UnreachableError
 
 TIMEOUT_MIN_S = 30
-"""RabbitMQ's."""
+"""RabbitMQ's value."""
 RENEWALS_PER_TTL = 3
 
 

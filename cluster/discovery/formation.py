@@ -25,7 +25,7 @@ belongs to a cluster and runs), `BLANK` (it is new and in this same phase) or `U
 A node is first if it holds the lock, or if no BLANK peer has a name before its own.
 
 Two nodes that decide at the same time: A comes before B. A forms because B answered BLANK. Then A
-has asked B since B's round began, or B's own question has found A: B does not form in that round
+has asked B since B's round began, or B's own request has found A: B does not form in that round
 (FM2).
 
 Invariants:

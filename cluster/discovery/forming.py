@@ -46,7 +46,7 @@ class Peers(Protocol):
     async def ask(self, nodes: tuple[NodeAddress, ...]) -> Mapping[str, PeerState]:
         """The states of these nodes, by name; unreachable ones may be left out.
 
-        The question reaches `Forming.state_for` on the other side.
+        The request reaches `Forming.state_for` on the other side.
         """
 
     async def join(self, node: NodeAddress, node_type: str) -> None:

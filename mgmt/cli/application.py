@@ -37,7 +37,7 @@ def main(
 
 
 def _add_subcommand(name: str, description: str) -> None:
-    """List a program of its own in the help, and run it with whatever options it gets."""
+    """List a separate program in the help, and run it with all options that it gets."""
 
     @app.command(
         name=name,

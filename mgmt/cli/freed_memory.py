@@ -15,7 +15,7 @@ from leveret.mgmt.metrics.allocators import MallocInfo
 FREE_BYTES_MAX = 64 * 1024 * 1024
 """Freed memory that a node may keep."""
 KEPT_BYTES = 32 * 1024 * 1024
-"""Kept at the end of the heap, for what comes next."""
+"""The bytes kept at the end of the heap for later allocations."""
 IDLE_ROUNDS_A_SECOND = 20
 """A node with fewer rounds of turns (broker/runtime/turns.py) has little to do."""
 
@@ -48,7 +48,7 @@ class FreedMemory:
         self._rounds_before = rounds()
 
     def is_idle(self, seconds: float) -> bool:
-        """Whether the node has had little to do since the last call, so many seconds ago."""
+        """Whether the node has had little to do since the last call, this number of seconds ago."""
         before, self._rounds_before = self._rounds_before, self._rounds()
         return 0 <= self._rounds_before - before < seconds * IDLE_ROUNDS_A_SECOND
 

@@ -1,4 +1,4 @@
-"""`leveret serve`: its options, and what it says of a node that cannot start.
+"""`leveret serve`: its options, and its message about a node that cannot start.
 
 It is started without typer and rich: they would take a fifth of the time until a node is ready, and
 8 MB of its memory (docs/reference/performance.md).

@@ -68,7 +68,7 @@ def _check_both(
 
 
 def _declared(definitions: Definitions) -> DeclaredIds | None:
-    """The storage ids of what is declared; None if that is not known.
+    """The storage ids of the declared objects; None if they are not known.
 
     A node keeps the messages of all queues when a declaration is damaged.
     """

@@ -5,7 +5,7 @@ _NO_CLUSTER = "this is not possible in a cluster of Leveret yet"
 _NO_RAFT = "quorum queues have one member and no Raft log"
 _NO_STREAMS = "streams are not supported"
 _ALWAYS_MIRRORED = (
-    "mirroring is no deprecated feature here: list_policies shows the policies with ha-mode"
+    "mirroring is not a deprecated feature here: list_policies shows the policies with ha-mode"
 )
 _NO_ENCRYPTION = "values in the configuration file are not encrypted"
 _NO_TRACKING = "login attempts are not counted; failed ones are in the log"

@@ -21,7 +21,7 @@ Run = Callable[["Session"], int | None]
 """Executes a command. Returns its exit code; None for success."""
 
 NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
-"""What a command needs: nothing, a node, or a node with a running or a stopped broker."""
+"""The need of a command: nothing, a node, or a node with a running or a stopped broker."""
 FOR_EVER_SECONDS = 10**8
 
 
@@ -209,7 +209,7 @@ class Session:
         self.print_line(line)
 
     def banner(self, text: str) -> None:
-        """Print what is being done, unless quiet."""
+        """Print a line about the work under way, unless quiet."""
         if self.command.needs != NOTHING:
             _ = self.client
         if not self.is_quiet:

@@ -37,11 +37,11 @@ CHOICES = {
     "formatter": FORMATTERS,
     "log_level": ("debug", "info", "notice", "warning", "error", "critical", "none"),
 }
-"""What an argument or a value may be, where the usage does not list it."""
+"""The possible arguments or values, where the usage does not list them."""
 
 
 def completions(words: list[str]) -> list[str]:
-    """Return what the last word may become, sorted."""
+    """Return the completions of the last word, sorted."""
     *before, prefix = words or [""]
     parsed = parse(before)
     one = find(parsed.words[0]) if parsed.words else None
@@ -93,7 +93,7 @@ class _Completion:
         return named[1] if named else option.name
 
     def _argument(self, one: Command) -> Iterable[str]:
-        """Return what the argument may be that comes next."""
+        """Return the candidates for the next argument."""
         usage = _OPTION_IN_BRACKETS.sub("", one.usage)
         meanings = [name for name, _ in _PLACEHOLDER.findall(usage)]
         if not meanings:

@@ -84,7 +84,7 @@ def publish_discarded(ctl: Session) -> None:
     if done["skipped"]:
         raise failure(
             f"{done['skipped']} messages were not published, since there is no {missing}. "
-            "Use --declare to declare what is missing",
+            "Use --declare to declare the missing objects",
             DATA_ERROR,
         )
     if done["refused"]:

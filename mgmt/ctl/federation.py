@@ -1,4 +1,4 @@
-"""Commands for federation links: what they do, and starting one anew."""
+"""Commands for federation links: showing their status, and restarting one."""
 
 from typing import Any
 

@@ -76,10 +76,10 @@ def show_version(ctl: Session) -> None:
         ctl.out(__version__)
 
 
-@command("autocomplete", "[prefix]", "Lists what the last word of a command line may become: "
+@command("autocomplete", "[prefix]", "Lists the completions of the last word of a command line: "
          "commands, options, names", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
 def autocomplete(ctl: Session) -> None:
-    """List what the last word may become."""
+    """List the completions of the last word."""
     for name in completions(ctl.arguments):
         ctl.out(name)
 

@@ -155,7 +155,7 @@ def await_startup(ctl: Session) -> None:
 @command("await_online_nodes", "<count>", "Waits until this many nodes of the cluster run",
          CLUSTER, needs=NODE)  # fmt: skip
 def await_online_nodes(ctl: Session) -> None:
-    """Wait until the broker and so many nodes in all are running."""
+    """Wait until the broker and this number of nodes in all are running."""
     text = ctl.argument(0)
     if not text.isdigit() or not int(text):
         raise bad_argument("Argument must be a positive integer")

@@ -57,7 +57,7 @@ def restart_schema_replication(ctl: Session) -> None:
 @command("accept_schema_replication", "",
          "Follows the upstream although it lacks most definitions here", STANDBY)  # fmt: skip
 def accept_schema_replication(ctl: Session) -> None:
-    """Let go on what is held."""
+    """Let a sync go on that is held."""
     _act(ctl, "accept", "Accepting an upstream that lacks most definitions")
 
 
@@ -85,7 +85,7 @@ def _ask(ctl: Session, request: Any) -> None:
 
 @command("schema_replication_status", "", "Displays the state of schema replication", STANDBY)
 def schema_replication_status(ctl: Session) -> None:
-    """Show what is followed, and how far."""
+    """Show the upstream, and the state of the last sync."""
     ctl.banner(f"Schema replication status on node {ctl.node}")
     found = ctl.client.get(ROUTE)
     ctl.facts(found, _lines(found))

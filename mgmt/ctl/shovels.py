@@ -1,4 +1,4 @@
-"""Commands for shovels: what they do, starting one anew, and deleting one."""
+"""Commands for shovels: showing their status, restarting one, and deleting one."""
 
 from typing import Any
 

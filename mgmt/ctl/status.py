@@ -137,7 +137,7 @@ def listener_lines(found: dict[str, Any]) -> Iterator[str]:
 
 @command("cluster_status", "", "Displays the nodes of the cluster", CLUSTER)
 def cluster_status(ctl: Session) -> None:
-    """Show the cluster, with what each running node says of itself."""
+    """Show the cluster, with the status that each running node reports."""
     ctl.require_local()
     node = ctl.node
     ctl.banner(f"Cluster status of node {node} ...")

@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         return await future
 
     def hold(self, wait_s: float) -> None:
-        """Stop reading for so many seconds."""
+        """Stop reading for this number of seconds."""
         if self._held is None and self.failure is None:
             self._transport.pause_reading()
             self._held = asyncio.get_running_loop().call_later(wait_s, self.release)

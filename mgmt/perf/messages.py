@@ -116,7 +116,7 @@ class MessageMaker:
             self._properties["delivery_mode"] = PERSISTENT
 
     def of_size(self, key: str, size: int) -> MessageFrames:
-        """Return a message of so many zeros, at least enough for the timestamp."""
+        """Return a message of this number of zeros, at least enough for the timestamp."""
         body = bytes(max(size, BODY_BYTES_MIN))
         method, header = self._method(key), self._header(self._properties, len(body))
         frames = b"".join((method, header, *self._body(body)))

@@ -92,7 +92,7 @@ PUBLISHING = (
         "seconds between two messages, instead of a rate"),
     value("-prsd --producer-random-start-delay", seconds, 0.0, "SECONDS",
         "maximum random delay before each producer starts"),
-    value("-c --confirm", window, 0, "COUNT", "use confirms, with at most so many unconfirmed"),
+    value("-c --confirm", window, 0, "COUNT", "use confirms, with at most this number unconfirmed"),
     value("-ct --confirm-timeout", number, 30.0, "SECONDS",
         "timeout of a confirm; 0 or less: none"),
     value("-m --ptxsize", count, 0, "COUNT", "messages per transaction of a producer"),
@@ -122,7 +122,7 @@ PUBLISHING = (
 CONSUMING = (
     value("-R --consumer-rate", rate, NO_LIMIT, "RATE", "messages per second of each consumer"),
     flag("-a --autoack", "consume without acks"),
-    value("-A --multi-ack-every", count, 0, "COUNT", "ack so many messages at once"),
+    value("-A --multi-ack-every", count, 0, "COUNT", "ack this number of messages at once"),
     flag("-na --nack", "nack instead of ack"),
     value("-re --requeue", truth, True, "TRUTH",
         "requeue nacked messages; true by default"),
@@ -192,7 +192,7 @@ RUN = (
 
 GROUPS = {
     "broker and clients": CLIENTS, "publishing": PUBLISHING, "consuming": CONSUMING,
-    "exchange and queues": TOPOLOGY, "the run and what it shows": RUN,
+    "exchange and queues": TOPOLOGY, "the run and its output": RUN,
 }  # fmt: skip
 
 WITHOUT_EFFECT = (

@@ -245,7 +245,7 @@ class _Messages:
         self._turns = cycle(self._messages)
 
     def batch(self, count: int, size: int, stamp_ns: int) -> tuple[bytes, int]:
-        """Return frames of so many messages, or as many as fit into a batch, and their number."""
+        """Return frames of up to `count` messages, those that fit in a batch, and their number."""
         if size != self._size:
             self._size = size
             self._messages = self._made(size)
@@ -270,5 +270,5 @@ def _rates(options: Options) -> Schedule:
 
 
 def random_keys(count: int) -> list[str]:
-    """Return so many unique routing keys."""
+    """Return this number of unique routing keys."""
     return [f"{random.getrandbits(64):016x}" for _ in range(count)]

@@ -43,7 +43,7 @@ class Waits:
         self.depth_max = max(self.depth_max, depth)
 
     def mean_us(self, came: int | None = None) -> float | None:
-        """Return the mean wait of so many messages, by default of all that came; None for 0."""
+        """Return the mean wait of this number of messages, by default of all; None for 0."""
         count = self.came if came is None else came
         return self.waited_us / count if count else None
 

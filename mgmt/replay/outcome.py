@@ -17,7 +17,7 @@ PROBLEMS_SHOWN_MAX = 10
 
 @dataclass
 class ReplayOutcome:
-    """What was replayed, and its result. copies: None if waits are not measured."""
+    """A replay and its result. copies: None if waits are not measured."""
 
     source: Source
     player: Player
@@ -42,7 +42,7 @@ def outcome_lines(outcome: ReplayOutcome) -> list[str]:
 
 
 def planned(source: Source, size: int, span_us: int, speed: float) -> list[str]:
-    """Describe what a replay would publish."""
+    """Describe the messages that a replay would publish."""
     takes = (
         f"at {speed:g} times its speed that takes {duration(int(span_us / speed))}"
         if speed
@@ -67,7 +67,7 @@ def planned(source: Source, size: int, span_us: int, speed: float) -> list[str]:
 
 
 def left_out(source: Source) -> Iterator[str]:
-    """Describe what is not replayed, and why."""
+    """Describe the messages that are not replayed, and why."""
     for reason, count in source.skipped.most_common():
         if count:
             yield f"{plural(count, 'message')} skipped, {reason}"

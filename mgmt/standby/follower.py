@@ -1,8 +1,9 @@
 """Follows the definitions of an upstream periodically, on one node of the standby's cluster.
 
 Each node has a follower. Only the follower on the chosen node, which all nodes determine alike
-(transfers/chosen_node.py), syncs; when that node stops, another one syncs at its next interval. The
-follower reads the setting and the state before each sync; a change of either wakes it.
+(transfers/placement_by_hash.py), syncs; when that node stops, another one syncs at its next
+interval. The follower reads the setting and the state before each sync; a change of either wakes
+it.
 
 Nothing needs to be compared if the upstream says by its ETag that its definitions are those of the
 last complete sync, and nothing was declared here since. A sync that fails is tried again at the

@@ -229,7 +229,7 @@ def _case(term: Any) -> tuple[str, str, Query]:
             return str(name), str(value), _query(inner)
         case _:
             raise QueryError(
-                f"{format_term(term)} is no case of a for: a variable, its value, a query"
+                f"{format_term(term)} is not a case of a for: a variable, its value, a query"
             )
 
 

@@ -129,7 +129,7 @@ class ClientChannel:
         # The method and the frames of a content that has begun.
         self._begun: base.Frame | None = None
         self._assembler: ContentAssembler | None = None
-        # Of the publish before.
+        # Those of the previous publish.
         self._exchange = self._routing_key = ""
         self._is_mandatory = False
         self._frames: PublishFrames | None = None
@@ -252,7 +252,7 @@ class ClientChannel:
     def is_writable(self) -> bool:
         """Whether more should be published now: neither socket nor server asks for a pause.
 
-        Never of a channel that has ended, whose publishes would be discarded.
+        False if the channel has ended: its publishes would be discarded.
         """
         return self._is_flowing and not self._is_closing and self._output.is_writable
 

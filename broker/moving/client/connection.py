@@ -67,9 +67,9 @@ logger = logging.getLogger("leveret.client")
 class ClientConnection(asyncio.Protocol):
     """An open connection, from `open`.
 
-    closed: done when it has ended. server_properties: of connection.start. limits: negotiated.
-    bytes_in: the total. name: the name that the server's operators see, unless a proxy or NAT
-    changes addresses.
+    closed: done when it has ended. server_properties: those of connection.start. limits: those that
+    were negotiated. bytes_in: the total. name: the name that the server's operators see, unless a
+    proxy or NAT changes addresses.
     """
 
     def __init__(self, address: ServerAddress, properties: Table, clock: Clock) -> None:

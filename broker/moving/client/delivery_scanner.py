@@ -31,7 +31,7 @@ _BEFORE_CONSUMER_TAG: Final = 12
 """A basic.deliver frame up to its consumer tag: start, class, method, the tag's length."""
 _TAG_AND_FLAG_BYTES: Final = 9
 _METHOD_FRAME_BYTES_MIN: Final = _BEFORE_CONSUMER_TAG + _TAG_AND_FLAG_BYTES + 3
-"""Of a basic.deliver, with empty texts and the end octet."""
+"""The bytes of a basic.deliver with empty texts, and its end octet."""
 _HEADER_FRAME_BYTES_MIN: Final = 22
 _HEADER_BYTES_MIN: Final = 14
 
@@ -83,10 +83,10 @@ class DeliveryScanner(FrameScanner):
     __slots__ = ("_address", "_exchange", "_receiver", "_routing_key")
 
     def __init__(self, sink: DeliverySink, frame_bytes_max: int) -> None:
-        """frame_bytes_max: see `FrameScanner`."""
+        """frame_bytes_max: the limit of `FrameScanner`."""
         super().__init__(sink, frame_bytes_max)
         self._receiver = sink
-        # Of the delivery before: exchange and routing key as they were received, and as texts.
+        # The previous delivery's exchange and routing key, as they were received and as texts.
         self._address = b"\0\0"
         self._exchange = self._routing_key = ""
 

@@ -66,7 +66,7 @@ class BindingPropagation:
         watchers = self._exchange.watchers
         self._exchange.watchers = tuple(one for one in watchers if one is not self)
 
-    # See `BindingWatcher`
+    # Called by the exchange (`BindingWatcher`)
 
     def binding_added(self, binding: Binding) -> None:
         """A new binding."""

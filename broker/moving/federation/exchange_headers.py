@@ -63,7 +63,7 @@ class ExchangeHeaders:
     def __call__(self, delivery: TransferDelivery) -> bytes | None:
         """The properties with which a message is published, or None if it is dropped.
 
-        Raises ValueError if it has damaged ones.
+        Raises ValueError if they are damaged.
         """
         raw = delivery.properties
         # Another broker may have let pass what this one refuses.

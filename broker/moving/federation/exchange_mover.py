@@ -114,7 +114,7 @@ class ExchangeMover:
     async def _bind(
         self, ends: LinkEnds, consuming: ClientChannel, queue: str
     ) -> tuple[str, BindingPropagation]:
-        """Route messages that the exchange is bound for to the queue, by the internal exchange."""
+        """Bind the queue to the internal exchange, and that as the exchange here is bound."""
         definition, upstream = self._definition, self._definition.upstream
         is_single = upstream.channel_use_mode == SINGLE
         channel = consuming if is_single else await ends.upstream.open_channel()

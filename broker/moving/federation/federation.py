@@ -39,7 +39,8 @@ logger = logging.getLogger("leveret.federation")
 class Federation:
     """The federation links of one node.
 
-    node: the name of this node. running: the nodes of the cluster that run. cluster_name: tells it.
+    node: the name of this node. running: the nodes of the cluster that run. cluster_name: returns
+    the cluster's name.
     may_run: whether the links of a vhost may run now.
     """
 
@@ -58,7 +59,7 @@ class Federation:
         self._kinds = {one.kind: one for one in kinds}
         self._events = events
         self._may_run = may_run
-        # Of all subjects that a policy federates, also of those without upstreams.
+        # The plans of all subjects that a policy federates, also those without upstreams.
         self._plans: dict[Subject, Plan] = {}
         self._changed: dict[Subject, None] = {}
         self._runs: RunningByPlace[LinkPlace, FederationLink] = RunningByPlace(

@@ -45,9 +45,7 @@ class QueueHeaders:
         self._first: dict[tuple[str, str, bool], bytes] = {}
 
     def __call__(self, delivery: TransferDelivery) -> bytes:
-        """The properties with which a message is published. Raises ValueError if it has damaged
-        ones.
-        """
+        """The properties for publishing a message. Raises ValueError if its own are damaged."""
         raw = delivery.properties
         # Another broker may have let pass what this one refuses.
         scan(raw)

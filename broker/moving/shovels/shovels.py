@@ -3,8 +3,8 @@ the static ones, which are in the configuration.
 
 A shovel follows its parameter: it starts when that is set, starts anew when it is changed, and ends
 when it is deleted, or its virtual host (transfers/runs.py). In a cluster each shovel runs on one of
-the nodes that run, which all of them choose alike (transfers/chosen_node.py); a static one runs on
-one of those whose configurations have it.
+the nodes that run, which all of them choose alike (transfers/placement_by_hash.py); a static one
+runs on one of those whose configurations have it.
 """
 
 import logging

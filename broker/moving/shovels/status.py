@@ -27,7 +27,7 @@ class Progress(msgspec.Struct, frozen=True):
 class ShovelStatus(msgspec.Struct, frozen=True):
     """The status of one shovel.
 
-    vhost: None of a static shovel. reason: why it is terminated, or what keeps one that runs from
+    vhost: None for a static shovel. reason: why it is terminated, or what keeps one that runs from
     moving messages. since_s: seconds since the epoch, of the last change. source, destination: the
     URIs in use, without user and password; empty unless it runs. ends: queues, exchanges and keys,
     by RabbitMQ's names for them.

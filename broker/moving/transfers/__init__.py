@@ -1,1 +1,1 @@
-"""What shovels and federation links share: messages that go from one channel to another."""
+"""The common parts of shovels and federation links: messages go from one channel to another."""

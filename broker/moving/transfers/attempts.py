@@ -59,8 +59,8 @@ class Attempts:
             except (ConnectionFailed, ConnectionClosed, ChannelClosed, TransferFailed) as error:
                 reason = str(error)
             except Exception as error:
-                self._logger.exception("%s has failed, by a fault of this node", self._what)
-                reason = f"a fault of this node: {error!r}"
+                self._logger.exception("%s has failed because of an error of this node", self._what)
+                reason = f"an error of this node: {error!r}"
             self._log(reason)
             failed(reason)
             if not self._delay_s:
@@ -104,7 +104,7 @@ async def connect_to_all(
     name: str,
     opened: list[ClientConnection],
 ) -> dict[str, tuple[str, ClientConnection]]:
-    """Connect to both ends of a transfer; to each a URI of it, and the connection.
+    """Connect to both ends of a transfer. Returns each end's URI and connection.
 
     ends: URIs by the names of the ends. name: the connections' name, for the servers' operators.
     opened: the connections are added to them. An end that is this node itself comes last:

@@ -1,4 +1,4 @@
-"""Runs the things that declarations ask for, each at a place, which identifies it.
+"""Runs the shovels or links that declarations ask for, each at a place, which identifies it.
 
 When the declarations of a place change, the thing there is stopped, and the newly declared one is
 started. Changes of one place are applied one after the other, so that two things never run at one

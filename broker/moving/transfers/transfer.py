@@ -110,7 +110,7 @@ class Readdress:
     """Where messages are published, and with which properties.
 
     exchange, routing_key: None for the message's own. change: makes the properties of a delivery,
-    or says by None that it is dropped; without it they stay as they are. mandatory: unroutable
+    or returns None to drop it; without it they stay as they are. mandatory: unroutable
     messages are returned.
     """
 
@@ -136,7 +136,8 @@ class Transfer:
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
     source's connection read, or not. call_later_ms: calls a function after a number of
     milliseconds. forwarded: messages that were published. on_unpublishable: called with the reason
-    why a message cannot be published. leaves_out: see the module.
+    why a message cannot be published. leaves_out: messages that cannot be published are treated
+    like refused ones.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ class TestQueries:
             ('{match, word, "x"}', "word is neither a string nor an attribute"),
             (
                 "{for, [{permission, read}]}",
-                "{permission,read} is no case of a for: a variable, its value, a query",
+                "{permission,read} is not a case of a for: a variable, its value, a query",
             ),
             ("{constant, true", "the term {constant, true lacks a '}', at character 16"),
         ],

@@ -68,7 +68,7 @@ async def test_without_a_pause_there_is_one(log):
 async def test_a_fault_of_this_node_is_logged_with_its_place_and_tried_again(log):
     fixture = Fixture(KeyError("k"), True)
     assert await fixture.run()
-    assert fixture.reasons == ["a fault of this node: KeyError('k')"]
+    assert fixture.reasons == ["an error of this node: KeyError('k')"]
     assert log.records[0].exc_info is not None
 
 
