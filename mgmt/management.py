@@ -14,6 +14,7 @@ import aiofiles
 from leveret.broker.config import Listener, SettingError
 from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.declarations.requester import Requester
+from leveret.broker.net.client_listeners import TLS_SUFFIX
 from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.node.broker import Broker
@@ -42,12 +43,12 @@ class Management:
         """Register the broker's listeners, and load definitions. Called after each start."""
         config, node = self._node.config, self._node
         kept = [(name, one) for name, one in node.listeners if name.startswith("http")]
-        amqp = [("amqp", one) for one in broker.listening_on]
-        amqps = [("amqp/ssl", one) for one in broker.tls_listening_on]
+        clients = broker.listeners.addresses
         links = [] if node.cluster is None else node.cluster.links.listening_on
-        node.listeners = [*(("clustering", one) for one in links), *amqp, *amqps, *kept]
-        if amqps:
-            self._note_certificates("amqp/ssl", config.tls.options)
+        node.listeners = [*(("clustering", one) for one in links), *clients, *kept]
+        for protocol in dict(clients):
+            if protocol.endswith(TLS_SUFFIX):
+                self._note_certificates(protocol, config.tls.options)
         for context, options in self._contexts:
             broker.certificates.watch(context, options)
         answer_questions(node)

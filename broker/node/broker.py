@@ -16,19 +16,19 @@ from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
-from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.config import Config, Listener
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.moving.moving import Moving
-from leveret.broker.net.acceptor import Acceptor
-from leveret.broker.net.listeners import open_listener
-from leveret.broker.net.tls import CertificateWatcher, context_of
-from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.net.client_listeners import ClientListeners
+from leveret.broker.net.tls import CertificateWatcher
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.node.start_progress import StartProgress
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
+from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
+from leveret.broker.protocols.served_protocols import protocols_beside_amqp
 from leveret.broker.registry import stored, tables
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -141,11 +141,6 @@ class Broker:
         self.config = config
         self.connections: set[ServedConnection] = set()
         self._metadata = metadata
-        self._connection_type = connection_type
-        self._acceptors: list[Acceptor] = []
-        self._tls_acceptors: list[Acceptor] = []
-        self._tls_context: ServerContext | None = None
-        self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
         watch = LoopWatch(loop.call_later)
         turns = Turns(loop, watch, None if clock is None else clock.now_ms)
@@ -181,9 +176,11 @@ class Broker:
         self.services.flow.listen(self._congestion_changed)
         AlarmEvents(self.services.events, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
+        self.listeners = ClientListeners(config, self.certificates)
+        self._accept = partial(connection_type, self.services, self.connections)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
-        self.links = Moving(self.services, self._make_connection, lambda: self.cluster_name)
+        self.links = Moving(self.services, self._accept, lambda: self.cluster_name)
         self.shovels, self.federation = self.links.shovels, self.links.federation
         self.services.registry.policing.policy_changed = self.federation.changed
         if clustering is not None:
@@ -272,56 +269,16 @@ class Broker:
             monitor.start()
         # No client waits for the turns of a start.
         self.services.turns.watch.start()
-        self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
+        self.listeners.open(amqp091(self.config, self._accept))
+        for protocol in protocols_beside_amqp(self.services, self.connections):
+            self.listeners.open(protocol)
         self._watch_consumers()
         self.links.start()
 
-    def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
-        for listener in plain:
-            self._acceptors += self._acceptors_of("tcp.listeners", listener, None)
-        if tls and self._tls_context is None:
-            options = self.config.tls.options
-            self._tls_context = context_of("tls.options", options)
-            self.certificates.watch(self._tls_context, options)
-        for listener in tls:
-            self._tls_acceptors += self._acceptors_of("tls.listeners", listener, self._tls_context)
-
-    def _acceptors_of(
-        self, attribute: str, listener: Listener, context: ServerContext | None
-    ) -> list[Acceptor]:
-        try:
-            return open_listener(listener, self.config, self._make_connection, context)
-        except OSError as error:
-            raise SettingError(attribute, error.strerror or str(error)) from None
-
-    def suspend_listeners(self) -> None:
-        """Accept no new clients until `resume_listeners`; open connections are not affected."""
-        if any(self._suspended):
-            return
-        self._suspended = self.listening_on, self.tls_listening_on
-        for acceptor in (*self._acceptors, *self._tls_acceptors):
-            acceptor.close()
-        self._acceptors.clear()
-        self._tls_acceptors.clear()
-
-    def resume_listeners(self) -> None:
-        """Accept clients again, on the same ports. Raises SettingError."""
-        (plain, tls), self._suspended = self._suspended, ((), ())
-        self._open_listeners(plain, tls)
-
-    @property
-    def tls_listening_on(self) -> Sequence[Listener]:
-        """The addresses on which clients can connect with TLS."""
-        return _addresses(self._tls_acceptors)
-
     @property
     def listening_on(self) -> Sequence[Listener]:
-        """The addresses on which clients can connect, with the ports that the system chose."""
-        return _addresses(self._acceptors)
-
-    def _make_connection(self) -> Connection:
-        """Create the protocol of an accepted connection; called by the event loop."""
-        return self._connection_type(self.services, self.connections)
+        """The addresses on which AMQP clients can connect, with the ports that the system chose."""
+        return self.listeners.of(AMQP)
 
     def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
         registry, counts = self.services.registry, self.services.counts
@@ -468,8 +425,7 @@ class Broker:
         for monitor in self.monitors:
             monitor.stop()
         self.certificates.stop()
-        for acceptor in (*self._acceptors, *self._tls_acceptors):
-            acceptor.close()
+        self.listeners.close()
         await self.links.stop()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
@@ -495,7 +451,3 @@ class Broker:
         deadline = asyncio.get_running_loop().time() + seconds_max
         while self.connections and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.005)
-
-
-def _addresses(acceptors: Sequence[Acceptor]) -> list[Listener]:
-    return [Listener(acceptor.host, acceptor.port) for acceptor in acceptors]

@@ -172,7 +172,7 @@ async def start_app(call: Call) -> Any:
 async def suspend_listeners(call: Call) -> Any:
     """Stop accepting new clients."""
     await _note(call, "listeners.suspended", "Suspending all listeners")
-    call.broker.suspend_listeners()
+    call.broker.listeners.suspend()
     return NoContent()
 
 
@@ -186,7 +186,7 @@ async def resume_listeners(call: Call) -> Any:
 
 async def _resume(call: Call) -> None:
     try:
-        call.broker.resume_listeners()
+        call.broker.listeners.resume()
     except SettingError as error:
         raise ApiError(500, "cannot_listen", explain(call.node.config, error)) from None
 
@@ -196,7 +196,7 @@ async def drain(call: Call) -> Any:
     """Put the node into maintenance: disconnect all clients and accept no new ones."""
     await _note(call, "node.drained", "Putting this node into maintenance mode")
     call.node.set_under_maintenance(True)
-    call.broker.suspend_listeners()
+    call.broker.listeners.suspend()
     connections = open_connections(call.node.sampler)
     for connection in connections:
         connection.force_close(DRAINED)

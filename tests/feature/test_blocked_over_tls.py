@@ -35,7 +35,7 @@ def broker(authority):
 
 def opened_over_tls(broker, authority):
     """Return a client without heartbeats, with an open connection and channel 1."""
-    port = broker.call(lambda embedded: embedded.broker.tls_listening_on[0].port)
+    port = broker.call(lambda embedded: embedded.broker.listeners.of("amqp/ssl")[0].port)
     client = RawClient(SimpleNamespace(host=LOOPBACK, port=port))
     context = ssl.create_default_context(cafile=authority.certfile)
     client.socket = context.wrap_socket(client.socket, server_hostname=LOOPBACK)

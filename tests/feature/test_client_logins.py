@@ -125,7 +125,9 @@ async def tls_address(authority):
         ),
     )  # fmt: skip
     async with EmbeddedBroker(config) as broker:
-        yield ServerAddress(LOOPBACK, broker.broker.tls_listening_on[0].port, tls=AddressTls())
+        yield ServerAddress(
+            LOOPBACK, broker.broker.listeners.of("amqp/ssl")[0].port, tls=AddressTls()
+        )
 
 
 class TestWithTls:

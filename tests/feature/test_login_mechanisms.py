@@ -47,7 +47,7 @@ def connect(broker, authority, identity):
     context = ssl.create_default_context(cafile=authority.certfile)
     if identity is not None:
         context.load_cert_chain(identity.certfile, identity.keyfile)
-    port = broker.call(lambda embedded: embedded.broker.tls_listening_on[0].port)
+    port = broker.call(lambda embedded: embedded.broker.listeners.of("amqp/ssl")[0].port)
     return pika.BlockingConnection(
         pika.ConnectionParameters(
             LOOPBACK, port, ssl_options=pika.SSLOptions(context, LOOPBACK),

@@ -67,7 +67,7 @@ def with_external(config, login_from, **changes):
 
 
 def port_of(embedded):
-    return embedded.broker.tls_listening_on[0].port
+    return embedded.broker.listeners.of("amqp/ssl")[0].port
 
 
 def client_context(authority, identity=None):

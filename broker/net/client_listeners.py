@@ -1,0 +1,120 @@
+"""The listeners of a node's clients, for every protocol that the node serves.
+
+A protocol names the addresses on which its clients connect, and makes a connection for each client.
+All protocols share the socket options and the certificates of AMQP. Operators can have all
+listeners closed and opened again, on the same ports, while open connections go on.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.net.acceptor import Acceptor
+from leveret.broker.net.listeners import open_listener
+from leveret.broker.net.tls import CertificateWatcher, context_of
+from leveret.broker.net.tls_session import ServerContext
+
+TLS_SUFFIX = "/ssl"
+
+
+class ServedProtocol(NamedTuple):
+    """A protocol that clients speak with a node.
+
+    name: RabbitMQ's, such as `amqp`; with TLS it has TLS_SUFFIX. plain, tls: the addresses.
+    plain_setting, tls_setting: the settings that give them, as attributes below `Config`.
+    make_connection: makes the protocol of an accepted client, in the sense of asyncio.
+    """
+
+    name: str
+    plain: Sequence[Listener]
+    tls: Sequence[Listener]
+    plain_setting: str
+    tls_setting: str
+    make_connection: Callable[[], asyncio.BaseProtocol]
+
+
+class ClientListeners:
+    """The open listeners. certificates: watches the files of the TLS options."""
+
+    def __init__(self, config: Config, certificates: CertificateWatcher) -> None:
+        self._config = config
+        self._certificates = certificates
+        self._context: ServerContext | None = None
+        self._acceptors: dict[str, list[Acceptor]] = {}
+        self._protocols: list[ServedProtocol] = []
+        self._is_suspended = False
+
+    def open(self, protocol: ServedProtocol) -> None:
+        """Accept the protocol's clients. Raises SettingError."""
+        for listener in protocol.plain:
+            self._open_one(protocol, protocol.name, protocol.plain_setting, listener, None)
+        for listener in protocol.tls:
+            name = protocol.name + TLS_SUFFIX
+            self._open_one(protocol, name, protocol.tls_setting, listener, self._tls_context())
+        self._protocols.append(protocol)
+
+    def _open_one(
+        self,
+        protocol: ServedProtocol,
+        name: str,
+        setting: str,
+        listener: Listener,
+        context: ServerContext | None,
+    ) -> None:
+        try:
+            opened = open_listener(listener, self._config, protocol.make_connection, context)
+        except OSError as error:
+            raise SettingError(setting, error.strerror or str(error)) from None
+        self._acceptors.setdefault(name, []).extend(opened)
+
+    def _tls_context(self) -> ServerContext:
+        if self._context is None:
+            options = self._config.tls.options
+            self._context = context_of("tls.options", options)
+            self._certificates.watch(self._context, options)
+        return self._context
+
+    def suspend(self) -> None:
+        """Accept no new clients until `resume`; open connections are not affected."""
+        if self._is_suspended:
+            return
+        self._is_suspended = True
+        self._protocols = [
+            one._replace(plain=self.of(one.name), tls=self.of(one.name + TLS_SUFFIX))
+            for one in self._protocols
+        ]
+        self.close()
+
+    def resume(self) -> None:
+        """Accept clients again, on the same ports. Raises SettingError, and stays suspended."""
+        if not self._is_suspended:
+            return
+        protocols, self._protocols = self._protocols, []
+        try:
+            for protocol in protocols:
+                self.open(protocol)
+        except SettingError:
+            self._protocols = protocols
+            self.close()
+            raise
+        self._is_suspended = False
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        for acceptors in self._acceptors.values():
+            for acceptor in acceptors:
+                acceptor.close()
+        self._acceptors.clear()
+
+    def of(self, name: str) -> list[Listener]:
+        """The addresses on which clients can connect with a protocol, or with one and TLS.
+
+        They have the ports that the system chose.
+        """
+        return [Listener(one.host, one.port) for one in self._acceptors.get(name, ())]
+
+    @property
+    def addresses(self) -> list[tuple[str, Listener]]:
+        """Each protocol with each of its addresses. The name of one with TLS has TLS_SUFFIX."""
+        return [(name, listener) for name in self._acceptors for listener in self.of(name)]
