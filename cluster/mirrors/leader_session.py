@@ -11,6 +11,7 @@ LD1. Contents of a sender are published in the order of their numbers, each once
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
+from typing import Final
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.publication import Publication, Publisher
@@ -20,12 +21,14 @@ from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
-from leveret.cluster.mirrors.mirrored_queue import STALE
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import ReadAgain, Synchronising, read_batch
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import Entry
 from leveret.storage.queue.transient_queue import TransientQueue
+
+STALE: Final = -1
+"""The position of deliveries of a leader that has ended: see mirrored_queue.py."""
 
 
 def sender_number(node: str, incarnation: int) -> int:
@@ -36,7 +39,7 @@ def sender_number(node: str, incarnation: int) -> int:
 
 class Refusals:
     """The `Publisher` of contents that a new leader publishes before it learns which senders wait
-    for confirms (`OWED` in mirror_frames.py). numbers: those of the messages that it has refused.
+    for confirms (`OWED` in frames.py). numbers: those of the messages that it has refused.
     """
 
     __slots__ = ("numbers",)

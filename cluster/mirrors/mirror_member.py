@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from leveret.broker.queues.contract.publication import Publication
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.decisions import DecisionError, Range
 from leveret.cluster.mirrors.leader_session import LeaderSession
@@ -27,7 +27,6 @@ from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.remote_queues.message_runs import RunError
-from leveret.cluster.remote_queues.queue_frames import packed
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
 from leveret.storage.messages.addresses import Addresses
 
@@ -219,8 +218,7 @@ class MirrorMember:
     def ask(self, start: int, end: int) -> None:
         """Ask the leader for messages whose contents never come."""
         user = self._user
-        frame = frames.WANTED_FRAME.pack(frames.WANTED, user.identity, self.place_id, start, end)
-        user.tell_leader(frame)
+        user.tell_leader(frames.wanted(user.identity, self.place_id, start, end))
 
     def free(self, steps: Iterator[int]) -> None:
         """Free the memory of a purge."""
@@ -262,12 +260,9 @@ class MirrorMember:
             return
         if lacking is not None and self._safe >= lacking.applied:
             self._lacking = None
-            start = frames.LACKS_START.pack(
-                frames.LACKS, user.identity, self.place_id, lacking.term
-            )
-            ends = [position for one in lacking.ranges for position in one]
-            user.tell_leader(start, packed(ends))
+            pieces = frames.lacks(user.identity, self.place_id, lacking.term, lacking.ranges)
+            user.tell_leader(*pieces)
         if self._safe != self._told:
             self._told = self._safe
-            frame = frames.KEPT_FRAME.pack(frames.KEPT, user.identity, self.place_id, *self._safe)
-            user.tell_leader(frame)
+            turn, batch = self._safe
+            user.tell_leader(frames.kept(user.identity, self.place_id, turn, batch))

@@ -11,7 +11,7 @@ the queue. A queue that waits for a node to return is down: questions are refuse
 Unsettled deliveries of an earlier leader are stale: the next one has requeued the messages, so
 settling them has no effect. Deliveries of other nodes have positions from `REMOTE_TAGS` on, above
 all positions of a queue, and grow over all leaders; a queue of this node that stops leading marks
-its deliveries with `STALE`.
+its deliveries with `STALE` (leader_session.py).
 
 Invariants:
 MC1. Each question is answered once (Q3): by a leader, or when the queue is deleted or down.
@@ -19,7 +19,7 @@ MC2. A consumer is with the leader, waits for the next one, or is told that the 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -49,11 +49,10 @@ from leveret.broker.queues.contract.status import (
 )
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_figures import DOWN, NO_AGES, NOTHING_KNOWN
 from leveret.storage.messages.message import Entry
-
-STALE: Final = -1
 
 NO_COUNTS = CoarseCounts()
 NO_STATUS = msgspec.structs.replace(NOTHING_KNOWN.status, state=DOWN)
@@ -87,21 +86,7 @@ class NoFigures:
         return {}
 
 
-NO_FIGURES = NoFigures()
-
-
-class Publishing(Protocol):
-    """The way of messages to all members (publishing.py)."""
-
-    @property
-    def hold(self) -> Hold:
-        """The hold for publishers that outrun the members."""
-
-    def publish(self, publication: Publication) -> None:
-        """Send messages to all members."""
-
-    def end(self, is_deleted: bool) -> None:
-        """The queue is deleted, so owed confirms count as given; or the node stops."""
+NO_FIGURES: Final = NoFigures()
 
 
 Ask = Callable[[QueueClient, Answer[Any]], object]
@@ -160,7 +145,7 @@ class MirroredQueue:
 
     is_exchange: ClassVar[bool] = False
 
-    def __init__(self, declared: DeclaredQueue, publishing: Publishing) -> None:
+    def __init__(self, declared: DeclaredQueue, publishing: MirroredPublishing) -> None:
         self.vhost_name = declared.vhost
         self.kind: QueueKind = declared.kind
         self.name = declared.name

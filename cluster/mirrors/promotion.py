@@ -159,10 +159,10 @@ def promoted(
     return leading
 
 
-def settle_owed(leading: LeaderSession, publishing: MirroredPublishing, sender: int) -> None:
-    """Answer publishers of this node that have waited since before it led. sender: its number."""
+def settle_owed(leading: LeaderSession, publishing: MirroredPublishing) -> None:
+    """Answer publishers of this node that have waited since before it led."""
     publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
     for number, count in publishing.owed_runs:
         publisher.begin(number, count)
-        leading.settle(sender, number, count, publisher)
+        leading.settle(publishing.sender, number, count, publisher)
         publisher.end(number)

@@ -19,63 +19,65 @@ PB2. Each member gets the contents in the order of their numbers. It can have ga
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.broker.queues.contract.queue_client import Hold
-from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
+from leveret.cluster.mirrors import frames
+from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
-from leveret.cluster.remote_queues.queue_frames import NO_TTL
-from leveret.cluster.remote_queues.remote_hold import LinkedNode, RemoteHold, UntakenBytes
+from leveret.cluster.remote_queues.remote_hold import RemoteHold, UntakenBytes
 
 
-class OtherMember(LinkedNode, Protocol):
-    """A member on another node."""
+class MemberNode:
+    """A linked node, as this one sends contents to its members."""
+
+    __slots__ = ("_holds", "peer")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self._holds: dict[RemoteHold, None] = {}
+
+    @property
+    def is_congested(self) -> bool:
+        """The link has more to send than it should."""
+        return self.peer.is_congested
+
+    def await_drain(self, hold: RemoteHold) -> None:
+        """Call `look` when the link has room again."""
+        self._holds[hold] = None
 
     def send(self, *pieces: bytes) -> None:
-        """Send a frame to its node."""
+        """Send a frame."""
+        self.peer.send(MULTICAST_SERVICE, *pieces)
 
-
-class OwnMember(Protocol):
-    """The member of the queue on this node.
-
-    leads: it publishes, and has publishers confirmed; otherwise it keeps contents for decisions.
-    """
-
-    @property
-    def leads(self) -> bool:
-        """Whether this node leads."""
-
-    def publish(self, publication: Publication) -> None:
-        """Publish messages of this node."""
-
-    def keep(self, publication: Publication, settled: int) -> None:
-        """Keep contents for the leader's decision, or for this node's own lead. settled: see
-        mirror_frames.py.
-        """
-
-    @property
-    def is_behind(self) -> bool:
-        """Publishers of many messages at a time have to wait."""
-
-    def begin_hold(self, resume: Callable[[], object]) -> None:
-        """A publisher begins to wait; `resume` is called when it may go on."""
+    def drained(self) -> None:
+        """The link has room again."""
+        holds, self._holds = self._holds, {}
+        for hold in holds:
+            hold.look()
 
 
 class MembersHold:
     """Holds publishers back while one of the members has not taken much. See `Hold`."""
 
-    __slots__ = ("others", "own")
+    __slots__ = ("_own", "others")
 
-    def __init__(self) -> None:
-        self.own: OwnMember | None = None
+    def __init__(self, own: OwnMember) -> None:
+        self._own = own
         self.others: dict[str, RemoteHold] = {}
+
+    @property
+    def _leader(self) -> Hold | None:
+        """The hold of the leader on this node: only a leader has consumers to wait for."""
+        leading = self._own.leading
+        return None if leading is None else leading.queue.publisher_hold
 
     @property
     def is_wanted(self) -> bool:
         """Publishers of many messages at a time have to wait."""
-        if self.own is not None and self.own.is_behind:
+        leader = self._leader
+        if leader is not None and leader.is_wanted:
             return True
         return any(hold.is_wanted for hold in self.others.values())
 
@@ -85,33 +87,36 @@ class MembersHold:
             if hold.is_wanted:
                 hold.begin(resume)
                 return
-        assert self.own is not None, "somebody is behind"
-        self.own.begin_hold(resume)
+        leader = self._leader
+        assert leader is not None, "one of the members is behind"
+        leader.begin(resume)
 
 
 class MirroredPublishing:
-    """Publishes to one queue. sender: this node's number. own: its member, if it has one."""
+    """Publishes to one queue. sender: this node's number."""
 
     __slots__ = (
-        "_hold", "_holds", "_identity", "_members", "_owed", "_refused", "_untaken", "own",
+        "_hold", "_holds", "_identity", "_members", "_owed", "_own", "_refused", "_untaken",
         "sender",
     )  # fmt: skip
 
-    def __init__(self, name: str, identity: int, sender: int, untaken: UntakenBytes) -> None:
+    def __init__(
+        self, name: str, identity: int, sender: int, own: OwnMember, untaken: UntakenBytes
+    ) -> None:
         """name: the queue's, for texts. identity: that of its ring. untaken: the bytes that all
         other nodes have not taken.
         """
         self.sender = sender
+        self._own = own
         self._identity = identity
         self._untaken = untaken
         self._owed = OwedConfirms(name)
-        self._members: dict[str, OtherMember] = {}
+        self._members: dict[str, MemberNode] = {}
         # Of owed runs: a leader repeats them after its link was down, and so does the next one.
         self._refused: set[int] = set()
-        self._hold = MembersHold()
+        self._hold = MembersHold(own)
         # By link: a node that is a member again goes on with its count of taken bytes.
         self._holds: dict[str, RemoteHold] = {}
-        self.own: OwnMember | None = None
 
     @property
     def hold(self) -> Hold:
@@ -123,12 +128,8 @@ class MirroredPublishing:
         """The number of the next message."""
         return self._owed.next
 
-    def set_own(self, own: OwnMember | None) -> None:
-        """Begin with a member of this node, or go on without one."""
-        self.own = self._hold.own = own
-
     def set_members(
-        self, nodes: Iterable[str], linked: Mapping[str, OtherMember], version: int
+        self, nodes: Iterable[str], linked: Mapping[str, MemberNode], version: int
     ) -> None:
         """Send contents to the members on those of these nodes that are linked.
 
@@ -140,7 +141,7 @@ class MirroredPublishing:
         for node in wanted - self._members.keys():
             self.add_member(node, linked[node], version)
 
-    def add_member(self, node: str, member: OtherMember, version: int) -> None:
+    def add_member(self, node: str, member: MemberNode, version: int) -> None:
         """A member on another node joins, or is linked: it gets contents from now on."""
         self._members[node] = member
         hold = self._holds.get(node)
@@ -154,7 +155,7 @@ class MirroredPublishing:
         member = self._members.get(node)
         if member is not None:
             number = self._owed.next
-            member.send(frames.BEGINS_FRAME.pack(frames.BEGINS, self._identity, number, version))
+            member.send(frames.begins(self._identity, number, version))
 
     def remove_member(self, node: str) -> None:
         """A member on another node is gone. Its node still reports the contents sent as taken."""
@@ -172,31 +173,23 @@ class MirroredPublishing:
 
     def publish(self, publication: Publication) -> None:
         """Send messages to all members."""
-        own, count = self.own, len(publication.messages)
-        publisher = publication.publisher
-        leads = own is not None and own.leads
-        if publisher is not None and not leads:
+        leading, mirror = self._own.leading, self._own.mirror
+        publisher, count = publication.publisher, len(publication.messages)
+        if publisher is not None and leading is None:
             number = self._owed.hold(publisher, publication.first, count)
         else:
             number = self._owed.skip(count)
         if self._members:
             self._send(number, publication)
-        if own is None:
-            return
-        sent = publication.sent(self.sender, number)
-        if leads:
+        if leading is not None:
+            sent = publication.sent(self.sender, number)
             sent.publisher, sent.first = publisher, publication.first
-            own.publish(sent)
-        else:
-            own.keep(sent, self._owed.settled)
+            leading.publish(sent)
+        elif mirror is not None:
+            mirror.contents(publication.sent(self.sender, number), self._owed.settled)
 
     def _send(self, number: int, publication: Publication) -> None:
-        messages, is_owed = publication.messages, publication.publisher is not None
-        ttl = NO_TTL if publication.ttl_ms is None else publication.ttl_ms
-        start = frames.CONTENTS_START.pack(
-            frames.CONTENTS, self._identity, number, self._owed.settled, ttl, len(messages), is_owed
-        )
-        pieces = RunWriter(start).publish(messages)
+        pieces = frames.contents(self._identity, number, self._owed.settled, publication)
         for node, member in self._members.items():
             self._hold.others[node].sent(pieces)
             member.send(*pieces)

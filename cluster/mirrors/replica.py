@@ -23,15 +23,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.turns import Flushable
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
-from leveret.cluster.mirrors import demotion, late_confirms, promotion
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import demotion, frames, late_confirms, promotion
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
@@ -39,6 +37,7 @@ from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
@@ -52,42 +51,38 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class Replica(Flushable):
-    """See the module. identity: the queue's. queue: its client. publishing: the client's part.
+    """See the module. identity: that of the ring. queue: the client. publishing: the client's part.
 
-    ring: that of the member on this node, if it has one; the member leads (`leading`), or mirrors
-    (`mirror`). copy: what the node has without a member. is_dirty: `flush` is due at the end of the
-    round. is_over: the queue is deleted, or no longer mirrored.
+    own: the member of this node. copy: what the node has without one. is_dirty: `flush` is due at
+    the end of the round. is_over: the queue is deleted, or no longer mirrored.
     """
 
     __slots__ = (
-        "_frames", "_promotion", "_remote_leader", "_site", "copy", "identity", "is_over",
-        "late", "leading", "mirror", "own_ring", "own_sender", "publishing", "queue", "record",
-        "vhost",
+        "_frames", "_host", "_promotion", "_remote_leader", "copy", "identity", "is_over", "late",
+        "own", "publishing", "queue", "record", "vhost",
     )  # fmt: skip
 
     def __init__(
         self,
-        site: ReplicaHost,
+        host: ReplicaHost,
         vhost: VirtualHost,
         identity: int,
         queue: MirroredQueue,
         publishing: MirroredPublishing,
+        own: OwnMember,
     ) -> None:
         super().__init__()
-        self._site = site
+        self._host = host
         self.vhost = vhost
         self.identity = identity
         self.queue = queue
         self.publishing = publishing
-        self.own_sender = sender_number(site.node, site.incarnation)
+        self.own = own
         self.record: MirrorRecord | None = None
-        self.leading: LeaderSession | None = None
-        self.own_ring: Ring | None = None
-        self.mirror: MirrorMember | None = None
-        self._remote_leader = RemoteLeader(queue, site.make_remote)
+        self._remote_leader = RemoteLeader(queue, host.make_remote)
         self._promotion = promotion.Promotion()
-        self.copy = RetainedCopy(site.when_stable, self.work)
-        self._frames = ReplicaFrames(self, site)
+        self.copy = RetainedCopy(host.when_stable, self.work)
+        self._frames = ReplicaFrames(identity, own, publishing, host)
         self.late = late_confirms.LateConfirms()
         self.is_over = False
         queue.ended = self._queue_ended
@@ -98,13 +93,28 @@ class Replica(Flushable):
     @property
     def member(self) -> Member | None:
         """The member on this node; None if there is none."""
-        return None if self.own_ring is None else self.own_ring.member
+        return self.own.id
+
+    @property
+    def leading(self) -> LeaderSession | None:
+        """The leader on this node; None if it does not lead."""
+        return self.own.leading
+
+    @property
+    def mirror(self) -> MirrorMember | None:
+        """The mirror on this node; None if it does not mirror."""
+        return self.own.mirror
+
+    @property
+    def own_ring(self) -> Ring | None:
+        """The ring of the member on this node; None if there is none."""
+        return self.own.ring
 
     # The record
 
     def lead_first(self, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns) -> None:
         """Mirroring of the queue on this node begins: it leads, as the record will say."""
-        self.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
+        self.own.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
         """Mirroring of a queue on another node begins: that node leads."""
@@ -112,28 +122,28 @@ class Replica(Flushable):
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
         """A newer record is applied on this node. storage_id: see `QueueMirrors.changed`."""
-        site = self._site
-        for line in log_lines(self.record, record, site.node, site.incarnation):
+        host = self._host
+        for line in log_lines(self.record, record, host.node, host.incarnation):
             self._log(logging.INFO, line)
-        self.record = record
-        own = record.on(site.node)
-        is_here = own is not None and own.id.incarnation == site.incarnation
-        if self.own_ring is not None and (own is None or own.id != self.member):
-            for node, message in self.own_ring.early:
+        self.record = self._frames.record = record
+        own = record.on(host.node)
+        is_here = own is not None and own.id.incarnation == host.incarnation
+        if self.own.ring is not None and (own is None or own.id != self.member):
+            for node, message in self.own.ring.early:
                 # They are for the next member of this node.
-                site.keep_early(node, self.identity, message)
+                host.keep_early(node, self.identity, message)
             self.expelled()
-        if self.leading is not None and own is not None and record.leader != own.id and is_here:
-            self._hand_over(self.leading, own.id, record)
-        if own is not None and is_here and self.own_ring is None:
+        if self.own.leading is not None and own is not None and record.leader != own.id and is_here:
+            self._hand_over(self.own.leading, own.id, record)
+        if own is not None and is_here and self.own.ring is None:
             self._begin(own.id, record, storage_id)
         elif storage_id:
             # A restart has found messages under this storage id.
             self.queue.storage_id = storage_id
-            self.copy.messages = site.open_copy(self)
-        if self.own_ring is not None:
-            self.own_ring.group_changed(record.group)
-        self.copy.discard_unless_named(record, site.node)
+            self.copy.messages = host.open_copy(self)
+        if self.own.ring is not None:
+            self.own.ring.group_changed(record.group)
+        self.copy.discard_unless_named(record, host.node)
         self._set_members(record)
         self._follow(record)
 
@@ -143,72 +153,71 @@ class Replica(Flushable):
 
     def _begin(self, member: Member, record: MirrorRecord, storage_id: int) -> None:
         """A new member of this node begins in the ring (RP1)."""
-        site = self._site
+        host = self._host
         place = record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
-        returns = record.leader == member and self.leading is None
+        returns = record.leader == member and self.own.leading is None
         has_room = storage_id != 0 or not self.queue.durable
         copy = self.copy.take() if returns else None
         if copy is not None:
             # The queue has waited for this node: it leads again, with its copy.
-            self.leading = promotion.returned(self._leader_parts(), copy, record)
+            self.own.leading = promotion.returned(self._leader_parts(), copy, record)
         elif record.leader != member and not place.has_joined and has_room:
             self.copy.discard()
             self.queue.storage_id = storage_id
-            self.mirror = MirrorMember(place.place_id, self, site.addresses, site.wall_offset_ms)
-        elif self.leading is None:
+            self.own.mirror = MirrorMember(
+                place.place_id, self, host.addresses, host.wall_offset_ms
+            )
+        elif self.own.leading is None:
             self.submit(Died((member,), member))
             return
-        self.own_ring = Ring(member, site, self)
-        for peer in site.peers.values():
-            self.own_ring.link_up(peer.name, peer.incarnation)
-        self.publishing.set_own(self)
-        if self.mirror is not None:
-            self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
-            for node in site.peers:
-                site.send(node, (frames.IDENTITY.pack(frames.BEGINS_WANTED, self.identity),))
+        self.own.ring = Ring(member, host, self)
+        for peer in host.peers.values():
+            self.own.ring.link_up(peer.name, peer.incarnation)
+        if self.own.mirror is not None:
+            self.own.mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
+            self._frames.ask_where_to_begin()
 
     def expelled(self) -> None:
         """The record no longer has the member of this node."""
-        self.own_ring = None
-        mirror, self.mirror = self.mirror, None
+        self.own.ring = None
+        mirror, self.own.mirror = self.own.mirror, None
         self._promotion.end()
-        self.publishing.set_own(None)
         if mirror is not None:
             self.copy.messages = mirror.give_up()
-        leading = self.leading
+        leading = self.own.leading
         if leading is not None:
             self._end_leading(leading)
-            self._frames.leader_ended(None)
+            self._frames.leader_ended()
             self.copy.messages = leading.backing.inner
 
     def _hand_over(self, leading: LeaderSession, member: Member, record: MirrorRecord) -> None:
         """Another member leads: the one of this node mirrors the queue that it has led so far."""
-        site, place = self._site, record.group.place_of(member)
+        host, place = self._host, record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
-        self.broadcast()
+        self.own.broadcast()
         self._promotion.end()
         self._end_leading(leading)
-        self.mirror = MirrorMember(place.place_id, self, site.addresses, site.wall_offset_ms)
-        self.mirror.has_led(leading)
-        self.mirror.sender_begins(self.own_sender, self.publishing.next_number)
-        self._frames.leader_ended(self.mirror)
+        self.own.mirror = MirrorMember(place.place_id, self, host.addresses, host.wall_offset_ms)
+        self.own.mirror.has_led(leading)
+        self.own.mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
+        self._frames.leader_ended()
 
     def _end_leading(self, leading: LeaderSession) -> None:
-        self.leading = None
-        self._site.left(self)
+        self.own.leading = None
+        self._host.left(self)
         demotion.end_leading(leading, self.queue, self.publishing)
 
     def _queue_ended(self, is_deleted: bool) -> None:
         """The queue is deleted, with all copies; or the node stops. The leader has ended itself."""
-        self.own_ring = self.leading = None
+        self.own.ring = self.own.leading = None
         self.is_over = True
-        mirror, self.mirror = self.mirror, None
+        mirror, self.own.mirror = self.own.mirror, None
         if is_deleted:
             if mirror is not None:
                 self.copy.messages = mirror.give_up()
             self.copy.delete()
-        self._site.ended(self)
+        self._host.ended(self)
 
     def end_mirroring(self) -> QueueClient:
         """The queue is no longer mirrored: returns its client from now on.
@@ -216,10 +225,10 @@ class Replica(Flushable):
         Contents that other nodes sent before they knew it are still published and confirmed.
         """
         self.is_over = True
-        leading = self.leading
-        if leading is not None and self.queue.placement.node == self._site.node:
-            self.own_ring = None
-            self._site.when_stable(leading.end_mirroring)
+        leading = self.own.leading
+        if leading is not None and self.queue.placement.node == self._host.node:
+            self.own.ring = None
+            self._host.when_stable(leading.end_mirroring)
             return leading.queue
         self.expelled()
         self.copy.discard()
@@ -228,7 +237,7 @@ class Replica(Flushable):
     def _set_members(self, record: MirrorRecord) -> None:
         """Send contents to the members of all other nodes that are linked."""
         nodes = [one.id.node for one in record.members]
-        self.publishing.set_members(nodes, self._site.member_nodes, record.group.version)
+        self.publishing.set_members(nodes, self._host.member_nodes, record.group.version)
 
     # The leader
 
@@ -246,7 +255,7 @@ class Replica(Flushable):
         elif leader == self.member:
             self._lead()
         elif self._remote_leader.member is None:
-            peer = self._site.peers.get(leader.node)
+            peer = self._host.peers.get(leader.node)
             if peer is not None and peer.incarnation == leader.incarnation:
                 self._turn_to(leader)
 
@@ -254,29 +263,29 @@ class Replica(Flushable):
         """The leader is on another node."""
         self._remote_leader.turn_to(leader)
         self._frames.tell_owed(self.queue.placement.node)
-        if self.mirror is not None:
-            self.mirror.leader_changed()
+        if self.own.mirror is not None:
+            self.own.mirror.leader_changed()
 
     def _lead(self) -> None:
         """Lead on this node: at once if it has the queue, otherwise when its mirror is promoted."""
-        if self.leading is None:
-            assert self.own_ring is not None, "RP1"
-            self._promotion.begin(self.own_ring)
+        if self.own.leading is None:
+            assert self.own.ring is not None, "RP1"
+            self._promotion.begin(self.own.ring)
         elif self.queue.leader is None:
-            self.queue.led_by(self.leading.queue, is_here=True)
+            self.queue.led_by(self.own.leading.queue, is_here=True)
             self._frames.opened()
 
     def _leader_parts(self) -> promotion.LeaderParts:
-        site = self._site
+        host = self._host
         return promotion.LeaderParts(
-            partial(site.mirroring_of, self), partial(site.synchronised, self),
-            partial(site.make_leader, self), site.when_stable, self.flush, self.flush_later,
-            site.call_later_ms, site.wall_offset_ms,
+            partial(host.mirroring_of, self), partial(host.synchronised, self),
+            partial(host.make_leader, self), host.when_stable, self.flush, self.flush_later,
+            host.call_later_ms, host.wall_offset_ms,
         )  # fmt: skip
 
     def _promote(self) -> None:
         """Lead when all decisions that have come are applied (MQ8), at once if they are."""
-        mirror, record = self.mirror, self.record
+        mirror, record = self.own.mirror, self.record
         if mirror is None or record is None or not self._promotion.may_lead(record, self.member):
             return
         promoted = mirror.promote()
@@ -287,29 +296,29 @@ class Replica(Flushable):
             text = "the new leader lacks messages that the leader before it had"
             self._log(logging.WARNING, f"{text}, {lacked} at most")
         leading = promotion.promoted(self._leader_parts(), promoted, record, self.member)
-        self.mirror, self.leading = None, leading
+        self.own.mirror, self.own.leading = None, leading
         self.queue.led_by(leading.queue, is_here=True)
-        self._site.opened(self)
-        promotion.settle_owed(leading, self.publishing, self.own_sender)
+        self._host.opened(self)
+        promotion.settle_owed(leading, self.publishing)
         self._frames.opened()
 
     # The ring (RingUser)
 
     def confirmed(self, through: int) -> None:
         """All members have delivered this member's broadcasts through a number."""
-        if self.mirror is not None:
+        if self.own.mirror is not None:
             self._promotion.confirmed(through)
             self._promote()
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one."""
         for payload in payloads:
-            if payload and self.mirror is not None:
-                self.mirror.decided(payload)
+            if payload and self.own.mirror is not None:
+                self.own.mirror.decided(payload)
 
     def members_changed(self, added: tuple[Member, ...], died: tuple[Member, ...]) -> None:
         """The ring has other members."""
-        leading, record = self.leading, self.record
+        leading, record = self.own.leading, self.record
         if leading is None or record is None:
             return
         for member in added:
@@ -318,41 +327,11 @@ class Replica(Flushable):
             leading.mirror_joined(member, place.place_id)
         for member in died:
             leading.synchronising.died(member)
-            self._site.when_stable(partial(leading.mirror_gone, member))
+            self._host.when_stable(partial(leading.mirror_gone, member))
 
     def submit(self, change: Change) -> None:
         """Have a change made in the record; repeat it until it is made or refused."""
-        self._site.submit(self, change)
-
-    # Contents (OwnMember, SentTo)
-
-    @property
-    def leads(self) -> bool:
-        """Publishers of this node publish to the leader directly."""
-        return self.leading is not None
-
-    def publish(self, publication: Publication) -> None:
-        """Publish messages of this node."""
-        assert self.leading is not None, "RP1"
-        self.leading.publish(publication)
-
-    def keep(self, publication: Publication, settled: int) -> None:
-        """Keep contents for the leader's decision, or for this node's own lead. settled: see
-        mirror_frames.py.
-        """
-        if self.mirror is not None:
-            self.mirror.contents(publication, settled)
-
-    @property
-    def is_behind(self) -> bool:
-        """Publishers of many messages at a time have to wait."""
-        leading = self.leading
-        return leading is not None and leading.queue.publisher_hold.is_wanted
-
-    def begin_hold(self, resume: Callable[[], object]) -> None:
-        """A publisher begins to wait; `resume` is called when it may go on."""
-        assert self.leading is not None, "only a leader has consumers"
-        self.leading.queue.publisher_hold.begin(resume)
+        self._host.submit(self, change)
 
     # The mirror (MirrorUser)
 
@@ -360,15 +339,15 @@ class Replica(Flushable):
         """Send a frame to the leader, if it is linked."""
         record = self.record
         if record is not None and record.leader is not None:
-            self._site.send(record.leader.node, pieces)
+            self._host.send(record.leader.node, pieces)
 
     def is_linked(self, sender: int) -> bool:
         """Whether this sender is a linked node, or this one."""
-        return sender in self._site.senders
+        return sender in self._host.senders
 
     def flush_later(self) -> None:
         """Call `flush` at the end of the round."""
-        self._site.replica_flush_later(self)
+        self._host.replica_flush_later(self)
 
     def leave(self, error: Exception) -> None:
         """The mirror's messages are not the leader's: it dies, and the node gets another one."""
@@ -380,23 +359,23 @@ class Replica(Flushable):
     def after_ms(self, delay_ms: int, callback: Callable[[], object]) -> None:
         """Call back after a time, if the member lives then."""
         member = self.member
-        self._site.call_later_ms(delay_ms, lambda: callback() if self.member is member else None)
+        self._host.call_later_ms(delay_ms, lambda: callback() if self.member is member else None)
 
     def make_backing(self, lacked: list[Range]) -> BackingQueue:
         """A new backing queue for a mirror that lacks these positions."""
-        return self._site.make_mirror_backing(self, lacked)
+        return self._host.make_mirror_backing(self, lacked)
 
     def work(self, steps: Iterator[int]) -> None:
         """Take the steps of freeing messages in turns of the event loop."""
-        self._site.work(f"freeing messages of {self.queue!r}", steps)
+        self._host.work(f"freeing messages of {self.queue!r}", steps)
 
     # Once a round
 
     def flush(self) -> None:
         """Broadcast the decisions, or report kept turns to the leader."""
-        leading, mirror = self.leading, self.mirror
+        leading, mirror = self.own.leading, self.own.mirror
         if leading is not None:
-            self.broadcast()
+            self.own.broadcast()
             for member, batch in leading.batches():
                 self._frames.send_batch(member, frames.BATCH, batch)
             if leading.synchronising.has_batches:
@@ -404,14 +383,6 @@ class Replica(Flushable):
         elif mirror is not None:
             mirror.report()
             self._promote()
-
-    def broadcast(self) -> None:
-        """Broadcast the decisions of the turn."""
-        if self.leading is not None:
-            decisions = self.leading.backing.take_decisions()
-            if decisions and self.own_ring is not None:
-                self.own_ring.broadcast(decisions)
-                self.own_ring.flush()
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: look for late confirms."""
@@ -424,30 +395,30 @@ class Replica(Flushable):
                     self._log(logging.WARNING, finding)
                 case Died():
                     self.submit(finding)
-                case late_confirms.AskForMissing() if self.mirror is not None:
-                    self.mirror.ask_for_missing()
-                case late_confirms.GiveUpContents() if self.mirror is not None:
-                    self.mirror.sender_gone(finding.sender)
+                case late_confirms.AskForMissing() if self.own.mirror is not None:
+                    self.own.mirror.ask_for_missing()
+                case late_confirms.GiveUpContents() if self.own.mirror is not None:
+                    self.own.mirror.sender_gone(finding.sender)
                 case late_confirms.TellOwed():
                     self._frames.tell_owed(self.queue.placement.node)
 
     def _facts(self, record: MirrorRecord) -> late_confirms.Facts:
-        leading, mirror = self.leading, self.mirror
+        leading, mirror = self.own.leading, self.own.mirror
         is_next = record.leader == self.member and mirror is not None
         is_owed = self.publishing.is_owed and self.queue.leader is not None
         return late_confirms.Facts(
             self.member, frozenset([one.id for one in record.members]),
             None if leading is None else leading.kept, None if mirror is None else mirror.waiting,
             self._promotion.has_come_round if is_next else None,
-            self.publishing.settled if is_owed else None, self._site.senders,
+            self.publishing.settled if is_owed else None, self._host.senders,
         )  # fmt: skip
 
     # Links
 
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
-        if self.own_ring is not None:
-            self.own_ring.link_up(peer.name, peer.incarnation)
+        if self.own.ring is not None:
+            self.own.ring.link_up(peer.name, peer.incarnation)
         if self.record is not None:
             self._set_members(self.record)
             self._follow(self.record)
@@ -459,15 +430,15 @@ class Replica(Flushable):
         self.publishing.link_down(node)
         if self._remote_leader.member is not None and self._remote_leader.member.node == node:
             self._remote_leader.leave()
-        if self.mirror is not None:
-            self.mirror.sender_gone(sender_number(node, peer.incarnation))
-        if self.own_ring is not None:
-            self.own_ring.link_down(node)
+        if self.own.mirror is not None:
+            self.own.mirror.sender_gone(sender_number(node, peer.incarnation))
+        if self.own.ring is not None:
+            self.own.ring.link_down(node)
 
     def ring_message(self, node: str, message: bytes) -> None:
         """A message of the ring. Raises ValueError."""
-        if self.own_ring is not None:
-            self.own_ring.received(node, message)
+        if self.own.ring is not None:
+            self.own.ring.received(node, message)
 
     def received(self, peer: Peer, kind: int, payload: bytes) -> None:
         """A frame about the queue. Raises ValueError."""

@@ -12,7 +12,7 @@ from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.cluster.mirrors.publishing import OtherMember
+from leveret.cluster.mirrors.publishing import MemberNode
 from leveret.cluster.mirrors.ring import RingNode
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
@@ -77,7 +77,7 @@ class ReplicaHost(RingNode, Protocol):
         """Keep a ring's message of a node for the next member of this one, if it is linked."""
 
     @property
-    def member_nodes(self) -> Mapping[str, OtherMember]:
+    def member_nodes(self) -> Mapping[str, MemberNode]:
         """The linked nodes, to send contents to."""
 
     def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:

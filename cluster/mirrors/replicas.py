@@ -29,7 +29,7 @@ from leveret.cluster.links.services import (
     ServiceRegistry,
     damaged_reason,
 )
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
@@ -37,15 +37,15 @@ from leveret.cluster.mirrors.leader_session import sender_number
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
-from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.publishing import MemberNode, MirroredPublishing
 from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.mirrors.replica_host import QueueReplica
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
-from leveret.cluster.remote_queues.queue_frames import FrameError, fields
-from leveret.cluster.remote_queues.remote_hold import RemoteHold
+from leveret.cluster.remote_queues.queue_frames import FrameError
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
@@ -59,35 +59,6 @@ Synchronised = Callable[[QueueReplica, Member], object]
 
 EARLY_BYTES_MAX = 64 * 1024 * 1024
 """The most bytes of frames of one link for members that this node does not have yet."""
-
-
-class MemberNode:
-    """A linked node, as the members of other nodes send contents to it."""
-
-    __slots__ = ("_holds", "peer")
-
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self._holds: dict[RemoteHold, None] = {}
-
-    @property
-    def is_congested(self) -> bool:
-        """The link has more to send than it should."""
-        return self.peer.is_congested
-
-    def await_drain(self, hold: RemoteHold) -> None:
-        """Call `look` when the link has room again."""
-        self._holds[hold] = None
-
-    def send(self, *pieces: bytes) -> None:
-        """Send a frame."""
-        self.peer.send(MULTICAST_SERVICE, *pieces)
-
-    def drained(self) -> None:
-        """The link has room again."""
-        holds, self._holds = self._holds, {}
-        for hold in holds:
-            hold.look()
 
 
 LOOK_WORK = 4
@@ -200,12 +171,12 @@ class Replicas:
     def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
         """The client of a queue that is declared with a record."""
         vhost, identity = self._services.vhosts[declared.vhost], record.group.identity
+        own, sender = OwnMember(), sender_number(self.node, self.incarnation)
         publishing = MirroredPublishing(
-            declared.name, identity, sender_number(self.node, self.incarnation),
-            self._remote_queues.untaken,
-        )  # fmt: skip
+            declared.name, identity, sender, own, self._remote_queues.untaken
+        )
         queue = MirroredQueue(declared, publishing)
-        replica = Replica(self, vhost, identity, queue, publishing)
+        replica = Replica(self, vhost, identity, queue, publishing, own)
         self.by_identity[identity] = self._by_client[queue] = replica
         return queue
 
@@ -447,9 +418,10 @@ class Replicas:
             head = read_head(payload)
             identity, version = head.identity, head.version
         elif kind == frames.BEGINS:
-            identity, _, version = fields(frames.BEGINS_FRAME, payload)
+            identity = frames.read_identity(payload)
+            _, version = frames.read_begins(payload)
         else:
-            (identity,) = fields(frames.IDENTITY, payload)
+            identity = frames.read_identity(payload)
         replica = self.by_identity.get(identity)
         if replica is None or self._is_early(replica, peer, kind, version):
             self._early.add(identity, peer, payload)

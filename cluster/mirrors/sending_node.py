@@ -6,29 +6,16 @@ that publishers wait for the slowest member.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
-from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
+from leveret.cluster.mirrors import frames
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.leader_session import sender_number
+from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes, Pairs
-from leveret.cluster.remote_queues.message_runs import RunReader
-from leveret.cluster.remote_queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
-
-
-class SentTo(Protocol):
-    """The member on this node (replica.py). leading: None if it does not lead."""
-
-    identity: int
-    leading: LeaderSession | None
-
-    def keep(self, publication: Publication, settled: int) -> None:
-        """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
-
 
 ReportLater = Callable[[HostedPublishes, int], object]
 
@@ -37,18 +24,26 @@ class SendingNode:
     """One such node. sender: its number in decisions. next_number: that of its next message."""
 
     __slots__ = (
-        "_addresses", "_member", "_peer", "_publishes", "_report_later", "_site", "next_number",
-        "sender",
+        "_addresses", "_host", "_identity", "_own", "_peer", "_publishes", "_report_later",
+        "next_number", "sender",
     )  # fmt: skip
 
     def __init__(
-        self, peer: Peer, member: SentTo, site: ReplicaHost, report_later: ReportLater
+        self,
+        peer: Peer,
+        identity: int,
+        own: OwnMember,
+        host: ReplicaHost,
+        report_later: ReportLater,
     ) -> None:
-        """report_later: has a report made at the end of the round, given the bytes that came."""
+        """identity: that of the queue's ring. report_later: has a report made at the end of the
+        round, given the bytes that came.
+        """
         self._peer = peer
-        self._member = member
-        self._site = site
-        self._addresses = site.addresses
+        self._identity = identity
+        self._own = own
+        self._host = host
+        self._addresses = host.addresses
         self._report_later = report_later
         self._publishes = HostedPublishes(self, lambda: report_later(self._publishes, 0))
         self.sender = sender_number(peer.name, peer.incarnation)
@@ -57,53 +52,47 @@ class SendingNode:
     @property
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
-        return self._site.is_held
+        return self._host.is_held
 
     @property
     def publisher_hold(self) -> Hold | None:
         """The hold for publishers to the queue; only the leader has consumers."""
-        leading = self._member.leading
+        leading = self._own.leading
         return None if leading is None else leading.queue.publisher_hold
 
     def contents(self, payload: bytes) -> None:
         """A run of messages. Raises ValueError."""
-        _, number, settled, ttl, count, is_owed = fields(frames.CONTENTS_START, payload)
-        reader = RunReader(payload, frames.CONTENTS_START.size, self._addresses)
-        messages = reader.messages(count)
-        if not count or not 0 < number < (1 << 62) - count:
-            raise FrameError(f"a run of {count} messages from number {number}")
-        self.next_number = number + count
+        sender = self.sender
+        publication, settled, is_owed = frames.read_contents(payload, sender, self._addresses)
+        self.next_number = publication.end
         self._publishes.taken(len(payload))
         self._report_later(self._publishes, len(payload))
-        ttl_ms = None if ttl == NO_TTL else ttl
-        leading, member = self._member.leading, self._member
-        sender = self.sender
-        publication = Publication(messages, reader.body_bytes, ttl_ms, None, 0, sender, number)
+        leading = self._own.leading
         if leading is None:
-            member.keep(publication, settled)
+            mirror = self._own.mirror
+            if mirror is not None:
+                mirror.contents(publication, settled)
             return
         leading.told(sender, settled)
         if not is_owed:
             leading.publish(publication)
             return
+        number = publication.number
         publication.publisher, publication.first = self, number
         publisher = self._publishes.publisher
-        publisher.begin(number, count)
+        publisher.begin(number, len(publication.messages))
         leading.publish(publication)
         publisher.end(number)
 
-    def owed(self, payload: bytes) -> None:
-        """The node asks for the outcome of runs: this one leads. Raises ValueError.
+    def owed(self, runs: list[Range]) -> None:
+        """The node asks for the outcome of runs: this one leads.
 
         It asks again when it has waited for long. Runs that are held here are reported in time.
         """
-        leading = self._member.leading
+        leading = self._own.leading
         assert leading is not None, "a leader is asked"
-        pairs = numbers(payload, frames.IDENTITY.size)
-        if len(pairs) % 2:
-            raise FrameError(f"{len(pairs)} numbers are no pairs")
         publisher = self._publishes.publisher
-        for number, count in zip(pairs[::2], pairs[1::2], strict=True):
+        for number, count in runs:
             if publisher.holds(number):
                 continue
             publisher.begin(number, count)
@@ -126,7 +115,7 @@ class SendingNode:
 
     def refuse(self, number: int) -> None:
         """A message is refused. This is kept until the node knows: the report may be lost."""
-        leading = self._member.leading
+        leading = self._own.leading
         assert leading is not None, "a leader refuses"
         leading.refuse(self.sender, number)
         self._publishes.publisher.refuse(number)
@@ -137,11 +126,7 @@ class SendingNode:
 
     def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:
         """Send a report."""
-        identity = self._member.identity
-        self._send(frames.TAKEN_FRAME.pack(frames.TAKEN, identity, taken_bytes))
+        self._peer.send(MULTICAST_SERVICE, frames.taken(self._identity, taken_bytes))
         if safe or refused:
-            start = frames.CONFIRMED_START.pack(frames.CONFIRMED, identity, len(safe))
-            self._send(start, packed([one for pair in (*safe, *refused) for one in pair]))
-
-    def _send(self, *pieces: bytes) -> None:
-        self._peer.send(MULTICAST_SERVICE, *pieces)
+            pieces = frames.confirmed(self._identity, safe, refused)
+            self._peer.send(MULTICAST_SERVICE, *pieces)

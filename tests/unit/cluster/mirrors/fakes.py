@@ -1,14 +1,21 @@
-"""Test doubles for the surroundings of a mirrored queue's client."""
-
-from types import SimpleNamespace
+"""Test doubles for what is around a mirrored queue's client, and its parts put together."""
 
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.mirrors.kept_turns import KeptTurns
+from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
+from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.own_member import OwnMember
+from leveret.cluster.mirrors.planning import NOT_MIRRORED
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from tests.unit.broker.queues.fakes import FakeVhost, declared
 
+RING = 99
 A, B = Placement("a@host", 7), Placement("b@host", 7)
 
 
@@ -103,26 +110,23 @@ class FakeLeader:
                 answer.refuse(not_found("the link is down"))
 
 
-class FakePublishing:
-    """Records what is published."""
-
-    hold = SimpleNamespace(is_wanted=False)
-
-    def __init__(self):
-        self.published = []
-        self.has_ended = False
-
-    def publish(self, publication):
-        self.published += [message.body for message in publication.messages]
-
-    def end(self, is_deleted):
-        self.has_ended = True
+def leader_session(backing=None, log=None):
+    """A leader on this node: of an empty queue in memory, if none is given."""
+    queue = declared(FakeVhost())
+    if backing is None:
+        log = KeptTurns(queue.backing, lambda: None)
+        backing = queue.backing = LeaderBackingQueue(queue.backing, log, 0)
+    return LeaderSession(
+        queue, backing, log, lambda: NOT_MIRRORED, lambda member: None, lambda: None,
+        lambda error, again: None,
+    )  # fmt: skip
 
 
-def mirrored():
+def mirrored(own=None):
     """A mirrored queue that nobody leads yet."""
-    declared = DeclaredQueue("/", "q", CLASSIC_QUEUE, True, False, {}, A)
-    return MirroredQueue(declared, FakePublishing())
+    publishing = MirroredPublishing("q", RING, 5, own or OwnMember(), UntakenBytes(lambda _: None))
+    described = DeclaredQueue("/", "q", CLASSIC_QUEUE, True, False, {}, A)
+    return MirroredQueue(described, publishing)
 
 
 def led(queue, is_here=False, home=A):

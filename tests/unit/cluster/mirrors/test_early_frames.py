@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from leveret.cluster.gm.group import Died
-from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.mirrors import replicas
+from leveret.cluster.mirrors import frames, replicas
 from leveret.cluster.remote_queues.queue_frames import FrameError
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
@@ -89,8 +88,8 @@ def test_a_link_that_brings_too_many_is_closed(nodes, monkeypatch):
 
 def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes, caplog):
     at_c = nodes.by_name[C].replicas
-    at_c.received(nodes.ends[C, B], frames.TAKEN_FRAME.pack(frames.TAKEN, RING, 0)[:-1])
-    at_c.received(nodes.ends[C, B], frames.TAKEN_FRAME.pack(frames.TAKEN, RING, 0)[:-1])
+    at_c.received(nodes.ends[C, B], frames.taken(RING, 0)[:-1])
+    at_c.received(nodes.ends[C, B], frames.taken(RING, 0)[:-1])
     nodes.catch_up_records(C)
     assert nodes.ends[C, B].dropped is None
     nodes.by_name[C].clock.advance(0)

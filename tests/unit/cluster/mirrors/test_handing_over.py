@@ -24,7 +24,7 @@ def nodes():
 def handed_over(nodes, name=B):
     nodes.hand_over(name)
     nodes.settle()
-    assert [one.name for one in nodes if nodes.replica(one.name).leads] == [name]
+    assert [one.name for one in nodes if nodes.replica(one.name).leading] == [name]
 
 
 def test_the_leader_mirrors_what_it_has_led(nodes):
@@ -44,7 +44,7 @@ def test_it_leads_again_when_the_next_one_dies(nodes):
     publish(nodes.queue(C), b"2")
     nodes.settle()
     nodes.kill(B)
-    assert nodes.replica(A).leads
+    assert nodes.replica(A).leading
     assert nodes.bodies(A) == nodes.bodies(C) == [b"1", b"2"]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import MULTICAST_SERVICE
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.late_confirms import (
     LOOKS_IN_TICK_TIME,

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.cluster.gm.group import Died
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
@@ -92,7 +92,7 @@ def test_a_batch_for_an_earlier_member_is_dropped(nodes):
 def test_so_are_messages_that_an_earlier_member_has_asked_for(nodes):
     publishes(nodes, b"1", b"2")
     identity, place_id = nodes.replica(B).identity, nodes.replica(B).mirror.place_id
-    wanted = frames.WANTED_FRAME.pack(frames.WANTED, identity, place_id, 0, 1)
+    wanted = frames.wanted(identity, place_id, 0, 1)
     joins_again(nodes)
     before = len(nodes.ends[A, B].log)
     arrives(nodes, B, A, wanted)

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.cluster.gm.activity import ACTIVITY
 from leveret.cluster.links.services import MULTICAST_SERVICE
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.late_confirms import LOOKS_IN_TICK_TIME
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.late_clusters import look, lose, published, warnings
@@ -30,16 +30,16 @@ def waiting(nodes, monkeypatch):
     assert nodes.bodies(A) == [b"1"]
     nodes.kill(A)
     nodes.make_stable()
-    assert not nodes.replica(B).leads
+    assert not nodes.replica(B).leading
     return publisher
 
 
 def test_it_leads_without_contents_that_do_not_come_though_their_sender_is_linked(nodes, waiting):
     look(nodes, LOOKS_IN_TICK_TIME)
-    assert not nodes.replica(B).leads
+    assert not nodes.replica(B).leading
     look(nodes, 1)
     nodes.make_stable()
-    assert nodes.replica(B).leads
+    assert nodes.replica(B).leading
     assert waiting.refused == [1]
     assert nodes.bodies(B) == nodes.bodies(C) == nodes.bodies(D) == []
 
@@ -83,7 +83,7 @@ def test_contents_that_come_then_are_passed_over(nodes, monkeypatch, is_leading)
     late(MULTICAST_SERVICE, contents)
     nodes.settle()
     nodes.make_stable()
-    assert nodes.replica(B).leads
+    assert nodes.replica(B).leading
     expected = [] if is_leading else [b"1"]
     assert nodes.bodies(B) == nodes.bodies(C) == nodes.bodies(D) == expected
     assert (publisher.refused, publisher.owed) == ([1] if is_leading else [], {})
@@ -94,7 +94,7 @@ def test_contents_of_a_sender_whose_link_falls_and_returns_are_not_waited_for(no
     nodes.link(B, C)
     nodes.settle()
     nodes.make_stable()
-    assert nodes.replica(B).leads
+    assert nodes.replica(B).leading
     assert waiting.refused == [1]
 
 
@@ -110,4 +110,4 @@ def test_a_broadcast_that_does_not_come_round_is_told(nodes, monkeypatch, caplog
     lines = [line for line in warnings(caplog) if line.startswith(start)]
     assert lines == [f"{start} net_ticktime {what}", f"{start} 2 times net_ticktime {what}"]
     assert nodes.by_name[B].replicas.late_count == 1
-    assert not nodes.replica(B).leads
+    assert not nodes.replica(B).leading

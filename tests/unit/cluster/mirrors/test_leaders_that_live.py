@@ -82,7 +82,7 @@ def test_it_may_lead_again():
     nodes.hand_over(A)
     nodes.settle()
     nodes.make_stable()
-    assert nodes.replica(A).leads
+    assert nodes.replica(A).leading
     assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C)
     assert (publisher.confirmed, remote.confirmed) == ([1], [1])
 
@@ -97,7 +97,7 @@ def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
     publish(nodes.queue(A), b"1")
     nodes.settle()
     nodes.catch_up_records(B)
-    assert [name for name in (A, B, C) if nodes.replica(name).leads] == [C]
+    assert [name for name in (A, B, C) if nodes.replica(name).leading] == [C]
     assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C) == [b"1"]
 
 

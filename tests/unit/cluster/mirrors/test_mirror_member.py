@@ -3,20 +3,17 @@
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import DecisionWriter
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
-from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
-from leveret.cluster.mirrors.planning import NOT_MIRRORED
-from leveret.cluster.remote_queues.queue_frames import fields
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.queue.transient_queue import TransientQueue
-from tests.unit.broker.queues.fakes import FakeVhost, declared
+from tests.unit.cluster.mirrors.fakes import leader_session
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
 BORN, TERM, SENDER, GONE = 3, 2, 9, 8
@@ -100,7 +97,7 @@ def kept(user, mirror):
     """The turn and the batch of the last report, at the end of a round; None without one."""
     mirror.report()
     reports = [frame for frame in user.told if frame[0] == frames.KEPT]
-    return fields(frames.KEPT_FRAME, reports[-1])[-2:] if reports else None
+    return frames.read_kept(reports[-1])[1:] if reports else None
 
 
 def batch(number, start):
@@ -175,12 +172,8 @@ def test_a_leader_that_hands_over_waits_for_its_own_log(user):
     inner = user.make_backing([])
     log = KeptTurns(inner, lambda: None)
     backing = LeaderBackingQueue(inner, log, 0, term=TERM, turn=5)
-    led = declared(FakeVhost())
     mirror = MirrorMember(BORN, user, Addresses(), 0)
-    leading = LeaderSession(
-        led, backing, log, lambda: NOT_MIRRORED, lambda member: None, lambda: None,
-        lambda error, again: None,
-    )  # fmt: skip
+    leading = leader_session(backing, log)
     mirror.has_led(leading)
     assert kept(user, mirror) is None
     user.log.sync()

@@ -7,11 +7,12 @@ from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.mirrors.mirrored_queue import STALE
+from leveret.cluster.mirrors.leader_session import STALE
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, publish
 from tests.unit.cluster.mirrors.fakes import B, asked, led, lose, mirrored
+from tests.unit.cluster.remote_queues.fakes import Publisher
 
 
 def entry(position):
@@ -223,13 +224,13 @@ class TestSettling:
 
 
 def test_publishing_does_not_depend_on_the_leader():
-    queue = mirrored()
-    publish(queue, b"1")
+    queue, publisher = mirrored(), Publisher()
+    publish(queue, b"1", publisher=publisher, first=1)
     leader = led(queue)
-    publish(queue, b"2")
+    publish(queue, b"2", publisher=publisher, first=2)
     lose(queue, leader)
-    publish(queue, b"3")
-    assert queue._publishing.published == [b"1", b"2", b"3"]
+    publish(queue, b"3", publisher=publisher, first=3)
+    assert publisher.owed == {1: 1, 2: 1, 3: 1}
 
 
 def test_the_next_leader_has_the_queues_options():
@@ -246,8 +247,9 @@ def test_the_next_leader_has_the_queues_options():
 
 class TestDeletion:
     def test_who_asked_is_answered_before_consumers_are_told(self):
-        queue = mirrored()
+        queue, publisher = mirrored(), Publisher()
         leader = led(queue)
+        publish(queue, b"1", publisher=publisher)
         consumer = consuming(queue, leader, FakeConsumer())
         purged, deleted = asked(queue.purge), asked(queue.delete, False, False, THE_NODE)
         assert queue.delete_now() == [consumer]
@@ -255,7 +257,7 @@ class TestDeletion:
         assert not deleted.is_given
         leader.answer(4)
         assert deleted.result() == 4
-        assert queue._publishing.has_ended
+        assert publisher.died == [True]
 
     def test_without_a_leader_all_that_waits_is_refused(self):
         queue = mirrored()

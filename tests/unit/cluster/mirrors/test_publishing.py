@@ -1,76 +1,56 @@
 """What a node publishes to a mirrored queue: the same contents to all members."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.cluster.mirrors import mirror_frames as frames
-from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.remote_queues.message_runs import RunReader
-from leveret.cluster.remote_queues.queue_frames import NO_TTL, fields
+from leveret.broker.queues.delivery.publisher_hold import BACKLOG_BYTES_MIN
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.mirrors import frames
+from leveret.cluster.mirrors.mirror_member import MirrorMember
+from leveret.cluster.mirrors.own_member import OwnMember
+from leveret.cluster.mirrors.publishing import MemberNode, MirroredPublishing
 from leveret.cluster.remote_queues.remote_hold import WINDOW_BYTES, UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
-from tests.unit.broker.queues.fakes import HEADER
+from leveret.storage.queue.transient_queue import TransientQueue
+from tests.linked_nodes import LinkEnd
+from tests.unit.broker.queues.fakes import HEADER, FakeConsumer
+from tests.unit.cluster.mirrors.fakes import leader_session
 from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher
 
 IDENTITY, SENDER = 77, 5
 
 
-class OtherMember:
-    """A member on another node. sent: what it got, as (number, ttl, is_owed, bodies)."""
-
-    is_congested = False
+class Other:
+    """A member on another node."""
 
     def __init__(self):
-        self.sent = []
-        self.waiting = []
+        self.link = LinkEnd("b@host")
+        self.member = MemberNode(self.link)
 
-    def send(self, *pieces):
-        payload = b"".join(pieces)
-        if payload[0] == frames.BEGINS:
-            self.begins = fields(frames.BEGINS_FRAME, payload)[1:2]
-            return
-        identity, number, _, ttl, count, is_owed = fields(frames.CONTENTS_START, payload)
-        assert identity == IDENTITY
-        reader = RunReader(payload, frames.CONTENTS_START.size, Addresses())
-        bodies = [message.body for message in reader.messages(count)]
-        self.sent.append((number, ttl, is_owed, bodies))
-
-    def await_drain(self, hold):
-        self.waiting.append(hold)
-
-
-class OwnMember:
-    """The member of this node."""
-
-    is_behind = False
-
-    def __init__(self, leads):
-        self.leads = leads
-        self.taken = []
-        self.waiting = []
-
-    def publish(self, publication):
-        assert self.leads
-        self.taken.append((*sent(publication), publication.publisher, publication.first))
-
-    def keep(self, publication, settled):
-        assert not self.leads
-        self.taken.append(sent(publication))
-
-    def begin_hold(self, resume):
-        self.waiting.append(resume)
-
-
-def sent(publication):
-    """The number of the first message, as the node has sent it, and their count."""
-    assert publication.sender == SENDER
-    return publication.number, len(publication.messages)
+    @property
+    def sent(self):
+        """The contents that it got, as (number, ttl, is_owed, bodies)."""
+        found = []
+        for payload in self.link.log:
+            if payload[0] == frames.CONTENTS:
+                publication, _, is_owed = frames.read_contents(payload, SENDER, Addresses())
+                bodies = [message.body for message in publication.messages]
+                found.append((publication.number, publication.ttl_ms, is_owed, bodies))
+        return found
 
 
 @pytest.fixture
-def publishing():
-    return MirroredPublishing("q", IDENTITY, SENDER, UntakenBytes(lambda is_behind: None))
+def own():
+    """The member of this node: none yet."""
+    return OwnMember()
+
+
+@pytest.fixture
+def publishing(own):
+    return MirroredPublishing("q", IDENTITY, SENDER, own, UntakenBytes(lambda is_behind: None))
 
 
 def publish(publishing, *bodies, publisher=None, first=1, ttl_ms=None):
@@ -79,16 +59,16 @@ def publish(publishing, *bodies, publisher=None, first=1, ttl_ms=None):
 
 
 def joined(publishing, node):
-    member = OtherMember()
-    publishing.add_member(node, member, version=5)
-    return member
+    other = Other()
+    publishing.add_member(node, other.member, version=5)
+    return other
 
 
 def test_all_members_get_the_same(publishing):
     one, other = joined(publishing, "b"), joined(publishing, "c")
     publish(publishing, b"1", b"2")
     publish(publishing, b"3", ttl_ms=50)
-    assert one.sent == other.sent == [(1, NO_TTL, False, [b"1", b"2"]), (3, 50, False, [b"3"])]
+    assert one.sent == other.sent == [(1, None, False, [b"1", b"2"]), (3, 50, False, [b"3"])]
 
 
 def test_a_run_is_confirmed_when_the_leader_says_so(publishing):
@@ -114,8 +94,8 @@ def test_what_the_leader_before_has_said_is_passed_over(publishing):
     assert (publisher.confirmed, publisher.refused) == ([1, 3, 4, 2, 5], [3, 5])
 
 
-def test_what_a_leader_of_this_node_has_published_is_owed_by_the_next_one(publishing):
-    publishing.set_own(OwnMember(leads=True))
+def test_what_a_leader_of_this_node_has_published_is_owed_by_the_next_one(publishing, own):
+    own.leading = leader_session()
     publisher = Publisher()
     publish(publishing, b"1")
     publish(publishing, b"2", b"3", publisher=publisher, first=11)
@@ -126,23 +106,24 @@ def test_what_a_leader_of_this_node_has_published_is_owed_by_the_next_one(publis
     assert publisher.confirmed == [11]
 
 
-def test_a_leader_of_this_node_confirms_by_itself(publishing):
-    own, publisher = OwnMember(leads=True), Publisher()
-    publishing.set_own(own)
-    member = joined(publishing, "b")
+def test_a_leader_of_this_node_confirms_by_itself(publishing, own):
+    own.leading = leader_session()
+    publisher = Publisher()
+    other = joined(publishing, "b")
     publish(publishing, b"1", publisher=publisher, first=5)
-    assert own.taken == [(1, 1, publisher, 5)]
-    assert not publisher.owed
-    assert member.sent == [(1, NO_TTL, True, [b"1"])]
+    assert own.leading.backing.decided == {SENDER: 2}
+    assert own.leading.queue.backing.ready_count == 1
+    assert other.sent == [(1, None, True, [b"1"])]
     assert publishing.owed_runs == []
 
 
-def test_a_mirror_of_this_node_keeps_what_is_published_here(publishing):
-    own = OwnMember(leads=False)
-    publishing.set_own(own)
+def test_a_mirror_of_this_node_keeps_what_is_published_here(publishing, own):
+    user = SimpleNamespace(make_backing=TransientQueue, flush_later=lambda: None)
+    own.mirror = MirrorMember(3, user, Addresses(), 0)
     publish(publishing, b"1", b"2", publisher=Publisher())
     publish(publishing, b"3")
-    assert own.taken == [(1, 2), (3, 1)]
+    assert own.mirror.held_bytes == 3
+    assert publishing.owed_runs == [(1, 2)]
 
 
 def test_a_node_that_is_a_member_again_goes_on_counting_what_it_has_taken(publishing):
@@ -191,14 +172,16 @@ class TestHold:
         assert resumed
         assert not publishing.hold.is_wanted
 
-    def test_the_member_of_this_node_counts(self, publishing):
-        own = OwnMember(leads=False)
-        publishing.set_own(own)
+    def test_the_consumers_of_a_leader_on_this_node_count(self, publishing, own):
+        own.leading = leader_session()
+        queue, consumer = own.leading.queue, FakeConsumer(credit=0)
+        queue.subscribe(consumer, Answer())
         assert not publishing.hold.is_wanted
-        own.is_behind = True
+        publish(publishing, bytes(BACKLOG_BYTES_MIN))
+        queue.deliver_ready()
         assert publishing.hold.is_wanted
-        publishing.hold.begin(lambda: None)
-        assert own.waiting
+        queue.cancel(consumer)
+        assert not publishing.hold.is_wanted
 
 
 def test_what_is_owed_is_refused_when_the_queue_is_down(publishing):

@@ -3,11 +3,10 @@
 import pytest
 
 from leveret.cluster.gm.group import Added
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import Progress
-from leveret.cluster.remote_queues.queue_frames import packed
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
@@ -48,7 +47,7 @@ def test_the_oldest_mirror_leads_after_the_leader(nodes):
     nodes.settle()
     nodes.kill(A)
     assert nodes.record.leader.node == B
-    assert nodes.replica(B).leads
+    assert nodes.replica(B).leading
     assert sorted(nodes.bodies(B)) == [b"a@host", b"b@host", b"c@host"]
     assert nodes.bodies(C) == nodes.bodies(B)
 
@@ -303,6 +302,6 @@ def test_a_leader_before_confirms_no_more(nodes):
     nodes.apply(records.promoted(nodes.record, nodes.record.on(B).id))
     for node in nodes:
         node.loop.run()
-    frame = frames.CONFIRMED_START.pack(frames.CONFIRMED, RING, 1) + packed([1, 2])
+    frame = b"".join(frames.confirmed(RING, [(1, 2)], []))
     nodes.by_name[C].replicas.received(nodes.ends[C, A], frame)
     assert not publisher.confirmed

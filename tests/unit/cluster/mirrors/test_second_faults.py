@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.synchronisation import BATCH_BYTES_MAX
@@ -64,7 +64,7 @@ def test_a_new_leader_confirms_nothing_before_its_lead_is_stable(mirrors):
     publish(nodes.queue(leader), b"2", publisher=local)
     publish(nodes.queue(B if leader == C else C), b"3", publisher=remote)
     nodes.settle()
-    assert nodes.replica(leader).leads
+    assert nodes.replica(leader).leading
     assert nodes.bodies(leader) == [b"1", b"2", b"3"]
     assert [one.confirmed for one in (under_way, local, remote)] == [[], [], []]
     nodes.make_stable()
@@ -121,7 +121,7 @@ def test_a_mirror_that_joins_knows_what_was_refused_before(monkeypatch):
     assert (publisher.confirmed, publisher.refused) == ([1], [])
     nodes.kill(A)
     nodes.make_stable()
-    assert nodes.replica(B).leads
+    assert nodes.replica(B).leading
     assert publisher.refused == [2]
 
 
