@@ -119,6 +119,11 @@ def read_header(raw: bytes, bcc_keys: Sequence[str] = (), stored: bytes = b"") -
     return ContentHeader(raw, scan(raw), bcc_keys, False, stored or raw)
 
 
+def header_with(**properties: Any) -> ContentHeader:
+    """The header of a message with these properties, such as `delivery_mode` and `headers`."""
+    return read_header(encode_properties(properties))
+
+
 def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
     """A header whose BCC header was removed. On disk its keys are in a header of the broker."""
     if not bcc_keys:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from leveret.broker.amqp.content_header import ContentHeader, read_header
+from leveret.broker.amqp.content_header import ContentHeader, header_with
 from leveret.broker.amqp.json_tables import json_to_table
-from leveret.broker.amqp.properties import PROPERTY_TYPES, encode_properties
+from leveret.broker.amqp.properties import PROPERTY_TYPES
 
 _KINDS = {name: kind for name, _, kind in PROPERTY_TYPES}
 _MAXIMUM = {"octet": 255, "timestamp": 2**64 - 1}
@@ -28,7 +28,7 @@ def header_of_json(properties: Any) -> ContentHeader:
     values = {
         name: _value(name, properties[name]) for name in _KINDS if properties.get(name) is not None
     }
-    return read_header(encode_properties(values))
+    return header_with(**values)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -15,10 +15,9 @@ from datetime import datetime
 from typing import Any
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.content_header import header_with
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.field_terms import table_term
-from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations.values import PutExchange
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.events.connection_events import PROTOCOL
@@ -98,7 +97,7 @@ def message_of(event: Event) -> Message:
         "headers": headers,
         "timestamp": event["timestamp_in_ms"] // 1000,
     }
-    header = read_header(encode_properties(properties))
+    header = header_with(**properties)
     return Message(Address(EVENT_EXCHANGE, key, encode_address(EVENT_EXCHANGE, key)), header, b"")
 
 

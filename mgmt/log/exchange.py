@@ -13,8 +13,7 @@ import threading
 from collections import deque
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import read_header
-from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.amqp.content_header import header_with
 from leveret.broker.config.log_settings import JSON
 from leveret.broker.declarations.values import PutExchange
 from leveret.broker.node.broker import Broker
@@ -97,14 +96,10 @@ class LogExchange(logging.Handler):
             return
         assert self._broker is not None
         key = name_of(record.levelno)
-        header = read_header(
-            encode_properties(
-                {
-                    "content_type": self._content_type,
-                    "headers": {"node": ("S", self._broker.config.node_name)},
-                    "timestamp": int(record.created),
-                }
-            )
+        header = header_with(
+            content_type=self._content_type,
+            headers={"node": ("S", self._broker.config.node_name)},
+            timestamp=int(record.created),
         )
         address = Address(LOG_EXCHANGE, key, encode_address(LOG_EXCHANGE, key))
         body = f"{self.format(record)}\n".encode("utf-8", "replace")
