@@ -49,7 +49,7 @@ def node():
     return SimpleNamespace(
         name="b@host", config=Config(), broker=SimpleNamespace(services=services),
         cluster_name="hares", is_holding_clients=False, topics=topics, give_way=Turns().pause,
-        cluster=SimpleNamespace(questions=SimpleNamespace(answer=topics.__setitem__)),
+        cluster=SimpleNamespace(rpc=SimpleNamespace(answer=topics.__setitem__)),
     )  # fmt: skip
 
 
