@@ -1,4 +1,4 @@
-"""Publisher confirms: which messages of a channel are settled, in as few frames as possible.
+"""Publisher confirms: which messages of a session are settled, in as few frames as possible.
 
 Messages are numbered from 1 as they are published, in runs. A message is confirmed as soon as it
 has been handed to every queue it was routed to, unless one of them held its run (its holder
@@ -18,7 +18,7 @@ delivery tag, and whether it is multiple."""
 
 
 class Confirms:
-    """The confirms of one channel: the `Publisher` that its queues see.
+    """The confirms of one session: the `Publisher` that its queues see.
 
     published: the number of the message published last. refused_count: messages that a queue
     refused. due: called when there is something to send to the publisher.

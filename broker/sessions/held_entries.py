@@ -8,8 +8,8 @@ from leveret.broker.sessions.unacked import UnackedMessages
 from leveret.storage.messages.message import Entry
 
 
-class HoldingChannel(Protocol):
-    """A channel of a client. unacked: its deliveries that are not settled."""
+class HoldingSession(Protocol):
+    """A session of a client. unacked: its deliveries that are not settled."""
 
     unacked: UnackedMessages
 
@@ -18,19 +18,19 @@ class HoldingConnection(Protocol):
     """A connection of a client."""
 
     @property
-    def channels(self) -> Mapping[int, HoldingChannel]:
-        """The open channels, by number."""
+    def channels(self) -> Mapping[int, HoldingSession]:
+        """The open sessions, by number."""
 
 
 def held_of(connections: Iterable[HoldingConnection], queue: QueueClient) -> list[Entry]:
-    """The entries of a queue that channels hold.
+    """The entries of a queue that sessions hold.
 
-    All deliveries of the node are checked, 50 ns each: queues do not know which channels hold them.
+    All deliveries of the node are checked, 50 ns each: queues do not know which sessions hold them.
     """
     return [
         record.entry
         for connection in connections
-        for channel in connection.channels.values()
-        for record in channel.unacked.records.values()
+        for session in connection.channels.values()
+        for record in session.unacked.records.values()
         if record.queue is queue
     ]

@@ -21,7 +21,7 @@ CONNECTION_WORK: Final = 4
 
 
 class PublishingConnection(Protocol):
-    """A connection, and the targets that its channels publish to."""
+    """A connection, and the targets that its sessions publish to."""
 
     targets: Targets
 

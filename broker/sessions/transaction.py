@@ -1,4 +1,4 @@
-"""A transaction: the publishes and settlements of a channel since the last commit or rollback.
+"""A transaction: the publishes and settlements of a session since the last commit or rollback.
 
 Nothing takes effect before the commit, which publishes first and then settles. Until then the
 delivery tags of settled messages cannot be used again, and the messages are still held; a rollback
@@ -27,7 +27,7 @@ class Settling(NamedTuple):
 
 
 class Transaction:
-    """A transaction of a transactional channel: the `Publisher` that its queues see.
+    """A transaction of a transactional session: the `Publisher` that its queues see.
 
     publishes: the calls of the commit, in order; each returns the result of `routing.deliver`.
     has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: the

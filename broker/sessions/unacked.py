@@ -1,4 +1,4 @@
-"""The messages that a channel has delivered and the client has not settled yet.
+"""The messages that a session has delivered and the client has not settled yet.
 
 Delivery tags grow by one, so the tags of a ``multiple`` ack are a range. A dict keeps the records;
 the lowest tag that may still be open is remembered, so that neither a million single acks nor one
@@ -140,7 +140,7 @@ def giving_back(
     unsettled: Iterator[tuple[int, Unacked]],
     give_back: Callable[[list[tuple[int, Unacked]]], object],
 ) -> Iterator[int]:
-    """The steps that requeue what an ended channel held (broker/runtime/long_work.py).
+    """The steps that requeue what an ended session held (broker/runtime/long_work.py).
 
     A queue gets those with the lowest tags before it delivers again, and the rest faster than it
     delivers.

@@ -20,7 +20,7 @@ class SettlingConsumer(Protocol):
 class Unacked:
     """One delivered message. consumer: None if it was taken with basic.get.
 
-    Not tracked by the garbage collector (leveret/records.py says why); a channel that ends empties
+    Not tracked by the garbage collector (leveret/records.py says why); a session that ends empties
     its records, which breaks the cycle they are part of.
     """
 
