@@ -209,7 +209,7 @@ class Attacker(Client):
 
     def __init__(self, broker) -> None:
         self.socket = Socket()
-        self.connection = broker._make_connection()
+        self.connection = broker._accept()
         self.connection.connection_made(self.socket)
         self._unread = b""
 

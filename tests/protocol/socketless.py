@@ -53,7 +53,7 @@ class Client:
 
     def __init__(self, broker):
         self.socket = Socket()
-        self.connection = broker._make_connection()
+        self.connection = broker._accept()
         self.connection.connection_made(self.socket)
         self._unread = b""
         self._send_now(PROTOCOL_HEADER)

@@ -111,7 +111,7 @@ async def test_a_client_whose_answers_wait_for_the_disk_is_freed_when_it_ends(no
 async def test_a_client_that_never_logged_in_is_freed_at_once(no_collections, method):
     async with Node() as node:
         before = of_clients()
-        connection = node.broker._make_connection()
+        connection = node.broker._accept()
         connection.connection_made(Socket())
         connection.data_received(b"AMQP\0\0\x09\x01")
         start_ok = {"client_properties": {}, "mechanism": method, "response": "\0guest\0wrong"}
