@@ -73,7 +73,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
         "--poison-above", type=int, default=5, metavar="N",
         help="messages delivered more than N times are poison (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("--follow", action="store_true", help="keep running and add what is new")
+    parser.add_argument("--follow", action="store_true", help="keep running and add new records")
     parser.add_argument(
         "--every", type=float, default=20.0, metavar="SECONDS",
         help="with --follow: seconds between updates of the tables (20)",

@@ -80,7 +80,7 @@ def between(
 
 
 class Consumer(NamedTuple):
-    """A consumer. tag: None for basic.get. work_us: what a message takes, the median of its steps.
+    """A consumer. tag: None for basic.get. work_us: the time of a message, the median of its steps.
 
     oldest_us: when it got the oldest message that it still holds. mark_us: since when it has
     settled none, if it holds any. settled_since: messages that it settled after oldest_us.
@@ -107,7 +107,7 @@ class Consumer(NamedTuple):
 
 
 class Usual(NamedTuple):
-    """What is usual in a queue: by far the most pauses and holds are not longer."""
+    """The usual times of a queue: by far the most pauses and holds are not longer."""
 
     pause_us: int
     hold_us: int

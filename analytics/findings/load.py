@@ -1,4 +1,4 @@
-"""Finds queues that nobody consumes, that get more than is taken, and why. Pure.
+"""Finds queues without consumers, queues that get more than is taken, and why. Pure.
 
 An episode is a time in which many messages wait. It is explained by what was found before (a stall,
 a queue without a consumer, slow consumers, retries); otherwise by a burst, by a prefetch limit of
@@ -24,7 +24,7 @@ from leveret.analytics.formatting import MINUTE_US, SECOND_US, duration, listed,
 
 ALONE_MIN_US, HABIT_TIMES = MINUTE_US, 3
 READY_MIN, PEAK_MIN, PEAK_SHARE = 10, 40, 0.1
-"""An episode is where so many messages wait, and a part of the most that do."""
+"""An episode is a time when this number of messages waits, and a part of the longest backlog."""
 SUSTAINED_MIN_US, SUSTAINED_SHARE, RISE_SHARE = 5 * MINUTE_US, 0.2, 0.25
 """How long an episode must be, or which part of the trace; and which part of it must be rising."""
 BURST_MIN_US, BURST_SHARE, OTHERS_MIN = 20 * SECOND_US, 0.7, 3
@@ -46,7 +46,7 @@ class Episode(NamedTuple):
 
 
 def no_consumer(data: Evidence) -> Iterator[Finding]:
-    """Yield a finding for each queue in which messages waited and nobody consumed."""
+    """Yield a finding for each queue in which messages waited without a consumer."""
     by_queue: dict[Queue, list[Unattended]] = {}
     for one in data.unattended:
         by_queue.setdefault(one.queue, []).append(one)

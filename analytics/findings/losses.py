@@ -63,7 +63,7 @@ def _count(data: Evidence, one: Loss | DeadLetters) -> str:
 
 
 def _of(data: Evidence, one: Loss | DeadLetters) -> str:
-    """Return the share of what came to the queue, in words."""
+    """Return the share of the messages that came to the queue, in words."""
     steps = data.queues.get(one.queue)
     came = 0 if steps is None else sum(steps.came.values())
     return f" ({min(1.0, one.messages / came):.1%} of what came)" if came else ""

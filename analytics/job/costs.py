@@ -1,4 +1,4 @@
-"""What each step of the job takes with each engine, as measured (docs/operate/analytics.md)."""
+"""The time of each step of the job with each engine, as measured (docs/operate/analytics.md)."""
 
 from leveret.analytics.job.engines import DUCKDB, SPARK
 from leveret.analytics.job.estimate import Cost

@@ -52,7 +52,7 @@ _SUFFIX_OPTIONS = (
     "org.apache.hadoop.shaded.io.compress.passthrough.extension",
 )
 _HIDING = "!"
-"""Hadoop trims what is before it in the order of characters; names with those are not split."""
+"""Hadoop trims characters up to this one; names with those are not split."""
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -12,7 +12,7 @@ TRUST_SECONDS = 2.0
 
 
 class Cost(NamedTuple):
-    """What a step takes. seconds: for any log. per_million: seconds for each million events."""
+    """The time of a step. seconds: for any log. per_million: seconds for each million events."""
 
     seconds: float
     per_million: float
@@ -28,14 +28,14 @@ class Estimate:
         self._elapsed = 0.0
 
     def done(self, step: str, seconds: float) -> None:
-        """Record that a step has ended, after so many seconds."""
+        """Record that a step has ended, after this number of seconds."""
         self._done.add(step)
         self._elapsed += seconds
 
     def left(self, step: str | None = None, part: float = 0.0, seconds: float = 0.0) -> float:
         """Return the seconds until the last step ends.
 
-        step: the one that is running, of which a part (0 to 1) was done in so many seconds.
+        step: the one that is running, of which a part (0 to 1) was done in this number of seconds.
         """
         done = sum(self._seconds(one) for one in self._done)
         done += 0.0 if step is None else part * self._seconds(step)

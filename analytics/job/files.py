@@ -54,7 +54,7 @@ def exists(session: SparkSession, path: str) -> bool:
 
 
 def clear_directory(session: SparkSession, path: str) -> None:
-    """Delete a directory of Parquet files; on another file system, delete what is in the files."""
+    """Delete a directory of Parquet files; on another file system, empty the files."""
     if is_local(path):
         shutil.rmtree(local_path(path), ignore_errors=True)
     elif exists(session, path):

@@ -56,7 +56,7 @@ _MADE = {
     "measured": f"select *, {OF_MINUTE.format('end_us')} as minute_us from measured",
     "hold_events": "select * from hold_events",
 }
-"""What is made of histories. is_quiet: sums are all that tables need of a message."""
+"""The rows made of histories. is_quiet: tables need only sums of a message."""
 
 _BOTH = "select *, 1 as n from {0}_after union all select *, -1 as n from {0}_before"
 _DIFFERING = """
@@ -71,7 +71,7 @@ _DIFFERING = """
 """
 
 MEASURED_AT = {"measured": "end_us", "hold_events": "time_us"}
-"""Tables of what was measured, and the column with the time of a row."""
+"""Tables of measurements, and the column with the time of a row."""
 
 _NEW_DETAILS = """
     select * from details anti join (
@@ -130,7 +130,7 @@ class ForgottenError(Exception):
 
 
 class Changes:
-    """What the records of the views `valid`, `events` and `rejected` change.
+    """The changes by the records of the views `valid`, `events` and `rejected`.
 
     The view `limits` is needed, too.
     """

@@ -47,7 +47,7 @@ def kept_since(engine: DuckDBEngine, state: State, keep_days: float) -> int | No
 
 
 def forgotten(state: State) -> Iterator[Change]:
-    """Return the statements that delete what is older than `kept_since_us` of a state."""
+    """Return the statements that delete rows older than `kept_since_us` of a state."""
     since_us = state.kept_since_us
     yield _FORGOTTEN.format(since_us=since_us), {}
     for table, time_us in _TIMES.items():

@@ -77,17 +77,17 @@ class Following:
         self._options = options
         self._update_seconds = update_seconds
         self._keep_days = keep_days
-        # What was added while nobody followed is shown as soon as possible.
+        # Records that were added while no follow ran are shown as soon as possible.
         self._seconds = 0.0 if update_seconds < math.inf else math.inf
         self._kept = KeptState(options)
 
     @property
     def state(self) -> State:
-        """What was read so far."""
+        """The state of the records read so far."""
         return self._kept.state
 
     def update(self) -> bool:
-        """Read what is new, and publish the tables; False if more is left to read. Raises OSError.
+        """Read new records, and publish the tables; False if more is left to read. Raises OSError.
 
         While all is read again, the tables of before stay.
         """
@@ -102,7 +102,7 @@ class Following:
         return is_at_end
 
     def trigger(self) -> bool:
-        """Read some of what is new; False if nothing is new. Raises OSError."""
+        """Read some new records; False if there are none. Raises OSError."""
         files = listed(self._options.directory, self._options.window)
         known = self.state
         state = replace(
@@ -142,7 +142,7 @@ class Following:
         expected_days: list[tuple[float, int, int, int]] | None = None,
         keeps_details: bool = False,
     ) -> None:
-        """Forget what was read."""
+        """Forget the records that were read."""
         known = self.state
         self._kept.begin_again(
             State(
@@ -168,7 +168,7 @@ class Following:
             self._forget(engine)
 
     def _forget(self, engine: DuckDBEngine) -> None:
-        """Delete what is older than the days that can still change."""
+        """Delete rows older than the days that can still change."""
         since_us = kept_since(engine, self.state, self._keep_days)
         if since_us is not None:
             state = replace(self.state, kept_since_us=since_us)

@@ -89,7 +89,7 @@ def _are_alike(one: Position | None, other: Position) -> bool:
 
 
 def added_to(state: State, files: Found) -> list[Added]:
-    """Return what is to be read next. Raises OSError."""
+    """Return the pieces to read next. Raises OSError."""
     unread = {
         key: file for key, file in files.items()
         if not state.logs[key].same_as and state.logs[key].size < file.size
@@ -109,7 +109,7 @@ def added_to(state: State, files: Found) -> list[Added]:
 
 
 def _added(position: Position, file: TraceFile, bytes_max: int) -> Added | None:
-    """Return what is to be read of a file; None if nothing is new."""
+    """Return the piece of a file to read; None if nothing is new."""
     try:
         ends = end_of_added(file, position.size, bytes_max)
         if ends <= position.size:
@@ -138,7 +138,7 @@ def read_added(added: Iterable[Added], state: State, files: Found, window: Windo
 
 
 def _moved(position: Position, piece: Added, records: AddedRecords) -> Iterator[pa.RecordBatch]:
-    """Move a position behind a piece; return what was rejected in it."""
+    """Move a position behind a piece; return its rejected lines."""
     for batch in records.rejected:
         yield later_lines(batch, position.lines)
     if records.first_us is not None:

@@ -1,4 +1,4 @@
-"""What a follow keeps: a DuckDB database, in which positions in the logs are, and what was read.
+"""The state of a follow: a DuckDB database with positions in the logs, and the rows read so far.
 
 A trigger changes the database in one transaction, together with the positions. So one that is
 killed has no effect: the next one reads the same again. The tables are made from the database; the
@@ -35,8 +35,8 @@ HEAD_BYTES = 256
 class Position:
     """How far a log was read. size: bytes to which it was read. same_as: the file it is a copy of.
 
-    sample: the log has one message in so many. beginning: identifies its first records; empty if it
-    has none yet. last_us: the time of the last record.
+    sample: the log has one message in this number. beginning: identifies its first records; empty
+    if it has none yet. last_us: the time of the last record.
     """
 
     path: str
@@ -50,13 +50,14 @@ class Position:
 
 @dataclass
 class State:
-    """Positions by identity, and what was read up to them. trigger: the number of the last one.
+    """Positions by identity, and the state of the records up to them.
 
-    began_ns: when it was begun. events, rejected: the numbers of records; events_before: the number
-    when all logs began to be read again. keeps_details: the details of publishes are kept also if
-    their messages are acknowledged. expected_days: the rows of the view `days` when all logs began
-    to be read again. rows: the numbers of rows of tables of sums, after they were last summed up.
-    kept_since_us: measurements before this time cannot change; None if all can.
+    trigger: the number of the last one. began_ns: when it was begun. events, rejected: the numbers
+    of records; events_before: the number when all logs began to be read again. keeps_details: the
+    details of publishes are kept also if their messages are acknowledged. expected_days: the rows
+    of the view `days` when all logs began to be read again. rows: the numbers of rows of tables of
+    sums, after they were last summed up. kept_since_us: measurements before this time cannot
+    change; None if all can.
     """
 
     options: str
@@ -107,7 +108,7 @@ class KeptState:
             yield engine
 
     def begin_again(self, state: State) -> None:
-        """Delete what was read; everything is read again. Raises OSError."""
+        """Delete the state; everything is read again. Raises OSError."""
         for path in self._directory.glob(f"{DATABASE}*"):
             path.unlink()
         with self.engine() as engine:

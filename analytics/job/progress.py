@@ -19,7 +19,7 @@ Parts = Callable[[], tuple[int, int]]
 class Progress:
     """Shows the progress. On a terminal one line is updated; otherwise each step prints a line.
 
-    costs: the steps, and what each takes. events: how many the logs probably have.
+    costs: the steps, and the time of each. events: how many the logs probably have.
     """
 
     def __init__(

@@ -89,5 +89,5 @@ def _cause(error: Exception) -> str:
 
 
 def heap_mb(memory_bytes: int) -> int:
-    """Return the heap of a local run with so much memory, in MB."""
+    """Return the heap, in MB, of a local run on a machine with this much memory."""
     return min(HEAP_MB_MAX, memory_bytes // 2 >> 20)

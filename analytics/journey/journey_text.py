@@ -20,7 +20,7 @@ Line = tuple[int, str]
 
 
 class SearchRange(NamedTuple):
-    """The range of the search, which search_range what is known about missing events.
+    """The range of the search, which bounds the knowledge about missing events.
 
     gaps: records of gaps and purges. last_us: the time of the last record; looked_to_us: the
     window's end.
@@ -181,7 +181,7 @@ _WORDS = {
     record.RETURN: _returned,
 }
 
-# How it ended, and what is not known
+# How it ended, and missing knowledge
 
 
 def _end(journey: Journey) -> Iterator[str]:

@@ -82,7 +82,7 @@ class Anomaly(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Messages with bodies of up to so many bytes."""
+    """Messages with bodies of up to this number of bytes."""
 
     up_to_bytes: int
     messages: int

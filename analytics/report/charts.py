@@ -214,7 +214,7 @@ def _heat_cell(
 
 
 def _heat_scale(most: int) -> str:
-    """Return what the strengths mean: 1, 10, 100, ... messages, and the most."""
+    """Return the meaning of the strengths: 1, 10, 100, ... messages, and the most."""
     counts = [10**power for power in range(len(str(most))) if 10**power < most] + [most]
     keys = "".join(
         f'<span class="heat-key"><svg viewBox="0 0 24 12"><rect class="heat" width="24" height="12"'

@@ -65,7 +65,7 @@ def collect_views(engine: Engine) -> Aggregates:
 
 
 class _Collecting:
-    """Runs the queries and holds what they have returned so far."""
+    """Runs the queries and holds their results so far."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

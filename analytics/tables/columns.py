@@ -1,4 +1,4 @@
-"""What a table consists of, and the columns that many tables have."""
+"""The parts of a table, and the columns that many tables have."""
 
 from typing import NamedTuple
 

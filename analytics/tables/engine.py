@@ -1,4 +1,4 @@
-"""What the tables need of the engine that makes them. Two programs implement it.
+"""The interface of the engine that makes the tables. Two programs implement it.
 
 Each table is defined once, as a query in Spark's SQL (flow_tables.py and its neighbours). DuckDB
 runs the same text on one machine (job/duckdb_engine.py, with the differences in duckdb_dialect.py),
@@ -88,7 +88,7 @@ class Engine(Protocol):
         """
 
     def expect(self, events: int) -> None:
-        """Prepare for reading, or for queries over, about so many records."""
+        """Prepare for reading, or for queries over, about this number of records."""
 
     def parts(self) -> tuple[int, int]:
         """Return how many parts of the running step are done, and all; 0 of 0 if unknown."""

@@ -71,7 +71,7 @@ DETAILS = """
     select vhost, node, message, exchange, routing_keys, connection, message_id, correlation_id
     from events where event = 'publish' and message > 0
 """
-"""The view `details`: what is known of the publishes of messages."""
+"""The view `details`: the known publishes of messages."""
 
 _NOTED = """
     select noted.*, coalesce(letter_node, details.node) as node,
@@ -133,7 +133,7 @@ HELD = f"""
         min(if(ended is null, delivered, null)) as oldest_us
     from holds cross join ends group by 1, 2, 3
 """
-"""The view `held`: what each consumer got on a date, and how long it held that."""
+"""The view `held`: the messages that each consumer got on a date, and how long it held them."""
 
 CONSUMERS = f"""
     with delivered as (

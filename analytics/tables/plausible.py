@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 
 def implausible(engine: Engine) -> list[Span]:
-    """Create the view `plausible` of the view `valid`, and return what it leaves out."""
+    """Create the view `plausible` of the view `valid`, and return the spans that it leaves out."""
     engine.view("days", DAYS)
     used, set_aside = spans(engine)
     view_plausible(engine, used if set_aside else None)

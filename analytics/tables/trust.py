@@ -1,4 +1,4 @@
-"""How far to trust the tables: what is missing, damaged, given twice or of a wrong time.
+"""How far to trust the tables: records that are missing, damaged, given twice or of a wrong time.
 
 Each fault is a row of the table `trust` with figures and a sentence, which the head of the report
 shows. If there is none, the only row says so.
@@ -37,7 +37,7 @@ _FORMATS = {"json": "JSON logs of the tracing plugin", "text": "text logs of the
 
 
 class Fault(NamedTuple):
-    """A row of the table. times: files, lines, jumps or records; what the sentence says.
+    """A row of the table. times: files, lines, jumps or records, as the sentence says.
 
     lost_records: an estimate; None if it is not known. lost_bytes: of files, compressed.
     """

@@ -166,7 +166,7 @@ class _Columns:
         )
 
     def _of_texts(self, name: str, rows: pa.Array) -> pa.Array:
-        """A column of what the texts of records have."""
+        """A column of values in the texts of records."""
         return encoded(self._shared[name].combine_chunks(), name).take(rows)
 
     def _ids(self) -> dict[str, pa.Array]:

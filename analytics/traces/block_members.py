@@ -1,4 +1,4 @@
-"""Makes lines, or what a reader asks for, of the blocks of records that the members of a log have.
+"""Makes lines, or columns that a reader asks for, of the blocks of records in the members of a log.
 
 A block can be read when its member has ended and its checksum is right. Members of other logs have
 lines; those are not touched.
@@ -30,7 +30,7 @@ Making = Callable[[RecordBlock], bytes | Columns]
 
 
 class Skipped(NamedTuple):
-    """So many lines that are not wanted."""
+    """A number of lines that are not wanted."""
 
     lines: int
 
@@ -82,7 +82,7 @@ class BlockMembers:
         self._has_lines = False
 
     def end(self) -> Iterator[bytes | Columns | Skipped]:
-        """The member has ended: return what is made of its block. Raises BlockError."""
+        """The member has ended: return the lines or columns of its block. Raises BlockError."""
         data, size = b"".join(self._pieces), self._bytes
         self.forget()
         if size > MEMBER_BYTES_MAX:

@@ -45,7 +45,7 @@ def without_copies(files: Sequence[TraceFile]) -> tuple[list[TraceFile], list[Co
 
 
 def beginning_of(file: TraceFile) -> str:
-    """Return what only files with the same first lines share; empty if a file has too few."""
+    """Return a key that only files with the same first lines share; empty if there are too few."""
     lines = _beginning(file).lines[:LINES_MIN]
     if len(lines) < LINES_MIN:
         return ""

@@ -27,7 +27,7 @@ class Missing(NamedTuple):
 
 
 def missing_files(files: Iterable[TraceFile]) -> list[Missing]:
-    """Return what is missing between the numbers of files, by log."""
+    """Return the missing numbers of files, by log."""
     numbers: dict[tuple[str, str, int], set[int]] = {}
     for file in files:
         if found := _NAME.fullmatch(PurePosixPath(file.path).name):

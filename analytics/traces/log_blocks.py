@@ -66,7 +66,7 @@ class Problem(NamedTuple):
 class Block(NamedTuple):
     """Whole lines. line: the number of the first, from 1. lines: their number.
 
-    columns: what was made of the lines instead of `data`, which is empty then.
+    columns: the columns made of the lines instead of `data`, which is empty then.
     """
 
     data: bytes
@@ -189,7 +189,7 @@ class _MemberData:
     """
 
     def __init__(self, source: Source, data: bytes) -> None:
-        """data: what was already read of the first member."""
+        """data: the bytes of the first member that were read already."""
         self._source = source
         self._kept = [data]
         self._kept_bytes = len(data)
@@ -234,7 +234,7 @@ class _MemberData:
 def _inflated(
     source: _MemberData, data: bytes, ending: Ending
 ) -> Iterator[bytes | _Damage | _MemberEnd]:
-    """Decompress gzip members. data: what was already read of them."""
+    """Decompress gzip members. data: their bytes that were read already."""
     member, is_begun = isal_zlib.decompressobj(GZIP), True
     while data or (data := source.read()) or is_begun:
         is_at_end, piece, damage = not data, b"", ""

@@ -1,4 +1,4 @@
-"""Reads what was added to a log of the broker since it was read last: whole gzip members.
+"""Reads the data added to a log of the broker since it was read last: whole gzip members.
 
 A log that is being written is read up to the end of its last whole member; a complete one to its
 end, whatever is damaged in it. One read is limited, and divided into pieces for several threads;
@@ -38,7 +38,7 @@ BEING_WRITTEN = ".open"
 class Added(NamedTuple):
     """Bytes of a file that are to be read.
 
-    sample: the log has one message in so many; None if it is no log that can be read.
+    sample: the log has one message in this number; None if the log cannot be read.
     """
 
     file: TraceFile
@@ -111,7 +111,7 @@ def _opened(added: Added) -> BinaryIO:
 
 
 def later_lines(rejected: pa.RecordBatch, before: int) -> pa.RecordBatch:
-    """Return rejected rows whose lines come after so many others."""
+    """Return rejected rows whose lines come after this number of others."""
     place = rejected.schema.get_field_index("line")
     return rejected.set_column(place, "line", pc.add(rejected["line"], before))
 
@@ -119,7 +119,7 @@ def later_lines(rejected: pa.RecordBatch, before: int) -> pa.RecordBatch:
 def end_of_added(file: TraceFile, begins: int, bytes_max: int) -> int:
     """Return up to which byte a file is to be read next; `begins` if nothing is whole yet.
 
-    That is about so many bytes, or more if a member is longer. Raises OSError.
+    It has about this number of bytes, or more if a member is longer. Raises OSError.
     """
     with open(file.path, "rb") as opened:
         if not _has_members(opened):
@@ -132,7 +132,7 @@ def end_of_added(file: TraceFile, begins: int, bytes_max: int) -> int:
 
 
 def pieces_of(added: Added, piece_bytes: int) -> list[Added]:
-    """Divide what is to be read into pieces of at least so many bytes. Raises OSError."""
+    """Divide the data to read into pieces of at least this number of bytes. Raises OSError."""
     borders = [added.begins]
     with _opened(added) as opened:
         if added.sample is not None and _has_members(opened):

@@ -1,4 +1,4 @@
-"""The coordinator's part in a view: it orders submissions and counts what the members have applied.
+"""The coordinator's part in a view: it orders submissions and counts applied entries.
 
 It is made anew for each view, so views cannot be mixed up. One submission is checked at a time,
 after everything that was ordered before it has been applied to the coordinator's registry. While a

@@ -22,7 +22,7 @@ RD3. Declarations that do not survive a restart are not in a store. So a joining
 RD4. Queues of a node that do not survive its end are deleted: by the coordinator when the node is
      not in the view, and by the node itself when it is back.
 RD5. A RAM node does not wait for its disk, except with its companions (V10 of replication.py). Its
-     store tells it where the messages of its queues are, and what it need not fetch again; it
+     store tells it where the messages of its queues are, and which entries it has; it
      starts only with the metadata of a disc node.
 RD6. After its end nothing is declared: no log would have it, and nothing would bring this node's
      rows back in line with the others.

@@ -1,1 +1,1 @@
-"""What the rest of the node knows of the store."""
+"""The interface of the store for the rest of the node."""

@@ -272,7 +272,7 @@ class Store:
             self.bodies.garbage_bytes += queue.delta.size
             self._removal.remove_directory(queue.writer.directory)
 
-    # What the log needs
+    # For the log
 
     def _sync_metadata(self) -> None:
         """Sync declarations before messages of their queues are confirmed. In the log's thread."""

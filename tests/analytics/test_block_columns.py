@@ -85,7 +85,7 @@ def test_columns_are_what_lines_say(several, has_bodies):
 
 
 @given(happened, st.data())
-def test_of_a_block_that_nobody_writes_columns_are_what_lines_say(several, data):
+def test_columns_of_an_unusual_block_equal_its_lines(several, data):
     whole = block_of(several)
     at = data.draw(st.integers(whole.index(b"}") + 1, len(whole) - 1))
     block = RecordBlock(whole[:at] + data.draw(st.binary(max_size=2)) + whole[at + 1 :])
@@ -115,7 +115,7 @@ def test_usual_records_are_made_into_columns():
 
 
 @pytest.mark.parametrize("id_of_message", ["not text \udcff", "\udcff" * 255])
-def test_an_id_that_is_no_text_is_shown_as_lines_show_it(id_of_message):
+def test_an_id_that_is_not_text_is_shown_as_lines_show_it(id_of_message):
     block = RecordBlock(block_of([("publish", message(7, message_id=id_of_message), "orders")]))
     [row] = rows_of(columns_of(block))
     assert row["message_id"].startswith("Not UTF-8, base64 is: ")

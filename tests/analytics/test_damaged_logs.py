@@ -163,7 +163,7 @@ def test_numbers_that_cannot_be_are_set_aside_with_their_lines(result):
     assert rows[0].reason.endswith("that is not from 0 to 4294967295")
 
 
-def test_what_is_sound_beside_it_is_in_the_tables(result):
+def test_intact_records_beside_it_are_in_the_tables(result):
     published = {row.name: row.published for row in result[2] if row.vhost == "/"}
     # Numbers 2, 4, 5, 6, 8, 9 and 12; 3 is lost with its member, and 1 is truncated.
     assert published["q"] == 7

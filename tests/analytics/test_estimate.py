@@ -75,7 +75,7 @@ def test_the_model_has_every_step_of_the_job(engine):
     assert set(COSTS[engine]) == steps | {table.name for table in TABLES}
 
 
-def test_each_step_is_told_with_what_is_left():
+def test_each_step_is_told_with_the_remaining_time():
     stream = io.StringIO()
     progress = Progress(
         lambda: (0, 0), {"read": Cost(60.0, 0.0), "sum": Cost(240.0, 0.0)}, 0, stream

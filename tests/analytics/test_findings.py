@@ -120,7 +120,7 @@ def test_returned_messages_are_told_from_lost_ones():
     assert (lost.severity, returned.severity) == (Severity.BAD, Severity.WARNING)
 
 
-def test_retries_that_come_back_are_no_dead_letters():
+def test_retries_that_come_back_are_not_reported_as_dead_letters():
     data = an_hour()
     there = DeadLetters(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
     back = DeadLetters(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))

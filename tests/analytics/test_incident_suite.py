@@ -38,7 +38,7 @@ def test_a_message_that_is_rejected_with_requeue_is_delivered_again():
     assert events[-2:] == ["reject", "expire"]
 
 
-def test_a_verdict_has_what_is_missing_false_and_late():
+def test_a_verdict_lists_missing_false_and_late_findings():
     incident = BY_NAME["stall_of_an_hour_with_one_message"]
     begins_us = incident.records()[0]["time_us"]
     stall = Says(STALLED, "reports", 36_000, 39_600)

@@ -41,7 +41,7 @@ def test_without_any_java_it_says_what_to_do(no_java, monkeypatch):
         find_java()
 
 
-def test_generated_logs_hold_what_is_said_of_them(tmp_path):
+def test_generated_logs_have_the_described_content(tmp_path):
     facts = generate(tmp_path / "one", Load(3_000, queues=3))
     found = Counter()
     for path in (tmp_path / "one").rglob(f"*{record.SUFFIX}"):

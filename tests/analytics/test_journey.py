@@ -108,7 +108,7 @@ def test_a_directory_without_logs_and_none_at_all(tmp_path, asked):
     assert main([str(tmp_path / "none"), "--message-id", "x"]) == 1
 
 
-def test_a_window_narrows_what_is_read(tmp_path, asked):
+def test_a_window_limits_the_files_that_are_read(tmp_path, asked):
     dead_lettered_order().write(tmp_path)
     _, told, _ = asked("--message-id", "order-17", "--to", "2026-03-01T15:00")
     assert "queue dead: no end is known; it is still ready" in told
@@ -131,7 +131,7 @@ def test_a_number_reads_only_the_hours_that_can_hold_it(tmp_path, asked):
     assert json.loads(told)["queues"]["q"]["state"] == "consumed"
 
 
-def test_what_is_not_known_is_said(tmp_path, asked):
+def test_missing_knowledge_is_stated(tmp_path, asked):
     log = TraceLog()
     log.publish(0, FIRST + 1, ["held", "purged"], properties=ORDER)
     log.deliver(SECOND, FIRST + 1, "held", consumer="slow")
@@ -196,7 +196,7 @@ def test_a_file_that_is_cut_off_is_read_to_its_last_line(tmp_path, asked):
     assert "the file is truncated" in errors
 
 
-def test_a_file_that_is_being_written_is_no_problem(tmp_path, asked):
+def test_a_file_that_is_being_written_is_not_a_problem(tmp_path, asked):
     [path, _] = dead_lettered_order().write(tmp_path)
     path = path.rename(path.with_name(path.name + ".open"))
     path.write_bytes(path.read_bytes() + gzip.compress(b'{"event":"publish"}\n{"ev')[:-12])
@@ -228,7 +228,7 @@ def test_after_a_damaged_member_it_goes_on(tmp_path, asked):
         ("[" * 100_000 + '"order-17"', "line 2: is not a record"),
     ],
 )
-def test_a_line_that_is_no_record_is_told(tmp_path, asked, line, reason):
+def test_a_line_that_is_not_a_record_is_reported(tmp_path, asked, line, reason):
     header = json.dumps({"event": "header", "version": 1, "node": NODE, "sample": 1})
     whole = json.dumps({"event": "publish", "time_us": START_US, "message": 5, "queues": [],
                         "properties": ORDER})  # fmt: skip

@@ -43,7 +43,7 @@ def parsed(data, *, slowly=False):
 
 
 @given(st.lists(lines(), min_size=1, max_size=6))
-def test_what_is_quick_finds_what_is_careful(several):
+def test_the_quick_reader_finds_what_the_careful_one_finds(several):
     data = "".join(line + "\n" for line in several).encode()
     quickly, slowly = parsed(data), parsed(data, slowly=True)
     assert quickly == slowly
@@ -80,7 +80,7 @@ def test_a_line_that_is_odd_is_set_aside_alone(odd):
     assert len(rows) == 3
 
 
-def test_bytes_that_are_no_text_are_replaced():
+def test_bytes_that_are_not_text_are_replaced():
     line = json.dumps(event("publish", START_US, exchange="caf?")).encode().replace(b"?", b"\xe9")
     assert [row["exchange"] for row in parsed(line + b"\n")] == ["caf\ufffd"]
 

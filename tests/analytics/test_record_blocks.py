@@ -87,7 +87,7 @@ class ReadInTwo(io.BytesIO):
         return super().read(self.border if self.tell() == 0 else size)
 
 
-def test_what_is_read_at_once_may_end_at_any_byte(tmp_path, blocks):
+def test_one_read_may_end_at_any_byte(tmp_path, blocks):
     path, _ = written(tmp_path / "log", blocks)
     content, (whole, _) = path.read_bytes(), read(path)
     for border in range(len(MEMBER), len(content)):
@@ -141,7 +141,7 @@ def test_a_file_of_a_newer_format_is_not_read(tmp_path, blocks):
         lambda block: block_format.MAGIC,
     ],
 )
-def test_a_block_that_nobody_writes_is_a_problem_and_the_others_are_read(tmp_path, blocks, spoilt):
+def test_an_invalid_block_is_a_problem_and_the_others_are_read(tmp_path, blocks, spoilt):
     path, _ = written(tmp_path / "log", [blocks[0], spoilt(blocks[1]), blocks[2]])
     lines, problems = read(path)
     assert [json.loads(line)["message"] // 10 for line in lines] == [1] * 6 + [3] * 6

@@ -100,7 +100,7 @@ def test_where_messages_go_now_is_known(tmp_path, uri, replayed):
     assert f"is: none in the trace, {MESSAGES} now" in told
 
 
-def test_what_nobody_takes_has_no_wait(tmp_path, uri, replayed):
+def test_a_message_that_is_not_taken_has_no_wait(tmp_path, uri, replayed):
     written(tmp_path, ["kept"], deliveries=False)
 
     async def run():
@@ -177,7 +177,7 @@ def test_more_messages_than_are_followed_are_counted(monkeypatch):
     assert waits.unfollowed == 3
 
 
-def test_the_waits_of_a_trace_are_those_of_what_is_replayed():
+def test_the_waits_of_a_trace_are_those_of_the_replayed_messages():
     original = Original(WaitTimes())
     original.routed("n", 1, ["q"], 0)
     original.replayed("", "q", ["q"], 1, 0)

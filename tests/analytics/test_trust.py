@@ -70,7 +70,7 @@ def test_copies_of_a_file_are_not_counted(tmp_path, part):
     assert f"{tmp_path}/logs/again.jsonl.gz (as {log})" in found.sentence
 
 
-def test_files_with_the_same_header_are_no_copies(tmp_path):
+def test_files_with_the_same_header_are_not_copies(tmp_path):
     write_numbered(tmp_path / "logs", 0, publishes(5))
     write_numbered(tmp_path / "logs", 1, publishes(5, 6))
     assert "copied files" not in faults(tmp_path)
@@ -111,7 +111,7 @@ def test_formats_that_overlap_in_part(tmp_path):
     assert published(tmp_path) == 40
 
 
-def test_formats_of_different_times_are_no_copies(tmp_path):
+def test_formats_of_different_times_are_not_copies(tmp_path):
     plugin_log(tmp_path / "logs", "json", TIMES[:15])
     plugin_log(tmp_path / "logs", "text", TIMES[30:])
     assert "copied records" not in faults(tmp_path)
@@ -144,7 +144,7 @@ def test_a_node_without_a_clock_at_its_start(tmp_path):
     assert "2 records, of 1970-01-01 00:01" in faults(tmp_path)["implausible times"].sentence
 
 
-def test_months_without_records_are_no_fault(tmp_path):
+def test_months_without_records_are_not_a_fault(tmp_path):
     later = START_US + 90 * 86_400 * SECOND_US
     write_log(tmp_path / "logs", [*publishes(5), *publishes(5, 10, later)])
     assert [*faults(tmp_path)] == ["nothing found"]

@@ -34,7 +34,7 @@ async def left_of(cycle):
     return await Windows(kind, Node()).measured(CYCLES, warm_up=CYCLES)
 
 
-async def test_what_is_freed_is_flat():
+async def test_freed_objects_do_not_accumulate():
     left = await left_of(lambda node, n: Thing())
     assert left.is_flat
 

@@ -7,7 +7,7 @@ from tests.cluster.clustered_nodes import ClusteredNode, declare, queues
 from tests.ports import free_ports
 
 
-def test_what_is_declared_on_one_node_is_on_all(running):
+def test_a_declaration_on_one_node_is_made_on_all(running):
     a, b = running("a", "b")
     declare(a, "of-a")
     declare(b, "of-b")
@@ -158,7 +158,7 @@ def test_ram_nodes_route_without_a_disc_node_and_refuse_changes(running, tmp_pat
         b.stop()
 
 
-def test_a_node_cannot_join_itself_or_nobody(running):
+def test_a_node_cannot_join_itself_or_an_unknown_node(running):
     (a,) = running("a")
     a.ctl("stop_app")
     assert "cannot cluster node with itself" in a.ctl("join_cluster", a.address, succeeds=False)

@@ -118,7 +118,7 @@ class TestHttp:
             connect(broker, "anna", "wrong")
 
 
-def test_a_server_that_is_down_locks_nobody_else_out():
+def test_a_server_that_is_down_locks_no_other_user_out():
     config = Config(
         authentication=AuthenticationSettings(backends=(("1", "http"), ("2", "internal"))),
         auth_http=HttpSettings(user_path="http://127.0.0.1:1/user"),

@@ -201,5 +201,5 @@ def test_a_certificate_is_for_the_hosts_among_its_names(authority, names, host, 
     assert is_certificate_for(authority.issue("node1", names=names).der, host) is is_valid
 
 
-def test_what_is_no_certificate_is_for_no_host():
+def test_bytes_that_are_not_a_certificate_match_no_host():
     assert not is_certificate_for(b"\x30\x03\x02\x01\x01", "node1")

@@ -63,7 +63,7 @@ def test_a_certificate_is_a_login(config, authority):
         connection.close()
 
 
-def test_a_certificate_of_nobodys_or_none_is_not(config, authority):
+def test_an_unknown_certificate_or_none_is_not(config, authority):
     with EmbeddedBroker.in_thread(config) as broker:
         for identity in (authority.issue("stranger"), None):
             with pytest.raises(REFUSED):
@@ -98,7 +98,7 @@ def connect_by_password(port, password):
     )
 
 
-def test_whoever_fails_too_often_is_not_even_looked_at():
+def test_a_user_with_too_many_failures_is_refused_without_a_check():
     config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
     with EmbeddedBroker.in_thread(config) as broker:
         log_in = partial(connect_by_password, broker.port)
@@ -109,7 +109,7 @@ def test_whoever_fails_too_often_is_not_even_looked_at():
             log_in("guest")
 
 
-def test_whoever_was_let_in_before_comes_back_while_others_fail():
+def test_a_user_who_logged_in_before_comes_back_while_others_fail():
     config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
     with EmbeddedBroker.in_thread(config) as broker:
         log_in = partial(connect_by_password, broker.port)

@@ -81,7 +81,7 @@ def test_the_first_line_says_what_runs_where(tmp_path):
     assert any(f"listening for AMQP on 127.0.0.1:{server.port}" in line for line in others)
 
 
-def test_what_is_durable_comes_back_after_a_kill(server):
+def test_durable_objects_come_back_after_a_kill(server):
     connection = server.connect()
     channel = connection.channel()
     channel.exchange_declare("x", "topic", durable=True)

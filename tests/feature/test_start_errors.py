@@ -134,7 +134,7 @@ def test_a_backend_that_cannot_be_set_up(tmp_path):
     )
 
 
-def test_a_port_that_is_no_number(tmp_path):
+def test_a_port_that_is_not_a_number(tmp_path):
     assert start(tmp_path, [], "--port", "amqp") == (
         "leveret: --port = 'amqp': expected a whole number, 0 to 65535"
     )

@@ -215,7 +215,7 @@ async def test_a_certificate_of_a_stranger_is_refused_even_if_none_is_needed(
             await connect(embedded, client_context(authority, stranger))
 
 
-async def test_without_verification_nobody_looks_at_it(config, authority, tmp_path):
+async def test_without_verification_it_is_not_checked(config, authority, tmp_path):
     stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
     async with (
         EmbeddedBroker(with_options(config, verify="verify_none")) as embedded,
@@ -272,7 +272,7 @@ def test_the_certificate_says_who_it_is(config, authority, source, user):
         assert names == [user]
 
 
-def test_nobody_logs_in_with_a_certificate_that_names_no_user_or_with_none(config, authority):
+def test_a_certificate_without_a_user_name_or_none_does_not_log_in(config, authority):
     named = with_external(config, "common_name")
     with EmbeddedBroker.in_thread(named) as broker:
         port = broker.call(port_of)

@@ -55,7 +55,7 @@ def test_a_table_comes_back_as_it_was(table):
 
 @RUN
 @given(TABLES, st.binary(max_size=20), st.binary(max_size=20))
-def test_what_is_around_a_table_does_not_matter(table, before, after):
+def test_bytes_around_a_table_do_not_matter(table, before, after):
     encoded = encode_table(table)
     decoded = decode_table(before + encoded + after, len(before))
     assert decoded == (table, len(before) + len(encoded))

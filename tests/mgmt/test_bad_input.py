@@ -70,7 +70,7 @@ def unharmed(node):
 
 
 @pytest.mark.parametrize("raw", NO_JSON.values(), ids=NO_JSON)
-def test_what_is_no_json_object_is_refused(raw, node):
+def test_a_body_that_is_not_a_json_object_is_refused(raw, node):
     for method, path in TAKES_BODIES:
         if path.startswith("definitions"):
             # Unknown lists are ignored.

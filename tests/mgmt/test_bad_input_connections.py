@@ -120,7 +120,7 @@ def test_who_says_nothing_is_not_waited_for(node):
     assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= took < PATIENCE_SECONDS
 
 
-def test_very_many_slow_and_idle_clients_hold_nobody_up(node):
+def test_very_many_slow_and_idle_clients_hold_no_other_client_up(node):
     slow = [connect(node) for _ in range(150)]
     try:
         for number, one in enumerate(slow):
@@ -197,7 +197,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("raw", HUGE.values(), ids=HUGE)
-def test_what_is_no_request_is_refused(raw, node):
+def test_bytes_that_are_not_a_request_are_refused(raw, node):
     assert all(status in (400, 404, 405, 505) for status in statuses(exchange(node, raw)))
 
 

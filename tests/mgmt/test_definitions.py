@@ -79,7 +79,7 @@ def test_a_dry_run_tells_the_same_problems(node, vhost):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_what_is_wrong_has_its_path(node, definitions, path, reason):
+def test_an_error_has_its_path(node, definitions, path, reason):
     answer = node.post("definitions", definitions)
     assert answer.status == 400
     assert answer.body["problems"] == [{"path": path, "reason": reason}]

@@ -66,7 +66,7 @@ def test_users_of_rabbitmq_log_in_with_their_passwords(broker):
 
 
 @pytest.mark.skipif("REPLAY_HTTP_PORT" not in os.environ, reason="needs a RabbitMQ that runs")
-def test_what_is_exported_here_comes_into_rabbitmq_and_back(broker):
+def test_an_export_from_here_is_imported_by_rabbitmq_and_back(broker):
     rabbitmq = Broker(0, int(os.environ["REPLAY_HTTP_PORT"]))
     definitions.clean(rabbitmq)
     broker.ask("POST", "definitions", EXPORTED)

@@ -89,7 +89,7 @@ def test_a_user_who_may_not_use_the_upstream(
 
 
 @pytest.mark.parametrize("upstream", [lambda node, vhost: local(vhost), at])
-def test_what_is_its_own_upstream_is_told_and_nothing_is_doubled(
+def test_an_upstream_that_is_its_own_is_reported_and_nothing_is_doubled(
     node, vhost, channel, kind, upstream
 ):
     federate(node, vhost, upstream(node, vhost))

@@ -264,7 +264,7 @@ def test_wrong_use_is_told(ctl, tmp_path):
     assert "list_users\n" in ctl("autocomplete", "list_u")
 
 
-def test_names_in_any_language_and_bytes_that_are_no_text(ctl, node, vhost):
+def test_names_in_any_language_and_bytes_that_are_not_text(ctl, node, vhost):
     node.put(f"queues/{vhost}/%E9%98%9F%E5%88%97", {"durable": True})
     assert "队列\t0\n" in ctl("list_queues", "-p", vhost)
     assert ctl.fails("add_vhost", b"\xff")[0] == 65

@@ -73,7 +73,7 @@ def typed(node, vhost, monkeypatch):
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_what_is_known_without_a_node(words, expected, tmp_path):
+def test_completions_without_a_node(words, expected, tmp_path):
     assert completions(["--data-dir", str(tmp_path), *words]) == expected
 
 

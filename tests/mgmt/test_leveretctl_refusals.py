@@ -48,12 +48,12 @@ def test_no_node(fails, tmp_path):
     assert text.startswith("Error: unable to perform an operation on node 'rabbit@here': ")
 
 
-def test_a_socket_that_nobody_listens_at(fails, dead_socket):
+def test_a_socket_without_a_listener(fails, dead_socket):
     code, text = fails("--data-dir", dead_socket, "ping")
     assert (code, "nothing is listening at" in text) == (UNAVAILABLE, True)
 
 
-def test_a_file_that_is_no_socket(fails, tmp_path):
+def test_a_file_that_is_not_a_socket(fails, tmp_path):
     (tmp_path / "control.socket").write_text("")
     assert fails("--data-dir", tmp_path, "ping")[0] == UNAVAILABLE
 
@@ -101,7 +101,7 @@ def test_a_node_that_does_not_answer_in_time(fails, tmp_path):
     )  # fmt: skip
 
 
-def test_a_node_that_is_no_node(fails, tmp_path):
+def test_a_server_that_is_not_a_node(fails, tmp_path):
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / "control.socket"))
         other.listen()

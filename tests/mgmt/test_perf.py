@@ -76,7 +76,7 @@ def test_every_message_is_published_confirmed_and_consumed(node, vhost):
     assert found["confirm_latency_us"]["median"] > 0
 
 
-def test_what_is_published_is_all_consumed_before_the_end(node, vhost):
+def test_all_published_messages_are_consumed_before_the_end(node, vhost):
     found = summary(node, vhost, "-C", 20_000, "-a", "-x", 2)
     assert (found["sent"], found["received"]) == (40_000, 40_000)
 
@@ -87,7 +87,7 @@ def test_without_a_queues_name_each_consumer_has_all_messages(node, vhost):
     assert not queue_names(node, vhost)
 
 
-def test_consumers_share_a_queue_and_give_back_what_is_not_theirs(node, vhost):
+def test_consumers_share_a_queue_and_return_messages_of_others(node, vhost):
     found = summary(
         node, vhost, "-C", 4000, "-D", 1000, "-y", 4, "-u", "shared", "-q", 10, "-A", 10
     )
@@ -148,7 +148,7 @@ def test_unroutable_messages_come_back_before_the_end(node, vhost):
     assert (found["sent"], found["returned"]) == (2000, 2000)
 
 
-def test_what_is_nacked_without_requeue_is_gone(node, vhost):
+def test_messages_nacked_without_requeue_are_gone(node, vhost):
     found = summary(node, vhost, "-C", 100, "-D", 100, "-na", "-re", "false", "-u", "n",
                     "-ad", "false")  # fmt: skip
     assert found["received"] == 100
@@ -274,7 +274,7 @@ def test_what_the_broker_refuses_is_told_in_one_line(node, vhost):
         assert said in done.stderr
 
 
-def test_nobody_at_the_address():
+def test_no_server_at_the_address():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
     done = perf("-h", f"amqp://127.0.0.1:{port}", "--json")
@@ -283,7 +283,7 @@ def test_nobody_at_the_address():
     assert "Connection refused" in json.loads(done.stdout)["error"]
 
 
-def test_somebody_at_the_address_who_is_no_broker():
+def test_a_server_at_the_address_that_is_not_a_broker():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():

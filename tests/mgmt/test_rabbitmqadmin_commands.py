@@ -112,7 +112,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize(("listing", "what", "options"), KINDS, ids=[kind[0] for kind in KINDS])
-def test_what_is_declared_is_listed_and_deleted(admin, vhost, listing, what, options):
+def test_declared_objects_are_listed_and_deleted(admin, vhost, listing, what, options):
     kind, name = what[0], what[1].partition("=")[2]
     place = (f"vhost={vhost}",) if kind == "vhost_limit" else ()
     assert admin("declare", *what, *place, *options) == f"{kind} declared\n"

@@ -90,7 +90,7 @@ format = kvp
     assert run("-U", uri, "-f", "kvp", "list", "queues", "name").stdout == b'name="q"\n'
 
 
-def test_a_payload_that_is_no_text_goes_in_and_comes_out(run, where, node, vhost, tmp_path):
+def test_a_payload_that_is_not_text_goes_in_and_comes_out(run, where, node, vhost, tmp_path):
     node.put(f"queues/{vhost}/q")
     payload, path = bytes(range(256)), tmp_path / "payload"
     assert run(*where, "publish", "routing_key=q", text=payload).stdout == b"Message published\n"

@@ -263,7 +263,7 @@ def test_a_destination_queue_that_is_deleted_is_declared_anew_and_nothing_is_los
     assert f"returned a message for queue '{vhost}'" in node.log
 
 
-def test_one_with_an_end_goes_on_after_a_failure_with_what_is_left(node, vhost, channel, far):
+def test_one_with_an_end_goes_on_after_a_failure_with_the_rest(node, vhost, channel, far):
     publish(channel, "from", BODIES[:20])
     there = channel_of(far)
     shovel(

@@ -148,7 +148,7 @@ def test_changes_and_deletions_are_followed(upstream, standby):
     standby.wait_until(lambda: everything(standby) == everything(upstream), "all is followed")
 
 
-def test_what_is_lost_on_the_standby_comes_back(upstream, standby):
+def test_objects_lost_on_the_standby_come_back(upstream, standby):
     declare(upstream, "q")
     follow(standby, upstream)
     standby.wait_until(lambda: has(standby, "queues", "q"), "it is followed")

@@ -121,7 +121,7 @@ def test_it_is_shown_without_a_vhost_to_administrators_only(static, far):
     assert static.get("shovels", user="watcher:watcher") == []
 
 
-def test_nobody_restarts_or_deletes_it(static):
+def test_it_cannot_be_restarted_or_deleted(static):
     for path in ("mine", "mine/restart"):
         assert static.delete(f"shovels/vhost/%2F/{path}").status == 404
     assert static.request("GET", "shovels/vhost/%2F/mine").status == 404
@@ -159,7 +159,7 @@ def publish_transient(channel, queue, bodies):
         channel.basic_publish("", queue, body)
 
 
-def test_what_is_not_read_is_named_once_in_the_log(static):
+def test_settings_that_are_not_read_are_named_once_in_the_log(static):
     path = static.log_path.parent / "advanced.config"
     assert static.log.count("rabbit.tcp_listeners") == 1
     assert f"{path}: the source of shovel 'once': spare has no effect" in static.log

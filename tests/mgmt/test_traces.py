@@ -223,7 +223,7 @@ def disk(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
-def test_a_full_disk_holds_nobody_up_and_nothing_is_lost_that_can_wait(tmp_path, disk):
+def test_a_full_disk_holds_no_client_up_and_loses_nothing_that_can_wait(tmp_path, disk):
     settings = f"tracing.dir = {disk}/trace\ndisk_free_limit.absolute = 1024"
     node = ServedNode(tmp_path, settings)
     try:

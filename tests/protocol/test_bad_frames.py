@@ -243,7 +243,7 @@ def breaks_the_stream(text):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_the_client_is_told_and_nobody_else_suffers(name, broker, bystander, caplog):
+def test_the_client_is_told_and_no_other_client_suffers(name, broker, bystander, caplog):
     data, code, method, text = BAD[name]
     with opened(broker) as client:
         client.send(data)

@@ -118,7 +118,7 @@ async def test_a_small_body_is_decoded_at_once():
         b"{",
     ],
 )
-async def test_what_is_no_json_object_is_refused(raw):
+async def test_a_body_that_is_not_a_json_object_is_refused(raw):
     with pytest.raises(ApiError) as refused:
         await decoded(raw)
     assert (refused.value.status, refused.value.reason) == (400, "not_json")
