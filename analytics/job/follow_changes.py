@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.follow_ranges import in_ranges
-from leveret.analytics.job.follow_state import State, positions
+from leveret.analytics.job.follow_state import FollowState, positions
 from leveret.analytics.job.follow_sums import ROWS_MIN, SUMMED
 from leveret.analytics.tables import consumer_activity, event_tables, history_tables
 from leveret.analytics.tables.engine import Values
@@ -135,7 +135,7 @@ class Changes:
     The view `limits` is needed, too.
     """
 
-    def __init__(self, engine: DuckDBEngine, state: State) -> None:
+    def __init__(self, engine: DuckDBEngine, state: FollowState) -> None:
         """Find the changes. Raises ForgottenError, and OSError."""
         self._engine = engine
         self._state = state

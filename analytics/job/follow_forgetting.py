@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.follow_changes import MEASURED_AT, Change
 from leveret.analytics.job.follow_spans import latest_us
-from leveret.analytics.job.follow_state import State, positions
+from leveret.analytics.job.follow_state import FollowState, positions
 from leveret.analytics.tables.plausible import DAY_US
 
 _NEW_STEPS = """
@@ -36,7 +36,7 @@ _TIMES = MEASURED_AT | {"ids": "time_us"}
 """Tables of which all rows of earlier days are deleted, and the column with the time."""
 
 
-def kept_since(engine: DuckDBEngine, state: State, keep_days: float) -> int | None:
+def kept_since(engine: DuckDBEngine, state: FollowState, keep_days: float) -> int | None:
     """Return the beginning of the first day to keep; None if nothing more is to be forgotten."""
     last_us = latest_us(engine, state)
     if last_us is None or keep_days >= last_us / DAY_US:
@@ -46,7 +46,7 @@ def kept_since(engine: DuckDBEngine, state: State, keep_days: float) -> int | No
     return since_us if state.kept_since_us is None or since_us > state.kept_since_us else None
 
 
-def forgotten(state: State) -> Iterator[Change]:
+def forgotten(state: FollowState) -> Iterator[Change]:
     """Return the statements that delete rows older than `kept_since_us` of a state."""
     since_us = state.kept_since_us
     yield _FORGOTTEN.format(since_us=since_us), {}

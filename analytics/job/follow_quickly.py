@@ -24,7 +24,7 @@ from leveret.analytics.job.follow_changes import Changes, ForgottenError
 from leveret.analytics.job.follow_forgetting import forgotten, kept_since
 from leveret.analytics.job.follow_reading import Found, added_to, find_positions, listed, read_added
 from leveret.analytics.job.follow_spans import ChosenAnewError, set_aside, view_events
-from leveret.analytics.job.follow_state import NAME, KeptState, State
+from leveret.analytics.job.follow_state import NAME, FollowState, KeptState
 from leveret.analytics.job.job import Made, Options, write_staged
 from leveret.analytics.job.progress import Progress
 from leveret.analytics.tables.engine import Reading
@@ -82,7 +82,7 @@ class Following:
         self._kept = KeptState(options)
 
     @property
-    def state(self) -> State:
+    def state(self) -> FollowState:
         """The state of the records read so far."""
         return self._kept.state
 
@@ -129,7 +129,7 @@ class Following:
             self._kept.state = state
         return True
 
-    def _change(self, state: State, valid: pa.Table, rejected: pa.Table) -> None:
+    def _change(self, state: FollowState, valid: pa.Table, rejected: pa.Table) -> None:
         with self._kept.engine() as engine:
             engine.put("valid", valid)
             engine.put("rejected", rejected)
@@ -145,7 +145,7 @@ class Following:
         """Forget the records that were read."""
         known = self.state
         self._kept.begin_again(
-            State(
+            FollowState(
                 known.options, trigger=known.trigger + 1,
                 events_before=max(known.events, known.events_before),
                 keeps_details=keeps_details or known.keeps_details,
@@ -176,7 +176,7 @@ class Following:
             self._kept.state = state
 
 
-def _reading(state: State, files: Found) -> Reading:
+def _reading(state: FollowState, files: Found) -> Reading:
     logs = state.logs.values()
     return Reading(
         state.events, state.rejected, sum(1 for one in logs if one.size),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from leveret.analytics.job.follow_state import HEAD_BYTES, Position, State, identity_of
+from leveret.analytics.job.follow_state import HEAD_BYTES, FollowState, Position, identity_of
 from leveret.analytics.traces.clock import Clock
 from leveret.analytics.traces.copies import beginning_of, without_copies
 from leveret.analytics.traces.local_files import list_local_files
@@ -61,7 +61,7 @@ def listed(directory: str, window: Window) -> Found:
     return found
 
 
-def find_positions(state: State, files: Found) -> bool:
+def find_positions(state: FollowState, files: Found) -> bool:
     """Give each file a position: the known one, or that of a new file.
 
     Returns False if a new file has more of the records of a file that was read.
@@ -88,7 +88,7 @@ def _are_alike(one: Position | None, other: Position) -> bool:
     return one is not None and bool(other.beginning) and one.beginning == other.beginning
 
 
-def added_to(state: State, files: Found) -> list[Added]:
+def added_to(state: FollowState, files: Found) -> list[Added]:
     """Return the pieces to read next. Raises OSError."""
     unread = {
         key: file for key, file in files.items()
@@ -122,7 +122,7 @@ def _added(position: Position, file: TraceFile, bytes_max: int) -> Added | None:
     return Added(file, position.size, ends, sample)
 
 
-def read_added(added: Iterable[Added], state: State, files: Found, window: Window) -> Read:
+def read_added(added: Iterable[Added], state: FollowState, files: Found, window: Window) -> Read:
     """Read the records of the added bytes, and move the positions. Raises OSError."""
     positions = {file.path: state.logs[key] for key, file in files.items()}
     pieces = [piece for one in added for piece in pieces_of(one, PIECE_BYTES)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
-from leveret.analytics.job.follow_state import State
+from leveret.analytics.job.follow_state import FollowState
 from leveret.analytics.job.follow_sums import SUMMED
 from leveret.analytics.tables.plausible import Span, spans, view_plausible
 
@@ -37,7 +37,7 @@ _TYPES = pa.schema(
 )  # fmt: skip
 
 
-def view_events(engine: DuckDBEngine, state: State) -> None:
+def view_events(engine: DuckDBEngine, state: FollowState) -> None:
     """Create the view `events` of the view `valid`, the new records. Raises ChosenAnewError."""
     engine.stage("added_days", SUMMED["days"].query)
     before = known_days(engine)
@@ -50,12 +50,12 @@ def view_events(engine: DuckDBEngine, state: State) -> None:
     engine.view("events", "select * from plausible")
 
 
-def set_aside(engine: DuckDBEngine, state: State) -> list[Span]:
+def set_aside(engine: DuckDBEngine, state: FollowState) -> list[Span]:
     """Return the spans of records that were read and are not used."""
     return _chosen(engine, state, known_days(engine))[1]
 
 
-def latest_us(engine: DuckDBEngine, state: State) -> int | None:
+def latest_us(engine: DuckDBEngine, state: FollowState) -> int | None:
     """Return the time of the last record that was read and is used; None if there is none."""
     days = known_days(engine)
     used, _ = _chosen(engine, state, days)
@@ -77,7 +77,9 @@ def _days(engine: DuckDBEngine, table: str, more: list[Day]) -> list[Day]:
     return [Day(*row) for row in engine.rows(f"select {columns} from ({query}) order by day_us")]
 
 
-def _chosen(engine: DuckDBEngine, state: State, days: list[Day]) -> tuple[list[Span], list[Span]]:
+def _chosen(
+    engine: DuckDBEngine, state: FollowState, days: list[Day]
+) -> tuple[list[Span], list[Span]]:
     expected = [Day(*row) for row in state.expected_days]
     if sum(one.records for one in expected) > sum(one.records for one in days):
         days = expected

@@ -49,7 +49,7 @@ class Position:
 
 
 @dataclass
-class State:
+class FollowState:
     """Positions by identity, and the state of the records up to them.
 
     trigger: the number of the last one. began_ns: when it was begun. events, rejected: the numbers
@@ -86,7 +86,7 @@ class KeptState:
         self._directory = Path(local_path(options.out)) / DIRECTORY
         self._directory.mkdir(parents=True, exist_ok=True)
         self._named = repr((options.window, options.poison_above))
-        self.state = State(self._named)
+        self.state = FollowState(self._named)
         with self.engine() as engine:
             found = _read(engine)
         if found is None or found.options != self._named:
@@ -107,7 +107,7 @@ class KeptState:
                 ) from error
             yield engine
 
-    def begin_again(self, state: State) -> None:
+    def begin_again(self, state: FollowState) -> None:
         """Delete the state; everything is read again. Raises OSError."""
         for path in self._directory.glob(f"{DATABASE}*"):
             path.unlink()
@@ -128,7 +128,7 @@ class KeptState:
         return json.dumps({"began_ns": self.state.began_ns, "trigger": self.state.trigger})
 
 
-def positions(state: State) -> tuple[str, Values]:
+def positions(state: FollowState) -> tuple[str, Values]:
     """Return the statement that keeps a state."""
     return (
         "create or replace table state.positions as select $content as content",
@@ -136,7 +136,7 @@ def positions(state: State) -> tuple[str, Values]:
     )
 
 
-def _read(engine: DuckDBEngine) -> State | None:
+def _read(engine: DuckDBEngine) -> FollowState | None:
     """Return the content of the database; None if this version cannot read it."""
     if not engine.has_table("positions"):
         return None
@@ -146,7 +146,7 @@ def _read(engine: DuckDBEngine) -> State | None:
         return None
     logs = {identity: Position(**one) for identity, one in found.pop("logs").items()}
     days = [(*row,) for row in found.pop("expected_days")]
-    return State(**found, logs=logs, expected_days=days)
+    return FollowState(**found, logs=logs, expected_days=days)
 
 
 def identity_of(file: BinaryIO) -> str:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from leveret.analytics.formatting import duration, exchange_shown, listed, moment, plural, shown
 from leveret.analytics.journey.journeys import (
     Journey,
+    MessageState,
     QueueHistory,
     Record,
-    State,
     count,
     names,
     time_us,
@@ -220,7 +220,7 @@ def _open_history(history: QueueHistory, search_range: SearchRange) -> str:
     until = f"{moment(last_us)}, {until}"
     passed = duration(max(0, last_us - history.changed_us))
     queue = shown(history.queue)
-    if history.state is State.READY:
+    if history.state is MessageState.READY:
         return f"queue {queue}: no end is known; it is still ready {passed} later ({until})"
     tag = (history.last or {}).get("consumer_tag")
     holder = "a basic.get" if tag is None else f"consumer {shown(tag)}"
@@ -229,7 +229,7 @@ def _open_history(history: QueueHistory, search_range: SearchRange) -> str:
 
 def _purge(journey: Journey, history: QueueHistory, search_range: SearchRange) -> str:
     """Return the event that removed all ready messages, this one included; empty without one."""
-    if history.state is not State.READY:
+    if history.state is not MessageState.READY:
         return ""
     for drop in search_range.gaps:
         if (

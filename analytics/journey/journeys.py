@@ -18,7 +18,7 @@ from leveret.broker.tracing import record
 Record = dict[str, Any]
 
 
-class State(Enum):
+class MessageState(Enum):
     """The state of a message in a queue."""
 
     READY = "ready"
@@ -33,7 +33,7 @@ class State(Enum):
     @property
     def is_end(self) -> bool:
         """The message has left the queue."""
-        return self not in {State.READY, State.UNACKED}
+        return self not in {MessageState.READY, MessageState.UNACKED}
 
 
 @dataclass
@@ -46,7 +46,7 @@ class QueueHistory:
 
     queue: str
     came_us: int | None
-    state: State = State.READY
+    state: MessageState = MessageState.READY
     ready_us: int | None = None
     deliveries: int = 0
     last: Record | None = None
@@ -158,9 +158,9 @@ def _apply(journey: Journey, event: Record) -> None:
     if kind == record.DELIVER:
         history.deliveries += 1
         history.last = event
-    elif state is State.READY:
+    elif state is MessageState.READY:
         history.ready_us = time_us(event)
-    if state is not State.REJECTED or history.state is not State.DEAD_LETTERED:
+    if state is not MessageState.REJECTED or history.state is not MessageState.DEAD_LETTERED:
         history.state = state
     history.changed_us = time_us(event)
 
@@ -173,20 +173,20 @@ def _waited_us(history: QueueHistory, event: Record) -> int | None:
     return None if since is None else max(0, time_us(event) - since)
 
 
-def _state_after(event: Record) -> State | None:
+def _state_after(event: Record) -> MessageState | None:
     match event.get("event"):
         case record.DELIVER:
-            return State.CONSUMED if event.get("no_ack") else State.UNACKED
+            return MessageState.CONSUMED if event.get("no_ack") else MessageState.UNACKED
         case record.REJECT:
-            return State.READY if event.get("requeue") else State.REJECTED
+            return MessageState.READY if event.get("requeue") else MessageState.REJECTED
         case kind:
             return _STATES.get(str(kind))
 
 
 _STATES = {
-    record.ACK: State.ACKNOWLEDGED,
-    record.REQUEUE: State.READY,
-    record.EXPIRE: State.EXPIRED,
-    record.DROP: State.DROPPED,
-    record.DEAD_LETTER: State.DEAD_LETTERED,
+    record.ACK: MessageState.ACKNOWLEDGED,
+    record.REQUEUE: MessageState.READY,
+    record.EXPIRE: MessageState.EXPIRED,
+    record.DROP: MessageState.DROPPED,
+    record.DEAD_LETTER: MessageState.DEAD_LETTERED,
 }

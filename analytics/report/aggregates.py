@@ -45,7 +45,7 @@ class QueueSeries:
     ready_at_end: int = 0
 
 
-class Consumer(NamedTuple):
+class ReportedConsumer(NamedTuple):
     """A row of the table `consumers`, summed over all dates."""
 
     queue: Queue
@@ -120,7 +120,7 @@ class Aggregates:
     no_ack: dict[Queue, int] = field(default_factory=dict)
     publishers: dict[str, dict[int, int]] = field(default_factory=dict)
     publishers_total: dict[str, int] = field(default_factory=dict)
-    consumers: list[Consumer] = field(default_factory=list)
+    consumers: list[ReportedConsumer] = field(default_factory=list)
     topology: list[Edge] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)

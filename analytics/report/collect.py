@@ -19,9 +19,9 @@ from leveret.analytics.report.aggregates import (
     STEPS_MAX,
     Aggregates,
     Anomaly,
-    Consumer,
     Edge,
     QueueSeries,
+    ReportedConsumer,
     Size,
 )
 from leveret.analytics.tables.engine import Engine, Row
@@ -199,7 +199,7 @@ class _Collecting:
             " max(last_delivery_us), max(last_ack_us) from consumers group by 1, 2, 3, 4"
             " order by 8 desc, 5 desc, 1, 2, 3, 4"
         )
-        self.data.consumers = [Consumer(Queue(row[0], row[1]), *row[2:]) for row in rows]
+        self.data.consumers = [ReportedConsumer(Queue(row[0], row[1]), *row[2:]) for row in rows]
         for vhost, queue, count in self._rows(
             "select vhost, queue, sum(no_ack) from consumers group by 1, 2 order by 3 desc, 1, 2"
         ):

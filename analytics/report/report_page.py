@@ -10,7 +10,7 @@ from pathlib import Path
 
 from leveret.analytics.findings.finding import Finding, Queue, Severity
 from leveret.analytics.formatting import MINUTE_US, SECOND_US, duration, listed, moment, plural
-from leveret.analytics.report.aggregates import Aggregates, Consumer, QueueSeries
+from leveret.analytics.report.aggregates import Aggregates, QueueSeries, ReportedConsumer
 from leveret.analytics.report.charts import Line, bar_chart, escaped, heat_map, line_chart, table
 from leveret.analytics.report.topology_chart import party_shown, topology_chart
 
@@ -300,7 +300,7 @@ def _consumers(data: Aggregates) -> str:
     return _details("All consumers", table("Consumers", heads, rows), is_open=len(rows) <= 20)
 
 
-def _acknowledged(one: Consumer) -> object:
+def _acknowledged(one: ReportedConsumer) -> object:
     if not one.no_ack:
         return one.acknowledged
     return "none needed" if one.no_ack == one.delivered else f"{one.acknowledged:,} of those needed"

@@ -7,14 +7,14 @@ are confirmed.
 
 from collections import deque
 
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 
 
 class Confirms:
     """The open confirms of one channel. published: the last message's number, from 1."""
 
     def __init__(self) -> None:
-        self.latencies = Histogram()
+        self.latencies = LatencyHistogram()
         self.published = 0
         self._settled = 0
         self._ahead: set[int] = set()

@@ -16,7 +16,7 @@ from leveret.broker.amqp.frames import BASIC_ACK, CLASS_BASIC, FRAME_END, METHOD
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.mgmt.perf.connection import Connection, PerfError
 from leveret.mgmt.perf.deliveries import Assembly, Shape, note_latency, shape_of, step
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import clock_of
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.schedule import TICK_SECONDS_MIN, Pace, Schedule
@@ -49,7 +49,7 @@ class Consumer:
         self._queues = queues
         self._options = options
         self._clock = clock_of(options)
-        self._latencies = Histogram()
+        self._latencies = LatencyHistogram()
         self._pace = Pace(Schedule.of([], options.consumer_rate))
         self._work_us = Schedule.of(options.variable_latency, options.consumer_latency)
         self._shape: Shape | None = None
@@ -104,9 +104,9 @@ class Consumer:
         for queue in [] if self._consumes else self._made_queues:
             await self.connection.call(self._channel, commands.Queue.Delete, queue=queue)
 
-    def take_latencies(self) -> Histogram:
+    def take_latencies(self) -> LatencyHistogram:
         """Return the latencies since the last call."""
-        taken, self._latencies = self._latencies, Histogram()
+        taken, self._latencies = self._latencies, LatencyHistogram()
         return taken
 
     async def end_when_idle(self) -> None:
@@ -149,7 +149,7 @@ class Consumer:
             shape = self._shape = shape_of(data, start)
         if shape is None:
             return start
-        latencies = Histogram() if self.done.done() else self._latencies
+        latencies = LatencyHistogram() if self.done.done() else self._latencies
         run = step(data, start, shape, room, self._clock(), latencies)
         if not run.messages:
             self._shape = None

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 
 NUMBERS = ("sent", "confirmed", "nacked", "returned", "received")
 
@@ -22,8 +22,8 @@ class Counts:
     nacked: int = 0
     returned: int = 0
     received: int = 0
-    latency: Histogram = field(default_factory=Histogram)
-    confirm_latency: Histogram = field(default_factory=Histogram)
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
+    confirm_latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     sent_at: float = 0.0
     received_at: float = 0.0
     cpu_s: float = 0.0
@@ -52,6 +52,7 @@ class Counts:
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Decode what `to_json` encoded."""
         histograms = {
-            name: Histogram.from_json(**content[name]) for name in ("latency", "confirm_latency")
+            name: LatencyHistogram.from_json(**content[name])
+            for name in ("latency", "confirm_latency")
         }
         return cls(**(content | histograms))

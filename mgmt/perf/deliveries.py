@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pamqp import commands
 
 from leveret.broker.amqp.frames import BODY, HEADER, METHOD
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import FRAME_HEAD_BYTES, STAMP_BYTES, STAMP_FIELD
 
 TAG_BYTES = 8
@@ -83,7 +83,7 @@ def _stop_of(data: bytes, start: int, kind: int) -> int:
 
 
 def step(
-    data: bytes, start: int, shape: Shape, count_max: int, now_ns: int, latencies: Histogram
+    data: bytes, start: int, shape: Shape, count_max: int, now_ns: int, latencies: LatencyHistogram
 ) -> DeliveryRun:
     """Process deliveries of this form from `start` on, and record their latencies."""
     first, middle, rest, stamp_at, rest_at, length, has_stamp = shape
@@ -142,7 +142,7 @@ class Assembly:
         return self._stamp if len(self._stamp) == STAMP_BYTES else b""
 
 
-def note_latency(latencies: Histogram, stamp: bytes, count: int, now_ns: int) -> None:
+def note_latency(latencies: LatencyHistogram, stamp: bytes, count: int, now_ns: int) -> None:
     """Record the time since the timestamp."""
     if not count:
         return

@@ -28,7 +28,7 @@ def value_of(bucket: int) -> float:
     return low + ((1 << (shift - 1)) - 1) / 2
 
 
-class Histogram:
+class LatencyHistogram:
     """Counts by bucket. minimum and maximum are exact; None if it is empty."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Histogram:
         self.total += count
         self._widen(value)
 
-    def merge(self, other: "Histogram") -> None:
+    def merge(self, other: "LatencyHistogram") -> None:
         """Add the counts of another histogram."""
         for bucket, count in other.counts.items():
             self.counts[bucket] = self.counts.get(bucket, 0) + count
@@ -85,9 +85,9 @@ class Histogram:
     @staticmethod
     def from_json(
         counts: Iterable[tuple[int, int]], minimum: int | None, maximum: int | None
-    ) -> "Histogram":
+    ) -> "LatencyHistogram":
         """Decode what `to_json` encoded."""
-        made = Histogram()
+        made = LatencyHistogram()
         made.counts = {bucket: count for bucket, count in counts}  # noqa: C416 - pairs are lists
         made.total = sum(made.counts.values())
         made.minimum, made.maximum = minimum, maximum

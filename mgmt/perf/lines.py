@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.samples import Sample, Summary
 
@@ -24,7 +24,7 @@ def latency(value_us: float, options: Options) -> str:
     return f"{value_us / (1000 if options.use_millis else 1):.0f}"
 
 
-def latencies(histogram: Histogram, options: Options) -> str:
+def latencies(histogram: LatencyHistogram, options: Options) -> str:
     """Format a histogram as `1/2/3/4/5/6 µs`."""
     summary = histogram.summary()
     shown = "/".join(latency(summary[name], options) for name in _LATENCIES)
@@ -59,7 +59,7 @@ def line(sample: Sample, options: Options) -> str:
     return ", ".join(parts + shown)
 
 
-def _histograms(sample: Sample | Summary, options: Options) -> dict[str, Histogram]:
+def _histograms(sample: Sample | Summary, options: Options) -> dict[str, LatencyHistogram]:
     found = {}
     if options.consumers:
         found["consumer"] = sample.counts.latency

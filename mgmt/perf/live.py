@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from leveret.mgmt.perf.counts import Counts
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.lines import latency, shown_rates, unit
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.samples import Sample
@@ -52,6 +52,6 @@ def _latencies(sample: Sample, options: Options) -> Table:
     return shown
 
 
-def _row(histogram: Histogram, options: Options) -> list[str]:
+def _row(histogram: LatencyHistogram, options: Options) -> list[str]:
     summary = histogram.summary()
     return [f"{int(latency(summary[name], options)):,}" for name in _PERCENTILES]

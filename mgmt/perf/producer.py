@@ -16,7 +16,7 @@ from pamqp import base, commands
 
 from leveret.mgmt.perf.confirms import Confirms
 from leveret.mgmt.perf.connection import Connection, PerfError
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import MessageFrames, MessageMaker, PublishAddress, clock_of
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.schedule import Pace, Schedule
@@ -94,9 +94,9 @@ class Producer:
         with suppress(TimeoutError):
             await asyncio.wait_for(closing, self._options.shutdown_timeout)
 
-    def take_latencies(self) -> Histogram:
+    def take_latencies(self) -> LatencyHistogram:
         """Return the confirm latencies since the last call."""
-        taken, self._confirms.latencies = self._confirms.latencies, Histogram()
+        taken, self._confirms.latencies = self._confirms.latencies, LatencyHistogram()
         return taken
 
     def check_confirms(self) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leveret.mgmt.perf.counts import NUMBERS, Counts
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 
 
 @dataclass(frozen=True)
@@ -72,5 +72,5 @@ def _counts(counts: Counts, seconds: float, rates: dict[str, float]) -> dict[str
     }
 
 
-def _latencies(histogram: Histogram) -> dict[str, float] | None:
+def _latencies(histogram: LatencyHistogram) -> dict[str, float] | None:
     return histogram.summary() if histogram.total else None

@@ -26,7 +26,7 @@ from leveret.mgmt.perf.bodies import bodies_of
 from leveret.mgmt.perf.connection import Connection, PerfError, connect
 from leveret.mgmt.perf.consumer import Consumer
 from leveret.mgmt.perf.counts import NUMBERS, Counts
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.producer import Producer
 from leveret.mgmt.perf.topology import key_of_producer, queues_of_consumer
@@ -230,8 +230,8 @@ class Worker:
         say("report", counts=counts.to_json())
 
 
-def _merged(histograms: list[Histogram]) -> Histogram:
-    merged = Histogram()
+def _merged(histograms: list[LatencyHistogram]) -> LatencyHistogram:
+    merged = LatencyHistogram()
     for one in histograms:
         merged.merge(one)
     return merged

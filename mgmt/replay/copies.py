@@ -23,7 +23,7 @@ from leveret.broker.amqp.frames import HEADER
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 from leveret.mgmt.perf.connection import ChannelClosed, Connection, PerfError
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.properties import MARK
 from leveret.mgmt.replay.wait_times import WaitTimes
 
@@ -50,7 +50,7 @@ class Copies:
     def __init__(self, connection: Connection, vhost: str) -> None:
         self.run = secrets.token_hex(6)
         self.seen = 0
-        self.lags = Histogram()
+        self.lags = LatencyHistogram()
         self.waits = WaitTimes()
         self.connection = connection
         self._vhost = vhost

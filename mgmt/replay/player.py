@@ -16,7 +16,7 @@ from leveret.broker.amqp.frames import METHOD, encode_frame
 from leveret.broker.amqp.methods import encode_method
 from leveret.mgmt.perf.confirms import Confirms
 from leveret.mgmt.perf.connection import Connection, PerfError
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.inquiry import Inquiry
 from leveret.mgmt.replay.original import Tally
 from leveret.mgmt.replay.source import Outgoing
@@ -45,7 +45,7 @@ class Player:
         self.sent = self.sent_bytes = self.confirmed = self.nacked = 0
         self.returned = Tally()
         self.missing: dict[str, int] = {}
-        self.late = Histogram()
+        self.late = LatencyHistogram()
         self.on_written: Callable[[int, int], object] | None = None
         self.started_at = self.ended_at = time.monotonic()
         self._connection = connection

@@ -7,7 +7,7 @@ is estimated from the queue's length over time (Little's law), for both alike.
 from collections.abc import Iterator
 
 from leveret.analytics.formatting import duration, plural, shown
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.inquiry import WatchedQueue
 from leveret.mgmt.replay.original import Original
 from leveret.mgmt.replay.wait_times import QueueWaits, WaitTimes
@@ -38,7 +38,7 @@ def queue_lines(
         yield from _others(original, now)
 
 
-def percentiles(waits: Histogram) -> str:
+def percentiles(waits: LatencyHistogram) -> str:
     """Format the percentiles of durations."""
     shares = (("median", 0.5), ("p95", 0.95), ("p99", 0.99), ("longest", 1.0))
     return ", ".join(f"{duration(int(waits.percentile(share)))} ({name})" for name, share in shares)
@@ -90,7 +90,7 @@ def _waits(waits: QueueWaits) -> str:
     return f"{words}; {left:,} were not" if left else words
 
 
-def _difference(then: Histogram, now: Histogram) -> str:
+def _difference(then: LatencyHistogram, now: LatencyHistogram) -> str:
     if not then.total or not now.total:
         return ""
     return _compared(then.percentile(0.99), now.percentile(0.99), DIFFERENCE_US)

@@ -6,7 +6,7 @@ undelivered messages that are remembered is limited; messages beyond the limit a
 
 from dataclasses import dataclass, field
 
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 
 QUEUES_MAX = 1_000
 """Limit of queues that are measured."""
@@ -23,7 +23,7 @@ class QueueWaits:
     """
 
     came: int = 0
-    taken: Histogram = field(default_factory=Histogram)
+    taken: LatencyHistogram = field(default_factory=LatencyHistogram)
     waiting: dict[int, int] = field(default_factory=dict)
 
 

@@ -5,9 +5,9 @@ from leveret.analytics.formatting import MINUTE_US
 from leveret.analytics.report.aggregates import (
     Aggregates,
     Anomaly,
-    Consumer,
     Edge,
     QueueSeries,
+    ReportedConsumer,
     Size,
 )
 
@@ -40,7 +40,7 @@ def empty():
 def consumer(tag, *, last_ack, queue=ORDERS, unacknowledged=0, median_us=3_000, delivered=1_000):
     """A consumer whose last acknowledgement was in a given minute."""
     last_us = None if last_ack is None else minute(last_ack)
-    return Consumer(
+    return ReportedConsumer(
         queue, f"10.0.0.1:4000{len(tag)} -> 10.0.0.9:5672", tag, delivered, 0,
         delivered - unacknowledged, unacknowledged, median_us, minute(0), minute(MINUTES - 1),
         last_us,

@@ -8,7 +8,7 @@ from leveret.broker.amqp.frames import BODY, HEADER
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt.perf.deliveries import Assembly, shape_of, step
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 
 MINUTE_NS = 60 * 10**9
 MILLISECOND_NS = 10**6
@@ -27,7 +27,7 @@ def delivery(tag, body=None, *, sent_ns=0, consumer="c", channel=1, headers=None
 
 
 def stepped(data, count_max=1000, now_ns=MINUTE_NS):
-    latencies = Histogram()
+    latencies = LatencyHistogram()
     shape = shape_of(data, 0)
     assert shape is not None
     return step(data, 0, shape, count_max, now_ns, latencies), latencies

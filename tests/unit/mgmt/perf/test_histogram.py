@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from leveret.mgmt.perf.histogram import Histogram, bucket_of, value_of
+from leveret.mgmt.perf.histogram import LatencyHistogram, bucket_of, value_of
 
 
 def filled(values):
-    histogram = Histogram()
+    histogram = LatencyHistogram()
     for value in values:
         histogram.add(value)
     return histogram
@@ -40,18 +40,18 @@ def test_percentiles_never_leave_what_there_was():
 
 
 def test_nothing_is_all_zeros():
-    assert set(Histogram().summary().values()) == {0.0}
+    assert set(LatencyHistogram().summary().values()) == {0.0}
 
 
 def test_what_was_sent_is_what_is_added_up():
     one, other = filled([1, 10, 100]), filled([5, 100_000])
     content = json.loads(json.dumps(other.to_json()))
-    one.merge(Histogram.from_json(**content))
+    one.merge(LatencyHistogram.from_json(**content))
     assert one.total == 5
     assert one.summary() == filled([1, 10, 100, 5, 100_000]).summary()
 
 
 def test_adding_nothing_changes_nothing():
     one = filled([7])
-    one.merge(Histogram.from_json(**Histogram().to_json()))
+    one.merge(LatencyHistogram.from_json(**LatencyHistogram().to_json()))
     assert (one.total, one.minimum, one.maximum) == (1, 7, 7)

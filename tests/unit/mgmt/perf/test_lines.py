@@ -5,7 +5,7 @@ import json
 import pytest
 
 from leveret.mgmt.perf.counts import Counts
-from leveret.mgmt.perf.histogram import Histogram
+from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.lines import (
     compact_header,
     compact_line,
@@ -24,7 +24,7 @@ def options(**given):
 
 
 def counts(**numbers):
-    latency = Histogram()
+    latency = LatencyHistogram()
     for value in (10, 20, 30):
         latency.add(value)
     return Counts(**numbers, latency=latency)
@@ -50,7 +50,7 @@ def test_a_line_has_what_its_clients_do():
 
 
 def test_latencies_may_be_milliseconds():
-    latency = Histogram()
+    latency = LatencyHistogram()
     latency.add(5000)
     sample = Sample(1.0, 1.0, Counts(latency=latency))
     assert "consumer latency: 5/5/5/5/5/5 ms" in line(sample, options(use_millis=True))
