@@ -24,7 +24,7 @@ from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
-from leveret.mgmt.node_facade.running_node import CertificateFiles, Node
+from leveret.mgmt.running_node import CertificateFiles, Node
 from leveret.mgmt.views.cluster import answer_questions
 
 logger = logging.getLogger("leveret.management")

@@ -51,7 +51,7 @@ class ListingNode:
         self._cluster = cluster
         self._joint = joint
         self._as_node = SimpleNamespace(
-            name=name, broker=object(), give_way=cluster.turns.pause, users_passed_on={},
+            name=name, facade=object(), give_way=cluster.turns.pause, users_passed_on={},
             cluster=SimpleNamespace(running=cluster.names, rpc=self),
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ It is a module apart because it imports an HTTP server, which most tests do not 
 from leveret.broker.config import Config, Listener
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api.server import ManagementServer
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 
 class EmbeddedManagement:

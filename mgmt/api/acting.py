@@ -10,12 +10,11 @@ from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.inspection import Inspection
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.sessions.direct import DirectConnection
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.directly import connect
+from leveret.mgmt.api.directly import acting
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, header_of, inspected, read_next, readable
@@ -36,14 +35,14 @@ class Act:
     """The act on chosen messages: `publish` publishes one; None deletes them."""
 
     def __init__(
-        self, call: Call, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+        self, call: Call, vhost: str, inspection: Inspection, body: dict[str, Any]
     ) -> None:
         """Raises 400 if the body chooses no messages."""
         self._call = call
         self._vhost = vhost
-        self._selection = Selection(queue, body)
-        self._inspection = self._selection.inspection
-        self._ready_count = queue.figures.counts().ready
+        self._selection = Selection(inspection, body)
+        self._inspection = inspection
+        self._ready_count = inspection.queue.figures.counts().ready
         self._publish: Publish = None
         self.failed: list[dict[str, Any]] = []
         self.done = 0
@@ -51,7 +50,7 @@ class Act:
     async def run(self, publish: Publish) -> dict[str, Any]:
         """Act. Raises 400 for an expression that takes too long to match."""
         self._publish = publish
-        with connect(self._call, self._vhost) as connection:
+        with acting(self._call, self._vhost) as connection:
             if self._selection.takes_all:
                 await self._handle_all(connection)
             else:
@@ -107,24 +106,22 @@ class Act:
             return fault.reply_text
 
 
-async def prepare(call: Call) -> tuple[VirtualHost, ClassicQueue, dict[str, Any]]:
-    """The vhost, the queue and the body of a request. Raises as `inspected` and `body` do."""
-    vhost, queue = await inspected(call)
-    return vhost, queue, await call.body()
+async def prepare(call: Call) -> tuple[str, Inspection, dict[str, Any]]:
+    """What `inspected` returns, and the body of a request. Raises as `inspected` and `body` do."""
+    vhost, inspection = await inspected(call)
+    return vhost, inspection, await call.body()
 
 
-async def note(
-    call: Call, doing: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
-) -> None:
+async def note(call: Call, doing: str, vhost: str, queue: str, body: dict[str, Any]) -> None:
     """Write the audit line before the act: an act that cannot be logged is not done."""
     detail = {key: _noted(body[key]) for key in NOTED if key in body}
     if len(body.get("ids") or ()) > NOTED_MAX:
         detail["ids_count"] = len(body["ids"])
     if isinstance(body.get("edit"), dict):
         detail["edited"] = sorted(set(body["edit"]) & {"payload", "properties"})
-    what = resource(QUEUE, queue.name, vhost.name)
+    what = resource(QUEUE, queue, vhost)
     text = f"{doing} messages of {what}"
-    await call.note(ACTIONS[doing], QUEUE, queue.name, text, vhost.name, detail)
+    await call.note(ACTIONS[doing], QUEUE, queue, text, vhost, detail)
 
 
 def _noted(value: Any) -> Any:
@@ -147,13 +144,14 @@ def without_cc(header: ContentHeader) -> ContentHeader:
 @route("POST", "/queues/{vhost}/{queue}/messages/move", answered_by=Answerer.HOME_OF_QUEUE)
 async def move(call: Call) -> Any:
     """Move messages to another queue, without their CC header, which would name more queues."""
-    vhost, queue, body = await prepare(call)
+    vhost, inspection, body = await prepare(call)
+    queue = inspection.queue.name
     destination = body.get("destination")
-    if not isinstance(destination, str) or destination not in vhost.queues:
-        raise bad_request(f"destination must be a queue in vhost '{vhost.name}'")
-    if destination == queue.name:
+    if not isinstance(destination, str) or not call.facade.has_queue(vhost, destination):
+        raise bad_request(f"destination must be a queue in vhost '{vhost}'")
+    if destination == queue:
         raise bad_request("destination must be another queue")
-    act = Act(call, vhost, queue, body)
+    act = Act(call, vhost, inspection, body)
     await note(call, "Moving", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> str | None:
@@ -167,7 +165,8 @@ async def move(call: Call) -> Any:
 @route("POST", "/queues/{vhost}/{queue}/messages/delete", answered_by=Answerer.HOME_OF_QUEUE)
 async def delete(call: Call) -> Any:
     """Delete messages permanently."""
-    vhost, queue, body = await prepare(call)
-    act = Act(call, vhost, queue, body)
+    vhost, inspection, body = await prepare(call)
+    queue = inspection.queue.name
+    act = Act(call, vhost, inspection, body)
     await note(call, "Deleting", vhost, queue, body)
     return await act.run(None)

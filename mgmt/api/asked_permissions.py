@@ -26,7 +26,7 @@ from leveret.mgmt.api.passed_requests import (
     pack,
     unpack,
 )
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 TOPIC = "management.permission"
 VHOST, RESOURCE, ROUTING_KEY = "vhost", "resource", "topic"
@@ -60,9 +60,9 @@ def answer_for_permissions(node: Node, rpc: Rpc) -> None:
     async def answer(asker: str, content: bytes) -> bytes:
         asked = msgspec.msgpack.decode(content, type=PermissionQuestion)
         identity = node.users_passed_on.get(asked.user)
-        if identity is None or node.broker is None:
+        if identity is None or node.facade is None:
             raise Refused(f"the request of user {asked.user} is no longer under way")
-        access = node.broker.services.access
+        access = node.facade.access
         checks: dict[str, Callable[..., Decision]] = {
             VHOST: access.may_use_vhost,
             RESOURCE: access.may_use,

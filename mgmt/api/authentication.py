@@ -60,7 +60,7 @@ async def attempts(call: Call) -> Any:
     """Login attempts."""
     call.require_monitor()
     require_this_node(call)
-    counts = call.broker.services.access.attempts.by_protocol
+    counts = call.facade.access.attempts.by_protocol
     return [_attempts(protocol, outcomes) for protocol, outcomes in counts.items()]
 
 
@@ -80,7 +80,7 @@ async def attempts_by_source(call: Call) -> Any:
     require_this_node(call)
     return [
         {"remote_address": address, "username": "", **_attempts(protocol, outcomes)}
-        for (address, protocol), outcomes in call.broker.services.access.attempts.by_source.items()
+        for (address, protocol), outcomes in call.facade.access.attempts.by_source.items()
     ]
 
 
@@ -96,5 +96,5 @@ async def reset_attempts(call: Call) -> Any:
     require_this_node(call)
     name = call.node.name
     await call.note("login.attempts.reset", "node", name, "Resetting the counts of login attempts")
-    call.broker.services.access.attempts.reset()
+    call.facade.access.attempts.reset()
     return NoContent()

@@ -19,17 +19,15 @@ from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import CONTROL, HTTP, Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.node.broker import Broker
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending_in_task import in_task
-from leveret.broker.vhost.binding import Exchange
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.api_names import LINES
 from leveret.mgmt.http.json_limits import DIGITS_MAX, INTEGERS
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.node_facade.facade import NodeFacade
+from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
 CREDENTIALS = struct.Struct("3i")
@@ -123,6 +121,13 @@ class Call:
         return self.node.broker
 
     @property
+    def facade(self) -> NodeFacade:
+        """The node's broker as management reads it. Raises 503 while it is stopped."""
+        if self.node.facade is None:
+            raise ApiError(503, "service_unavailable", "the broker is stopped on this node")
+        return self.node.facade
+
+    @property
     def peer_host(self) -> str:
         """The address that the request comes from."""
         return self.request.remote or "127.0.0.1"
@@ -175,19 +180,19 @@ class Call:
             raise bad_request(f"{key} must be a number of at most {DIGITS_MAX:,} digits")
         return number
 
-    def vhost(self, *, visible: bool = False) -> VirtualHost:
-        """The vhost in the path. Raises 404, or 401 if the user has no access to it.
+    def vhost(self, *, visible: bool = False) -> str:
+        """The name of the vhost in the path. Raises 404; 401 if the user has no access to it.
 
         visible: being allowed to see the vhost is enough, as a monitor sees all of them.
         """
-        vhost = self.broker.services.vhosts.get(self.path("vhost"))
-        if vhost is None:
+        vhost = self.path("vhost")
+        if not self.facade.has_vhost(vhost):
             if self.request.method in ("PUT", "POST"):
                 raise ApiError(404, "not_found", "vhost_not_found")
             raise not_found()
         if visible and self.identity.is_monitor:
             return vhost
-        if not self.identity.is_administrator and not self.may_open(vhost.name):
+        if not self.identity.is_administrator and not self.may_open(vhost):
             raise not_authorised(NO_VHOST_ACCESS)
         return vhost
 
@@ -198,14 +203,14 @@ class Call:
         """
         if vhost in self._may_open:
             return self._may_open[vhost]
-        access = self.broker.services.access
+        access = self.facade.access
         return access.may_use_vhost(self.identity, vhost, self.peer_host) is True
 
     async def may_open_any(self, vhost: str) -> bool:
         """As `may_open`, for a vhost that the path does not name: remote backends are asked."""
         if vhost in self._may_open:
             return self._may_open[vhost]
-        decision = self.broker.services.access.may_use_vhost(self.identity, vhost, self.peer_host)
+        decision = self.facade.access.may_use_vhost(self.identity, vhost, self.peer_host)
         return decision if isinstance(decision, bool) else await in_task(decision)
 
     async def prepare(self) -> None:
@@ -213,54 +218,42 @@ class Call:
 
         If the path names none, they are asked about all vhosts.
         """
-        access = self.broker.services.access
+        access = self.facade.access
         if access.decides_at_once or self.passed is not None:
             return
         named = self.request.match_info.get("vhost")
-        for vhost in tuple(self.broker.services.vhosts) if named is None else (named,):
+        for vhost in self.facade.vhost_names() if named is None else (named,):
             self._may_open[vhost] = await self.may_open_any(vhost)
 
-    def visible_vhosts(self) -> list[VirtualHost]:
+    def visible_vhosts(self) -> list[str]:
         """The vhosts that the user may see: all of them for a monitor."""
-        vhosts = self.broker.services.vhosts.values()
-        if self.identity.is_monitor:
-            return list(vhosts)
-        return self.own_vhosts()
+        return self.facade.vhost_names() if self.identity.is_monitor else self.own_vhosts()
 
-    def own_vhosts(self) -> list[VirtualHost]:
+    def own_vhosts(self) -> list[str]:
         """The vhosts whose contents the user may list: those that it has access to."""
-        vhosts = self.broker.services.vhosts.values()
-        return [vhost for vhost in vhosts if self.may_open(vhost.name)]
+        return list(filter(self.may_open, self.facade.vhost_names()))
 
-    def listed_vhosts(self) -> list[VirtualHost]:
+    def listed_vhosts(self) -> list[str]:
         """The vhost in the path, or without one all whose contents the user may list."""
         return [self.vhost()] if "vhost" in self.request.match_info else self.own_vhosts()
 
-    def queue(self, vhost: VirtualHost) -> QueueClient:
-        """The queue in the path. Raises 404."""
-        queue = vhost.queues.get(self.path("queue"))
-        if queue is None:
+    def queue(self, vhost: str) -> str:
+        """The name of the queue in the path. Raises 404 if there is none."""
+        name = self.path("queue")
+        if not self.facade.has_queue(vhost, name):
             raise not_found()
-        return queue
+        return name
 
     def exchange_name(self, key: str = "exchange") -> str:
         """The name of the exchange in the path, where the default exchange is `amq.default`."""
         name = self.path(key)
         return "" if name == DEFAULT_EXCHANGE else name
 
-    def exchange(self, vhost: VirtualHost, key: str = "exchange") -> Exchange:
-        """The exchange in the path. Raises 404."""
-        exchange = vhost.exchanges.get(self.exchange_name(key))
-        if exchange is None:
-            raise not_found()
-        return exchange
-
     # Changes
 
     async def declare(self, *declarations: Declaration) -> None:
         """Submit declarations and wait until they are stored. Raises the errors of their checks."""
-        submit = self.broker.services.declarations.submit
-        await in_task(submit(*declarations, requester=self.requester))
+        await in_task(self.facade.submit(*declarations, requester=self.requester))
 
     async def note(
         self,

@@ -2,37 +2,36 @@
 
 from typing import Any
 
-from leveret.broker.sessions.served_connection import ServedConnection
-from leveret.broker.sessions.session import Session
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.consumers import refresh_activities
 from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.other_nodes import ask_others
+from leveret.mgmt.api.passed_requests import SILENCE_SECONDS_MAX
 from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.api.windows import window
+from leveret.mgmt.node_facade.clients import OpenChannel, OpenConnection, refresh_activities
 from leveret.mgmt.views.channels import channel_view, single_channel_view
-from leveret.mgmt.views.connections import connection_view, open_connections
+from leveret.mgmt.views.connections import connection_view
 
 CLOSED_BY_MANAGEMENT = "Closed via management plugin"
 
 
-def visible(call: Call) -> list[ServedConnection]:
+def visible(call: Call) -> list[OpenConnection]:
     """All connections of this node for a monitor, the user's own for other users."""
-    found = open_connections(call.node.sampler)
+    found = call.facade.connections()
     if call.identity.is_monitor:
         return found
-    return [one for one in found if one.user.name == call.identity.name]
+    return [one for one in found if one.user == call.identity.name]
 
 
-def _listing(call: Call) -> JointListing[ServedConnection]:
+def _listing(call: Call) -> JointListing[OpenConnection]:
     data_window = window(call, "data_rates")
-    listing: Listing[ServedConnection] = Listing(
+    listing: Listing[OpenConnection] = Listing(
         lambda one: one.name,
         lambda one: connection_view(one, call.node.sampler, data_window),
-        {"user": lambda one: one.user.name, "vhost": lambda one: one.vhost.name,
-         "channels": lambda one: len(one.channels), "state": lambda one: one.publishing_state},
+        {"user": lambda one: one.user, "vhost": lambda one: one.vhost,
+         "channels": lambda one: one.channel_count, "state": lambda one: one.state},
     )  # fmt: skip
     return JointListing(listing)
 
@@ -47,7 +46,7 @@ async def list_connections(call: Call) -> Any:
 async def list_connections_of_vhost(call: Call) -> Any:
     """Open connections to one vhost."""
     vhost = call.vhost(visible=True)
-    return await _listing(call).answer(call, [one for one in visible(call) if one.vhost is vhost])
+    return await _listing(call).answer(call, [one for one in visible(call) if one.vhost == vhost])
 
 
 @route("GET", "/connections/username/{user}")
@@ -55,7 +54,7 @@ async def list_connections_of_user(call: Call) -> Any:
     """Open connections of one user."""
     user = call.path("user")
     call.require_owner(user)
-    found = [one for one in open_connections(call.node.sampler) if one.user.name == user]
+    found = [one for one in call.facade.connections() if one.user == user]
     return await _listing(call).answer(call, found)
 
 
@@ -67,9 +66,9 @@ async def close_connections_of_user(call: Call) -> Any:
     reason = _reason(call)
     text = f"Closing all connections of user '{user}' because '{reason}'"
     await call.note("connection.closed", "user", user, text)
-    for connection in open_connections(call.node.sampler):
-        if connection.user.name == user:
-            connection.force_close(reason)
+    for connection in call.facade.connections():
+        if connection.user == user:
+            connection.close(reason)
     await ask_others(call)
     return NoContent()
 
@@ -78,11 +77,11 @@ def _reason(call: Call) -> str:
     return call.request.headers.get("X-Reason") or CLOSED_BY_MANAGEMENT
 
 
-def _find(call: Call) -> ServedConnection:
+def _find(call: Call) -> OpenConnection:
     name = call.path("connection")
-    for connection in open_connections(call.node.sampler):
+    for connection in call.facade.connections():
         if connection.name == name:
-            call.require_owner(connection.user.name)
+            call.require_owner(connection.user)
             return connection
     raise not_found()
 
@@ -98,38 +97,30 @@ async def close_connection(call: Call) -> Any:
     """Close one connection; the header X-Reason says why."""
     connection, reason = _find(call), _reason(call)
     text = f"Closing connection {connection.name} because '{reason}'"
-    vhost = connection.vhost.name
-    await call.note("connection.closed", "connection", connection.name, text, vhost)
-    connection.force_close(reason)
+    await call.note("connection.closed", "connection", connection.name, text, connection.vhost)
+    connection.close(reason)
     return NoContent()
 
 
 @route("GET", "/connections/{connection}/channels", answered_by=Answerer.WHO_HAS_IT)
 async def list_channels_of_connection(call: Call) -> Any:
     """The channels of one connection."""
-    connection = _find(call)
-    found = [(connection, one) for one in channels_of(connection)]
-    return await _channel_listing(call).answer(call, found)
+    return await _channel_listing(call).answer(call, _find(call).channels())
 
 
-def channels_of(connection: ServedConnection) -> list[Session]:
-    """The open channels of a connection."""
-    return list(connection.channels.values())
-
-
-def _channel_listing(call: Call) -> Listing[tuple[ServedConnection, Session]]:
+def _channel_listing(call: Call) -> Listing[OpenChannel]:
     message_window = window(call, "msg_rates")
     return Listing(
-        lambda pair: pair[1].name,
-        lambda pair: channel_view(*pair, call.node.sampler, message_window),
-        {"user": lambda pair: pair[0].user.name, "number": lambda pair: pair[1].number},
+        lambda one: one.name,
+        lambda one: channel_view(one, call.node.sampler, message_window),
+        {"user": lambda one: one.user, "number": lambda one: one.number},
     )
 
 
 @route("GET", "/channels")
 async def list_channels(call: Call) -> Any:
     """Open channels."""
-    found = [(one, channel) for one in visible(call) for channel in channels_of(one)]
+    found = [channel for one in visible(call) for channel in one.channels()]
     return await JointListing(_channel_listing(call)).answer(call, found)
 
 
@@ -137,12 +128,8 @@ async def list_channels(call: Call) -> Any:
 async def list_channels_of_vhost(call: Call) -> Any:
     """Open channels in one vhost."""
     vhost = call.vhost(visible=True)
-    found = [
-        (one, channel)
-        for one in visible(call)
-        if one.vhost is vhost
-        for channel in channels_of(one)
-    ]
+    mine = [one for one in visible(call) if one.vhost == vhost]
+    found = [channel for one in mine for channel in one.channels()]
     return await JointListing(_channel_listing(call)).answer(call, found)
 
 
@@ -150,11 +137,10 @@ async def list_channels_of_vhost(call: Call) -> Any:
 async def show_channel(call: Call) -> Any:
     """One channel."""
     name = call.path("channel")
-    for connection in open_connections(call.node.sampler):
-        for channel in channels_of(connection):
+    for connection in call.facade.connections():
+        for channel in connection.channels():
             if channel.name == name:
-                call.require_owner(connection.user.name)
-                await refresh_activities(call, [channel])
-                sampler = call.node.sampler
-                return single_channel_view(connection, channel, sampler, window(call, "msg_rates"))
+                call.require_owner(connection.user)
+                await refresh_activities([channel], SILENCE_SECONDS_MAX)
+                return single_channel_view(channel, call.node.sampler, window(call, "msg_rates"))
     raise not_found()

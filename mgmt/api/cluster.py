@@ -10,7 +10,7 @@ from leveret.cluster.membership.membership_changes import ClusterError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
 from leveret.mgmt.api.routes import NoContent, route
-from leveret.mgmt.node_facade.running_node import NodeError
+from leveret.mgmt.running_node import NodeError
 from leveret.mgmt.views.cluster import cluster_status
 
 DISC, RAM = "disc", "ram"

@@ -22,8 +22,7 @@ from leveret.mgmt.api.routes import NoContent, route
 from leveret.mgmt.events.event_stream import EventStream
 from leveret.mgmt.log.levels import LEVELS
 from leveret.mgmt.log.outputs import set_level
-from leveret.mgmt.node_facade.running_node import NodeError, StartEnded
-from leveret.mgmt.views.connections import open_connections
+from leveret.mgmt.running_node import NodeError, StartEnded
 from leveret.mgmt.views.nodes import status
 
 DRAINED = "Node was put into maintenance mode"
@@ -172,7 +171,7 @@ async def start_app(call: Call) -> Any:
 async def suspend_listeners(call: Call) -> Any:
     """Stop accepting new clients."""
     await _note(call, "listeners.suspended", "Suspending all listeners")
-    call.broker.listeners.suspend()
+    call.facade.suspend_listeners()
     return NoContent()
 
 
@@ -186,7 +185,7 @@ async def resume_listeners(call: Call) -> Any:
 
 async def _resume(call: Call) -> None:
     try:
-        call.broker.listeners.resume()
+        call.facade.resume_listeners()
     except SettingError as error:
         raise ApiError(500, "cannot_listen", explain(call.node.config, error)) from None
 
@@ -196,10 +195,10 @@ async def drain(call: Call) -> Any:
     """Put the node into maintenance: disconnect all clients and accept no new ones."""
     await _note(call, "node.drained", "Putting this node into maintenance mode")
     call.node.set_under_maintenance(True)
-    call.broker.listeners.suspend()
-    connections = open_connections(call.node.sampler)
+    call.facade.suspend_listeners()
+    connections = call.facade.connections()
     for connection in connections:
-        connection.force_close(DRAINED)
+        connection.close(DRAINED)
     logger.warning("closed %d connections of clients; no new ones are accepted", len(connections))
     _notify(call, "maintenance.connections.closed", reason=MAINTENANCE)
     _notify(call, "maintenance.draining", reason=MAINTENANCE)
@@ -217,7 +216,7 @@ async def revive(call: Call) -> Any:
 
 
 def _notify(call: Call, event: str, **facts: Any) -> None:
-    events = call.broker.services.events
+    events = call.facade.events
     if events.are_wanted:
         events.notify(event, facts)
 
@@ -256,7 +255,7 @@ async def check_password(call: Call) -> Any:
     attempt = LoginAttempt(
         str(body["username"]), str(body["password"]), call.peer_host, protocol=HTTP
     )
-    if await call.broker.services.access.log_in(attempt) is None:
+    if await call.facade.access.log_in(attempt) is None:
         raise ApiError(401, "not_authorised", "the user does not exist or the password is wrong")
     return NoContent()
 
@@ -271,12 +270,12 @@ async def close_connections(call: Call) -> Any:
     await call.note("connection.closed", "node", call.node.name, text, str(vhost or ""),
                     {"user": user, "limit": limit})  # fmt: skip
     closed = 0
-    for connection in open_connections(call.node.sampler):
-        if vhost not in (None, connection.vhost.name) or user not in (None, connection.user.name):
+    for connection in call.facade.connections():
+        if vhost not in (None, connection.vhost) or user not in (None, connection.user):
             continue
         if limit and closed >= limit:
             break
-        connection.force_close(reason)
+        connection.close(reason)
         closed += 1
     for node in other_nodes(call):
         if limit and closed >= limit:
@@ -290,15 +289,15 @@ async def close_connections(call: Call) -> Any:
 @route("GET", "/node/events", control_only=True)
 async def stream_events(call: Call) -> Any:
     """Stream events, a line of JSON each, until the client disconnects or the broker stops."""
-    node, broker, stream = call.node, call.broker, EventStream()
+    node, facade, stream = call.node, call.facade, EventStream()
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    broker.services.events.listen(stream.add)
+    facade.events.listen(stream.add)
     sending = asyncio.ensure_future(_send_events(stream, call.http_request, response))
     try:
-        while not sending.done() and node.broker is broker and not node.stop_requested.is_set():
+        while not sending.done() and node.facade is facade and not node.stop_requested.is_set():
             await asyncio.wait([sending], timeout=CLIENT_CHECK_SECONDS)
     finally:
-        broker.services.events.forget(stream.add)
+        facade.events.forget(stream.add)
         sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending

@@ -45,9 +45,10 @@ async def _tagged(call: Call) -> Tagged:
 async def download_vhost(call: Call) -> Any:
     """Export the definitions of one vhost."""
     call.require_administrator()
-    if call.path("vhost") not in call.broker.services.vhosts:
+    if not call.facade.has_vhost(call.path("vhost")):
         raise bad_request("vhost_not_found")
-    content = await definitions.export_one(call.broker, call.vhost(), call.node.give_way)
+    vhost = call.broker.services.vhosts[call.vhost()]
+    content = await definitions.export_one(call.broker, vhost, call.node.give_way)
     return await _as_file(call, content)
 
 
@@ -76,7 +77,7 @@ async def upload(call: Call) -> Any:
 async def upload_vhost(call: Call) -> Any:
     """Import definitions into one vhost."""
     call.require_administrator()
-    return await _import(call, call.vhost().name)
+    return await _import(call, call.vhost())
 
 
 async def _import(call: Call, vhost: str | None) -> Any:

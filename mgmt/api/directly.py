@@ -9,7 +9,6 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED
 from leveret.broker.sessions.direct import DirectConnection
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
 
@@ -19,15 +18,13 @@ Permission = tuple[str, str, str]
 """A kind (exchange, queue), a name, and configure, write or read."""
 
 
-def connect(call: Call, vhost: VirtualHost) -> DirectConnection:
+def connect(call: Call, vhost: str) -> DirectConnection:
     """A direct connection of the user to the vhost."""
-    return DirectConnection(
-        call.broker.services, call.identity, vhost, call.peer_host, call.requester
-    )
+    return call.facade.connect(call.identity, vhost, call.peer_host, call.requester)
 
 
 @contextmanager
-def acting(call: Call, vhost: VirtualHost) -> Iterator[DirectConnection]:
+def acting(call: Call, vhost: str) -> Iterator[DirectConnection]:
     """As `connect`; raises ApiError for a fault that would close a client's channel."""
     try:
         with connect(call, vhost) as connection:
@@ -36,7 +33,7 @@ def acting(call: Call, vhost: VirtualHost) -> Iterator[DirectConnection]:
         raise from_fault(fault) from None
 
 
-async def require(call: Call, vhost: VirtualHost, *permissions: Permission) -> None:
+async def require(call: Call, vhost: str, *permissions: Permission) -> None:
     """Raise 401 unless the user has these permissions, before its request is converted."""
     with acting(call, vhost) as connection:
         for permission in permissions:

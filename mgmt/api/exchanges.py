@@ -1,17 +1,14 @@
 """Exchanges, publishing to them, and bindings."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.sessions.declaring_exchanges import ExchangeProperties
-from leveret.broker.vhost.binding import Exchange
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import (
     acting,
@@ -29,13 +26,12 @@ from leveret.mgmt.api.payloads import decode_payload
 from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import window
+from leveret.mgmt.node_facade.facts import BindingFacts, Place
 from leveret.mgmt.views.exchanges import (
-    ShownBinding,
     binding_view,
     default_binding,
     exchange_view,
     properties_key,
-    shown_binding,
 )
 
 SUMMED = ("message_stats",)
@@ -47,20 +43,30 @@ TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"
 async def list_exchanges(call: Call) -> Any:
     """Exchanges of all vhosts, or of one."""
     message_window = window(call, "msg_rates")
-    vhosts = {vhost.name: vhost for vhost in call.listed_vhosts()}
+    vhosts, facade = dict.fromkeys(call.listed_vhosts()), call.facade
 
-    def all_exchanges() -> Iterator[tuple[VirtualHost, Exchange]]:
-        for vhost in vhosts.values():
-            yield from ((vhost, one) for one in tuple(vhost.exchanges.values()))
+    def all_exchanges() -> Iterator[Place]:
+        for vhost in vhosts:
+            yield from ((vhost, name) for name in facade.exchange_names(vhost))
 
-    def find(vhost: str, name: str) -> tuple[VirtualHost, Exchange] | None:
-        one = vhosts[vhost].exchanges.get(name) if vhost in vhosts else None
-        return None if one is None else (vhosts[vhost], one)
+    def find(vhost: str, name: str) -> Place | None:
+        return (vhost, name) if vhost in vhosts and facade.has_exchange(vhost, name) else None
 
-    listing: Listing[tuple[VirtualHost, Exchange]] = Listing(
-        lambda pair: pair[1].name,
-        lambda pair: exchange_view(*pair, call.node.sampler, message_window),
-        {"vhost": lambda pair: pair[0].name, "type": lambda pair: pair[1].type_name},
+    def render(place: Place) -> dict[str, Any] | None:
+        exchange = facade.exchange(*place)
+        if exchange is None:
+            return None
+        return exchange_view(exchange, call.node.sampler, message_window)
+
+    def type_of(place: Place) -> str | None:
+        exchange = facade.exchange(*place)
+        return None if exchange is None else exchange.type
+
+    listing: Listing[Place] = Listing(
+        lambda place: place[1],
+        render,
+        {"vhost": lambda place: place[0], "type": type_of},
+        order=lambda place: place,
         find=find,
     )
     return await SummedListing(listing, SUMMED).answer(call, all_exchanges())
@@ -69,9 +75,10 @@ async def list_exchanges(call: Call) -> Any:
 @route("GET", "/exchanges/{vhost}/{exchange}")
 async def show_exchange(call: Call) -> Any:
     """One exchange."""
-    vhost = call.vhost()
-    exchange = call.exchange(vhost)
-    shown = exchange_view(vhost, exchange, call.node.sampler, window(call, "msg_rates"))
+    exchange = call.facade.exchange(call.vhost(), call.exchange_name())
+    if exchange is None:
+        raise not_found()
+    shown = exchange_view(exchange, call.node.sampler, window(call, "msg_rates"))
     return {**await summed(call, shown, SUMMED), "incoming": [], "outgoing": []}
 
 
@@ -85,7 +92,7 @@ async def declare_exchange(call: Call) -> Any:
     kind = body.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request(["not_string", kind])
-    is_new = name not in vhost.exchanges
+    is_new = not call.facade.has_exchange(vhost, name)
     properties = ExchangeProperties(
         kind,
         arguments_of(body),
@@ -101,18 +108,19 @@ async def declare_exchange(call: Call) -> Any:
 @route("DELETE", "/exchanges/{vhost}/{exchange}")
 async def delete_exchange(call: Call) -> Any:
     """Delete an exchange; with if-unused=true only if it has no bindings."""
-    vhost = call.vhost()
-    exchange = call.exchange(vhost)
+    vhost, name = call.vhost(), call.exchange_name()
+    if not call.facade.has_exchange(vhost, name):
+        raise not_found()
     if_unused = call.query("if-unused") == "true"
     with acting(call, vhost) as connection:
-        await connection.delete_exchange(exchange.name, if_unused=if_unused)
+        await connection.delete_exchange(name, if_unused=if_unused)
     return NoContent()
 
 
 @route("POST", "/exchanges/{vhost}/{exchange}/publish")
 async def publish(call: Call) -> Any:
     """Publish one message, and answer whether it was routed, when it is confirmed."""
-    if call.path("vhost") not in call.broker.services.vhosts:
+    if not call.facade.has_vhost(call.path("vhost")):
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
     await require(call, vhost, (EXCHANGE, name, "write"))
@@ -123,10 +131,8 @@ async def publish(call: Call) -> Any:
         header = header_of_json(body["properties"])
     except PropertyError as error:
         raise bad_request(error.reason) from None
-    text = (
-        f"Publishing a message to {resource(EXCHANGE, name, vhost.name)} with routing key '{key}'"
-    )
-    await call.note("message.published", EXCHANGE, name, text, vhost.name, {"routing_key": key})
+    text = f"Publishing a message to {resource(EXCHANGE, name, vhost)} with routing key '{key}'"
+    await call.note("message.published", EXCHANGE, name, text, vhost, {"routing_key": key})
     routed = await _publish(call, vhost, name, key, header, payload)
     return {"routed": routed}
 
@@ -140,7 +146,7 @@ def _key_of(body: dict[str, Any]) -> str:
 
 
 async def _publish(
-    call: Call, vhost: VirtualHost, exchange: str, key: str, header: ContentHeader, payload: bytes
+    call: Call, vhost: str, exchange: str, key: str, header: ContentHeader, payload: bytes
 ) -> bool:
     try:
         with connect(call, vhost) as connection:
@@ -157,32 +163,32 @@ async def _publish(
 # Bindings
 
 
-async def _of_queues(call: Call, vhost: VirtualHost) -> list[ShownBinding]:
+async def _of_queues(call: Call, vhost: str) -> list[BindingFacts]:
     """The bindings of all queues to the default exchange."""
     found = []
-    for name in tuple(vhost.queues):
+    for name in call.facade.queue_names(vhost):
         found.append(default_binding(vhost, name))
         await call.node.give_way()
     return found
 
 
-async def _of_exchange(call: Call, vhost: VirtualHost, exchange: Exchange) -> list[ShownBinding]:
+async def _of_exchange(call: Call, vhost: str, exchange: str) -> list[BindingFacts]:
     """The bindings that were declared from an exchange."""
     found = []
-    for binding in tuple(exchange.bindings.values()):
-        found.append(shown_binding(vhost, binding))
+    for binding in call.facade.bindings_from(vhost, exchange):
+        found.append(binding)
         await call.node.give_way()
     return found
 
 
-async def _answer(call: Call, found: Iterable[ShownBinding]) -> Any:
-    listing: Listing[ShownBinding] = Listing(
+async def _answer(call: Call, found: Iterable[BindingFacts]) -> Any:
+    listing: Listing[BindingFacts] = Listing(
         lambda binding: binding.destination, binding_view, order=_place_in_list
     )
     return await listing.answer(call, found)
 
 
-def _place_in_list(binding: ShownBinding) -> tuple[Any, ...]:
+def _place_in_list(binding: BindingFacts) -> tuple[Any, ...]:
     """What a binding is ordered by, which differs from that of each other binding."""
     arguments = encode_table(binding.arguments) if binding.arguments else b""
     return (*binding[:-1], arguments)
@@ -191,10 +197,10 @@ def _place_in_list(binding: ShownBinding) -> tuple[Any, ...]:
 @route("GET", "/bindings", "/bindings/{vhost}")
 async def list_bindings(call: Call) -> Any:
     """Bindings of all vhosts, or of one."""
-    found: list[ShownBinding] = []
+    found: list[BindingFacts] = []
     for vhost in call.listed_vhosts():
         found += await _of_queues(call, vhost)
-        for exchange in tuple(vhost.exchanges.values()):
+        for exchange in call.facade.exchange_names(vhost):
             found += await _of_exchange(call, vhost, exchange)
     return await _answer(call, found)
 
@@ -202,11 +208,8 @@ async def list_bindings(call: Call) -> Any:
 @route("GET", "/exchanges/{vhost}/{exchange}/bindings/source")
 async def list_bindings_from(call: Call) -> Any:
     """Bindings from an exchange."""
-    vhost = call.vhost()
-    exchange = vhost.exchanges.get(call.exchange_name())
-    if exchange is None:
-        return await _answer(call, [])
-    if not exchange.name:
+    vhost, exchange = call.vhost(), call.exchange_name()
+    if not exchange:
         return await _answer(call, await _of_queues(call, vhost))
     return await _answer(call, await _of_exchange(call, vhost, exchange))
 
@@ -214,57 +217,59 @@ async def list_bindings_from(call: Call) -> Any:
 @route("GET", "/exchanges/{vhost}/{exchange}/bindings/destination")
 async def list_bindings_to(call: Call) -> Any:
     """Bindings from other exchanges to this one."""
-    vhost = call.vhost()
-    exchange = vhost.exchanges.get(call.exchange_name())
-    found = () if exchange is None else exchange.incoming.values()
-    return await _answer(call, [shown_binding(vhost, binding) for binding in found])
+    found = call.facade.bindings_to_exchange(call.vhost(), call.exchange_name())
+    return await _answer(call, found)
 
 
 @route("GET", "/queues/{vhost}/{queue}/bindings")
 async def list_bindings_of_queue(call: Call) -> Any:
     """Bindings to a queue, including that to the default exchange."""
-    vhost = call.vhost()
-    queue = vhost.queues.get(call.path("queue"))
-    if queue is None:
+    vhost, queue = call.vhost(), call.path("queue")
+    if not call.facade.has_queue(vhost, queue):
         return await _answer(call, [])
-    declared = [shown_binding(vhost, binding) for binding in queue.bindings.values()]
-    return await _answer(call, [default_binding(vhost, queue.name), *declared])
+    declared = call.facade.bindings_to_queue(vhost, queue)
+    return await _answer(call, [default_binding(vhost, queue), *declared])
 
 
-def _ends(call: Call) -> tuple[VirtualHost, Exchange, QueueClient | Exchange, str]:
-    """The vhost, source, destination and kind of destination in the path. Raises 404."""
-    vhost = call.vhost()
+class Ends(NamedTuple):
+    """The ends of bindings: from an exchange to a queue or another exchange."""
+
+    vhost: str
+    source: str
+    kind: str
+    destination: str
+
+
+def _ends(call: Call) -> Ends:
+    """The ends in the path. Raises 404."""
+    vhost, facade = call.vhost(), call.facade
     kind = TYPES.get(call.path("kind"))
     if kind is None:
         raise not_found()
-    source = vhost.exchanges.get(call.exchange_name("source"))
-    destination: QueueClient | Exchange | None
-    if kind == QUEUE:
-        destination = vhost.queues.get(call.path("destination"))
-    else:
-        destination = vhost.exchanges.get(call.exchange_name("destination"))
-    if source is None or destination is None:
+    source = call.exchange_name("source")
+    destination = call.path("destination") if kind == QUEUE else call.exchange_name("destination")
+    is_there = facade.has_queue if kind == QUEUE else facade.has_exchange
+    if not facade.has_exchange(vhost, source) or not is_there(vhost, destination):
         raise not_found()
-    return vhost, source, destination, kind
+    return Ends(vhost, source, kind, destination)
 
 
-def _between(
-    vhost: VirtualHost, source: Exchange, destination: QueueClient | Exchange, kind: str
-) -> list[ShownBinding]:
+def _between(call: Call, ends: Ends) -> list[BindingFacts]:
     """The bindings from one to the other; the default exchange has one to each queue."""
-    if not source.name and kind == QUEUE:
-        return [default_binding(vhost, destination.name)]
+    vhost, source, kind, destination = ends
+    if not source and kind == QUEUE:
+        return [default_binding(vhost, destination)]
     return [
-        shown_binding(vhost, binding)
-        for binding in source.bindings.values()
-        if binding.destination is destination
+        binding
+        for binding in call.facade.bindings_from(vhost, source)
+        if binding.destination == destination and binding.destination_kind == kind
     ]
 
 
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}")
 async def list_bindings_between(call: Call) -> Any:
     """Bindings from an exchange to a queue or another exchange."""
-    return await _answer(call, _between(*_ends(call)))
+    return await _answer(call, _between(call, _ends(call)))
 
 
 @route("POST", "/bindings/{vhost}/e/{source}/{kind}/{destination}")
@@ -287,15 +292,14 @@ async def declare_binding(call: Call) -> Any:
     return Created(location=f"{quote(call.path('destination'), safe='')}/{place}")
 
 
-async def _find(call: Call) -> tuple[VirtualHost, ShownBinding]:
+async def _find(call: Call) -> BindingFacts:
     """The binding in the path. Raises 404."""
-    vhost, source, destination, kind = _ends(call)
     wanted = call.path("props")
-    bindings = _between(vhost, source, destination, kind)
+    bindings = _between(call, _ends(call))
     for name in (wanted, _without_null(wanted)):
         for binding in bindings:
             if name and _is_called(binding, name):
-                return vhost, binding
+                return binding
             await call.node.give_way()
     raise not_found()
 
@@ -306,7 +310,7 @@ def _without_null(wanted: str) -> str | None:
     return f"~{digest}" if key == "null" else None
 
 
-def _is_called(binding: ShownBinding, wanted: str) -> bool:
+def _is_called(binding: BindingFacts, wanted: str) -> bool:
     """Whether the properties key is the binding's; some clients encode it once, some twice."""
     if not binding.source:
         return unquote_plus(wanted) == binding.routing_key
@@ -319,17 +323,16 @@ def _is_called(binding: ShownBinding, wanted: str) -> bool:
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def show_binding(call: Call) -> Any:
     """One binding."""
-    _, binding = await _find(call)
-    return binding_view(binding)
+    return binding_view(await _find(call))
 
 
 @route("DELETE", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def delete_binding(call: Call) -> Any:
     """Delete a binding."""
-    vhost, binding = await _find(call)
+    binding = await _find(call)
     if not binding.source:
         raise not_authorised("Access refused.")
-    with acting(call, vhost) as connection:
+    with acting(call, binding.vhost) as connection:
         is_queue = binding.destination_kind == QUEUE
         unbind = connection.unbind_queue if is_queue else connection.unbind_exchange
         await unbind(binding.destination, binding.source, binding.routing_key, binding.arguments)

@@ -10,30 +10,27 @@ from typing import Any
 from leveret.broker.amqp.json_form import text
 from leveret.broker.moving.federation.link_events import facts_of
 from leveret.broker.moving.federation.status import RUNNING, STARTING, LinkStatus
-from leveret.broker.sessions.served_connection import ServedConnection
-from leveret.broker.sessions.session import Session
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.clients import channels_of
 from leveret.mgmt.api.errors import not_found
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.overview import require_this_node
 from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.api.windows import window
+from leveret.mgmt.node_facade.clients import OpenChannel
 from leveret.mgmt.views.channels import channel_view
-from leveret.mgmt.views.connections import open_connections
 
-Publishing = dict[str, tuple[ServedConnection, Session]]
-"""The connections of links to this node that have one channel, with it, by their names."""
+Publishing = dict[str, OpenChannel]
+"""The channels of links to this node, by the names of their connections, which have one each."""
 
 
 def _publishing(call: Call, links: list[LinkStatus]) -> Publishing:
     names = {link.local_connection for link in links}
     found = {}
-    for connection in open_connections(call.node.sampler):
-        channels = channels_of(connection) if connection.name in names else []
+    for connection in call.facade.connections():
+        channels = connection.channels() if connection.name in names else []
         if len(channels) == 1:
-            found[connection.name] = connection, channels[0]
+            found[connection.name] = channels[0]
     return found
 
 
@@ -46,7 +43,7 @@ def _listing(call: Call, links: list[LinkStatus]) -> JointListing[LinkStatus]:
         shown: dict[str, Any] = {"node": call.node.name, **facts}
         if status.local_connection in publishing:
             local = publishing[status.local_connection]
-            shown["local_channel"] = channel_view(*local, call.node.sampler, message_window)
+            shown["local_channel"] = channel_view(local, call.node.sampler, message_window)
         return shown
 
     listing: Listing[LinkStatus] = Listing(
@@ -61,12 +58,12 @@ def _listing(call: Call, links: list[LinkStatus]) -> JointListing[LinkStatus]:
 async def _answer(call: Call, *, only_down: bool) -> Any:
     """The links in all vhosts of the user, or in the one of the path."""
     call.require_monitor()
-    vhosts = {vhost.name for vhost in call.own_vhosts()}
+    vhosts = set(call.own_vhosts())
     if "vhost" in call.request.match_info:
-        vhosts &= {call.vhost(visible=True).name}
+        vhosts &= {call.vhost(visible=True)}
     found = [
         status
-        for status in call.broker.federation.statuses
+        for status in call.facade.federation.statuses
         if status.vhost in vhosts and not (only_down and status.state in (RUNNING, STARTING))
     ]
     return await _listing(call, found).answer(call, found)
@@ -91,10 +88,10 @@ async def list_links_that_are_down(call: Call) -> Any:
 )
 async def restart_link(call: Call) -> Any:
     """Close the connections of a federation link, and start it anew."""
-    vhost, link_id = call.vhost().name, call.path("id")
+    vhost, link_id = call.vhost(), call.path("id")
     call.require_policymaker(vhost)
     require_this_node(call)
-    link = call.broker.federation.find(vhost, link_id)
+    link = call.facade.federation.find(vhost, link_id)
     if link is None:
         raise not_found()
     said = (
@@ -102,5 +99,5 @@ async def restart_link(call: Call) -> Any:
         f"to upstream '{link.upstream}' in vhost '{vhost}'"
     )
     await call.note("federation.link.restarted", "federation-link", link_id, said, vhost)
-    call.broker.federation.restart(link)
+    call.facade.federation.restart(link)
     return NoContent()

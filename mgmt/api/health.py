@@ -11,7 +11,6 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.net.tls import expiries_of
 from leveret.broker.sessions.declaring_queues import QueueProperties
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import as_closed_channel, connect
 from leveret.mgmt.api.errors import bad_request
@@ -51,7 +50,7 @@ async def aliveness_test(call: Call) -> Any:
         raise as_closed_channel(fault) from None
 
 
-async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
+async def _send_and_get(call: Call, vhost: str) -> Any:
     with connect(call, vhost) as connection:
         await connection.declare_queue(ALIVENESS_QUEUE, QueueProperties({}))
         await connection.publish("", ALIVENESS_QUEUE, read_header(b"\0\0"), b"test_message")
@@ -72,7 +71,7 @@ async def node_check(call: Call) -> Any:
     if "node" in call.request.match_info:
         require_this_node(call)
     name = Atom(call.node.name)
-    alarms = [(Atom("resource_limit"), Atom(one), name) for one in call.broker.services.alarms.own]
+    alarms = [(Atom("resource_limit"), Atom(one), name) for one in call.facade.own_alarms]
     if alarms:
         return failed(f"resource alarm(s) in effect:{format_term(alarms)}")
     cut_off = [Atom(node) for node in partitions(call.node)]
@@ -84,14 +83,15 @@ async def node_check(call: Call) -> Any:
 @route("GET", "/health/checks/alarms", answers_at_once=True)
 async def check_alarms(call: Call) -> Any:
     """Check that no alarm is in force in the cluster, with a list of those that are."""
-    alarms = call.broker.services.alarms
-    return _alarms_of({call.node.name: alarms.own, **alarms.of_others}, "the cluster")
+    facade = call.facade
+    found = {call.node.name: facade.own_alarms, **facade.alarms_of_others}
+    return _alarms_of(found, "the cluster")
 
 
 @route("GET", "/health/checks/local-alarms", answers_at_once=True)
 async def check_local_alarms(call: Call) -> Any:
     """Check that no alarm of this node is in force, with a list of those that are."""
-    return _alarms_of({call.node.name: call.broker.services.alarms.own}, "the node")
+    return _alarms_of({call.node.name: call.facade.own_alarms}, "the node")
 
 
 def _alarms_of(by_node: dict[str, tuple[str, ...]], where: str) -> Any:
@@ -171,9 +171,9 @@ async def check_vhosts(call: Call) -> Any:
 
     The process ends then, but answers until it has.
     """
-    if not call.broker.failure.done():
+    if not call.facade.has_failed:
         return OK
-    down = [text(name) for name in call.broker.services.vhosts]
+    down = [text(name) for name in call.facade.vhost_names()]
     return failed("Some virtual hosts are down", **{"virtual-hosts": down})
 
 

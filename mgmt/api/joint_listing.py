@@ -83,9 +83,8 @@ async def _named_rows(
     size = 0
     for name in names:
         item = found.get(name)
-        row = GONE
-        if item is not None and is_own(item):
-            row = encoded(call, listing.render(item))
+        rendered = None if item is None or not is_own(item) else listing.render(item)
+        row = GONE if rendered is None else encoded(call, rendered)
         rows.append(row)
         size += len(bytes(row))
         if size > ROWS_BYTES_MAX:
@@ -185,10 +184,11 @@ class JointListing(Generic[Item]):
                 now = moved.get(place.name, place)
                 row = fetched.get((now.node, now.name))
                 item = self._known(now.name) if now.node else now.item
+                rendered = None if item is None or row is not None else self._listing.render(item)
                 if row is not None:
                     yield row
-                elif item is not None:
-                    yield encoded(call, self._listing.render(item))
+                elif rendered is not None:
+                    yield encoded(call, rendered)
                 await call.node.give_way()
 
     def _known(self, name: ObjectName) -> Item | None:
@@ -310,7 +310,9 @@ class SummedListing(Generic[Item]):
                 same = [rows[number] for rows in others if number < len(rows)]
                 parts = [msgspec.json.decode(row) for row in same if row != GONE]
                 rendered = self._listing.render(one.item)
-                yield encoded(call, with_others(rendered, parts, columns) if parts else rendered)
+                if rendered is not None:
+                    shown = with_others(rendered, parts, columns) if parts else rendered
+                    yield encoded(call, shown)
                 await call.node.give_way()
 
     @staticmethod

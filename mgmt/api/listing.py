@@ -50,15 +50,16 @@ class Keyed(NamedTuple, Generic[Item]):
 class Listing(Generic[Item]):
     """How one kind of object is listed.
 
-    name: the name of an object, for filtering. render: makes the JSON of an object. quick: columns
-    that are available without rendering. order: the default sort key, if not vhost and name. find:
-    an object by the texts of its `order`, where every node of a cluster knows all objects.
+    name: the name of an object, for filtering. render: makes the JSON of an object; None if it has
+    gone. quick: columns that are available without rendering. order: the default sort key, if not
+    vhost and name. find: an object by the texts of its `order`, where every node of a cluster knows
+    all objects.
     """
 
     def __init__(
         self,
         name: Callable[[Item], str],
-        render: Callable[[Item], dict[str, Any]],
+        render: Callable[[Item], dict[str, Any] | None],
         quick: dict[str, Callable[[Item], Any]] | None = None,
         order: Callable[[Item], Any] | None = None,
         find: Callable[..., Item | None] | None = None,
@@ -127,7 +128,9 @@ class Listing(Generic[Item]):
     async def rows(self, call: Call, items: Iterable[Item]) -> AsyncIterator[msgspec.Raw]:
         """The objects as encoded JSON: many dicts at once would slow the garbage collector."""
         for item in items:
-            yield encoded(call, self.render(item))
+            rendered = self.render(item)
+            if rendered is not None:
+                yield encoded(call, rendered)
             await call.node.give_way()
 
 

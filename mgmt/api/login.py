@@ -10,7 +10,7 @@ from aiohttp import web
 
 from leveret.broker.auth.identity import HTTP, Identity, LoginAttempt
 from leveret.mgmt.api.errors import ApiError, not_authorised
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 REALM = 'Basic realm="RabbitMQ Management"'
 NOBODY = Identity("")
@@ -44,12 +44,12 @@ def credentials_of(request: web.Request, *, from_query: bool) -> tuple[str, str]
 
 async def log_in(node: Node, request: web.Request, name: str, password: str) -> Identity:
     """The user of that name. Raises 401, also if the user may not use management."""
-    broker = node.broker
-    if broker is None:
+    facade = node.facade
+    if facade is None:
         raise ApiError(503, "service_unavailable", "the broker is stopped on this node")
     host = request.remote or ""
     attempt = LoginAttempt(name, password, host, f"HTTP from {host}", HTTP)
-    identity = await broker.services.access.log_in(attempt)
+    identity = await facade.access.log_in(attempt)
     if identity is None:
         raise refused("Login failed")
     if not identity.may_use_management:

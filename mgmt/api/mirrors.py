@@ -41,8 +41,8 @@ logger = logging.getLogger("leveret.cluster")
 @route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
     """Bring a queue's mirrors what they lack, or stop that. A queue without mirrors ignores it."""
-    vhost = call.vhost()
-    queue = call.queue(vhost)
+    vhost = call.broker.services.vhosts[call.vhost()]
+    queue = vhost.queues[call.queue(vhost.name)]
     call.require_policymaker(vhost.name)
     body = await call.body("action")
     action = body["action"]

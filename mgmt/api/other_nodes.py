@@ -42,7 +42,7 @@ def other_nodes(call: Call) -> tuple[str, ...]:
     Empty if another node asks for this node's own objects.
     """
     cluster = call.node.cluster
-    if cluster is None or call.wants_only_own or call.node.broker is None:
+    if cluster is None or call.wants_only_own or call.node.facade is None:
         return ()
     left_out = {call.node.name, *call.left_out}
     return tuple(name for name in cluster.running if name not in left_out)
@@ -153,13 +153,13 @@ def _passed(
 
 
 def _open_vhosts(call: Call) -> tuple[bytes, ...]:
-    return tuple(pack(name) for name in call.broker.services.vhosts if call.may_open(name))
+    return tuple(pack(name) for name in call.facade.vhost_names() if call.may_open(name))
 
 
 def _authority(call: Call) -> str:
     if isinstance(call.identity.authorization, Unrestricted):
         return EVERYTHING
-    is_own = call.broker.services.access.is_own(call.identity)
+    is_own = call.facade.access.is_own(call.identity)
     return OWN_PERMISSIONS if is_own else ASKED_PERMISSIONS
 
 

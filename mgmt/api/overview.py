@@ -52,30 +52,25 @@ def _add_other(shown: dict[str, Any], other: dict[str, Any]) -> None:
 async def _only_own(call: Call, shown: dict[str, Any]) -> None:
     """Replace the totals by those of the user's vhosts and of its own connections."""
     vhosts = call.own_vhosts()
-    sums = await sums_of(vhosts, call.node.give_way)
-    mine = [
-        one
-        for one in call.broker.connections
-        if one.is_logged_in and one.user.name == call.identity.name
-    ]
+    sums = await sums_of(call.facade, vhosts, call.node.give_way)
+    mine = [one for one in call.facade.connections() if one.user == call.identity.name]
+    declared = [one for one in call.facade.vhosts() if one.name in vhosts]
     shown["object_totals"] = {
-        "channels": sum(len(one.channels) for one in mine),
+        "channels": sum(one.channel_count for one in mine),
         "connections": len(mine),
         "consumers": sums.consumers,
-        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-        "queues": sum(len(vhost.queues) for vhost in vhosts),
+        "exchanges": sum(vhost.exchanges for vhost in declared),
+        "queues": sum(vhost.queues for vhost in declared),
     }
     sampler, (messages, lengths) = call.node.sampler, both(call)
     now_ms = sampler.now_ms()
-    published = SeriesSum(
-        [sampler.vhosts[one.name] for one in vhosts if one.name in sampler.vhosts]
-    )
+    published = SeriesSum([sampler.vhosts[vhost] for vhost in vhosts if vhost in sampler.vhosts])
     row = published.last
     shown["message_stats"] = (
         nodes.counted(MESSAGES, row, published, now_ms, messages) if row and any(row) else {}
     )
     known = sampler.vhost_lengths
-    queued = SeriesSum([known[one.name] for one in vhosts if one.name in known])
+    queued = SeriesSum([known[vhost] for vhost in vhosts if vhost in known])
     totals = (sums.messages, sums.ready, sums.unacked)
     shown["queue_totals"] = (
         nodes.counted(LENGTHS, totals, queued, now_ms, lengths) if vhosts else {}
@@ -240,7 +235,7 @@ async def reset_statistics(call: Call) -> Any:
     if "node" in call.request.match_info:
         require_this_node(call)
     await call.note("statistics.reset", "node", call.node.name, "Deleting the statistics")
-    call.node.sampler.objects = {}
+    call.node.sampler.forget_objects()
     if "node" not in call.request.match_info:
         await ask_others(call)
     return NoContent()

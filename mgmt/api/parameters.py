@@ -60,16 +60,16 @@ async def list_policies(call: Call) -> Any:
     return [
         policy.to_json()
         for vhost in call.listed_vhosts()
-        for policy in call.broker.services.policies.all(kind, vhost.name)
+        for policy in call.facade.policies.all(kind, vhost)
     ]
 
 
 @route("GET", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")
 async def show_policy(call: Call) -> Any:
     """One policy."""
-    kind, vhost = _kind(call), call.vhost().name
+    kind, vhost = _kind(call), call.vhost()
     _require_maker(call, kind, vhost)
-    policy = call.broker.services.policies.get(kind, vhost, call.path("name"))
+    policy = call.facade.policies.get(kind, vhost, call.path("name"))
     if policy is None:
         raise not_found()
     return policy.to_json()
@@ -86,11 +86,11 @@ def policy_of(vhost: str, name: str, body: dict[str, Any]) -> Policy:
 async def set_policy(call: Call) -> Any:
     """Add or replace a policy; it takes effect at once."""
     kind = _kind(call)
-    vhost = call.vhost().name
+    vhost = call.vhost()
     _require_maker(call, kind, vhost)
     body = await call.body("pattern", "definition")
     name = call.path("name")
-    is_new = call.broker.services.policies.get(kind, vhost, name) is None
+    is_new = call.facade.policies.get(kind, vhost, name) is None
     policy = policy_of(vhost, name, body)
     try:
         await call.declare(PutPolicy(kind, policy, acting_user=call.identity.name))
@@ -110,10 +110,10 @@ def _require_maker(call: Call, kind: str, vhost: str) -> None:
 async def clear_policy(call: Call) -> Any:
     """Delete a policy."""
     kind = _kind(call)
-    vhost = call.vhost().name
+    vhost = call.vhost()
     _require_maker(call, kind, vhost)
     name = call.path("name")
-    if call.broker.services.policies.get(kind, vhost, name) is None:
+    if call.facade.policies.get(kind, vhost, name) is None:
         raise not_found()
     await call.declare(DeletePolicy(kind, vhost, name, acting_user=call.identity.name))
     return NoContent()
@@ -125,10 +125,10 @@ async def clear_policy(call: Call) -> Any:
 @route("GET", "/vhost-limits")
 async def list_vhost_limits(call: Call) -> Any:
     """Vhosts with limits."""
-    visible = {vhost.name for vhost in call.visible_vhosts()}
+    visible = set(call.visible_vhosts())
     return [
         {"vhost": text(vhost), "value": value}
-        for vhost, value in call.broker.services.limits.vhosts()
+        for vhost, value in call.facade.limits.vhosts()
         if vhost in visible
     ]
 
@@ -136,8 +136,8 @@ async def list_vhost_limits(call: Call) -> Any:
 @route("GET", "/vhost-limits/{vhost}")
 async def show_vhost_limits(call: Call) -> Any:
     """The limits of one vhost."""
-    vhost = call.vhost(visible=True).name
-    value = call.broker.services.limits.of_vhost(vhost)
+    vhost = call.vhost(visible=True)
+    value = call.facade.limits.of_vhost(vhost)
     return [{"vhost": text(vhost), "value": value}] if value else []
 
 
@@ -145,9 +145,9 @@ async def show_vhost_limits(call: Call) -> Any:
 async def set_vhost_limit(call: Call) -> Any:
     """Set one limit of a vhost."""
     call.require_administrator()
-    vhost = call.vhost().name
+    vhost = call.vhost()
     body = await call.body("value")
-    limits, limit = call.broker.services.limits, {call.path("name"): body["value"]}
+    limits, limit = call.facade.limits, {call.path("name"): body["value"]}
     try:
         changed = limits.with_vhost_limits(vhost, limit, call.identity.name)
     except LimitError as error:
@@ -160,7 +160,7 @@ async def set_vhost_limit(call: Call) -> Any:
 async def clear_vhost_limit(call: Call) -> Any:
     """Remove one limit of a vhost."""
     call.require_administrator()
-    limits, vhost = call.broker.services.limits, call.vhost().name
+    limits, vhost = call.facade.limits, call.vhost()
     await call.declare(limits.without_vhost_limit(vhost, call.path("name"), call.identity.name))
     return NoContent()
 
@@ -168,14 +168,12 @@ async def clear_vhost_limit(call: Call) -> Any:
 @route("GET", "/user-limits")
 async def list_user_limits(call: Call) -> Any:
     """Users with limits."""
-    return [
-        {"user": text(user), "value": value} for user, value in call.broker.services.limits.users()
-    ]
+    return [{"user": text(user), "value": value} for user, value in call.facade.limits.users()]
 
 
 def _user(call: Call) -> str:
     name = call.path("user")
-    if call.broker.services.users.get(name) is None:
+    if call.facade.users.get(name) is None:
         raise not_found()
     return name
 
@@ -184,7 +182,7 @@ def _user(call: Call) -> str:
 async def show_user_limits(call: Call) -> Any:
     """The limits of one user."""
     user = _user(call)
-    value = call.broker.services.limits.of_user(user)
+    value = call.facade.limits.of_user(user)
     return [{"user": text(user), "value": value}] if value else []
 
 
@@ -193,7 +191,7 @@ async def set_user_limit(call: Call) -> Any:
     """Set one limit of a user."""
     call.require_administrator()
     body = await call.body("value")
-    services, user = call.broker.services, call.path("user")
+    services, user = call.facade, call.path("user")
     if services.users.get(user) is None:
         raise bad_request(["no_such_user", user])
     try:
@@ -209,7 +207,7 @@ async def set_user_limit(call: Call) -> Any:
 async def clear_user_limit(call: Call) -> Any:
     """Remove one limit of a user."""
     call.require_administrator()
-    limits, user = call.broker.services.limits, _user(call)
+    limits, user = call.facade.limits, _user(call)
     await call.declare(limits.without_user_limit(user, call.path("name"), call.identity.name))
     return NoContent()
 
@@ -229,21 +227,21 @@ async def list_parameters(call: Call) -> Any:
     components: tuple[str, ...] = SHOWN_COMPONENTS
     if "component" in call.request.match_info:
         components = tuple(one for one in SHOWN_COMPONENTS if one == call.path("component"))
-    parameters = call.broker.services.registry.runtime_parameters
+    parameters = call.facade.runtime_parameters
     return [
-        _parameter_view(vhost.name, component, name, value)
+        _parameter_view(vhost, component, name, value)
         for component in components
         for vhost in vhosts
-        for _, name, value in parameters.of(component, vhost.name)
+        for _, name, value in parameters.of(component, vhost)
     ]
 
 
 @route("GET", "/parameters/{component}/{vhost}/{name}")
 async def show_parameter(call: Call) -> Any:
     """One parameter."""
-    vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
+    vhost, component, name = call.vhost(), call.path("component"), call.path("name")
     call.require_policymaker(vhost)
-    value = call.broker.services.registry.runtime_parameters.get(component, vhost, name)
+    value = call.facade.runtime_parameters.get(component, vhost, name)
     if value is None or component not in SHOWN_COMPONENTS:
         raise not_found()
     return _parameter_view(vhost, component, name, value)
@@ -252,11 +250,11 @@ async def show_parameter(call: Call) -> Any:
 @route("PUT", "/parameters/{component}/{vhost}/{name}")
 async def set_parameter(call: Call) -> Any:
     """Add or replace a parameter."""
-    vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
+    vhost, component, name = call.vhost(), call.path("component"), call.path("name")
     call.require_policymaker(vhost)
     body = await call.body("value")
     value = body["value"]
-    parameters = call.broker.services.registry.runtime_parameters
+    parameters = call.facade.runtime_parameters
     is_new = parameters.get(component, vhost, name) is None
     if component == VHOST_LIMITS:
         limits = _vhost_limits(call, value)
@@ -280,7 +278,7 @@ async def _check_link(call: Call, component: str, name: str, value: Any) -> None
     """
     refused: dict[str, list[str]] = {}
     for vhost in vhosts_of_node(component, name, value):
-        if vhost not in call.broker.services.vhosts or not await call.may_open_any(vhost):
+        if not call.facade.has_vhost(vhost) or not await call.may_open_any(vhost):
             user = call.identity.name
             refused[vhost] = [f'user "{user}" may not connect to vhost "{vhost}"']
     try:
@@ -304,11 +302,11 @@ def _vhost_limits(call: Call, value: Any) -> dict[str, int]:
 @route("DELETE", "/parameters/{component}/{vhost}/{name}")
 async def clear_parameter(call: Call) -> Any:
     """Delete a parameter."""
-    vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
+    vhost, component, name = call.vhost(), call.path("component"), call.path("name")
     call.require_policymaker(vhost)
     if component in (VHOST_LIMITS, OPERATOR_POLICY):
         call.require_administrator()
-    parameters = call.broker.services.registry.runtime_parameters
+    parameters = call.facade.runtime_parameters
     if component not in SHOWN_COMPONENTS or parameters.get(component, vhost, name) is None:
         raise not_found()
     await call.declare(_deletion(component, vhost, name, call.identity.name))
@@ -327,7 +325,7 @@ def _deletion(component: str, vhost: str, name: str, acting_user: str) -> Declar
 async def list_global_parameters(call: Call) -> Any:
     """All global parameters."""
     call.require_policymaker()
-    found = call.broker.services.parameters.of(GLOBAL)
+    found = call.facade.parameters.of(GLOBAL)
     return [{"name": text(name), "value": value} for _, name, value in found]
 
 
@@ -336,7 +334,7 @@ async def show_global_parameter(call: Call) -> Any:
     """One global parameter."""
     call.require_policymaker()
     name = call.path("name")
-    value = call.broker.services.parameters.get(GLOBAL, NO_VHOST, name)
+    value = call.facade.parameters.get(GLOBAL, NO_VHOST, name)
     if value is None:
         raise not_found()
     return {"name": text(name), "value": value}
@@ -348,7 +346,7 @@ async def set_global_parameter(call: Call) -> Any:
     call.require_policymaker()
     name = call.path("name")
     body = await call.body("value")
-    is_new = call.broker.services.parameters.get(GLOBAL, NO_VHOST, name) is None
+    is_new = call.facade.parameters.get(GLOBAL, NO_VHOST, name) is None
     await call.declare(
         PutParameter(GLOBAL, NO_VHOST, name, body["value"], acting_user=call.identity.name)
     )
@@ -360,7 +358,7 @@ async def clear_global_parameter(call: Call) -> Any:
     """Delete a global parameter."""
     call.require_policymaker()
     name = call.path("name")
-    if call.broker.services.parameters.get(GLOBAL, NO_VHOST, name) is None:
+    if call.facade.parameters.get(GLOBAL, NO_VHOST, name) is None:
         raise not_found()
     await call.declare(DeleteParameter(GLOBAL, NO_VHOST, name, acting_user=call.identity.name))
     return NoContent()

@@ -35,7 +35,7 @@ from leveret.mgmt.api.passed_requests import (
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import Created, NoContent, Route, Status
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 HOLDING = "was suspended, and does not know yet whether the others have gone on without it"
 
@@ -71,7 +71,7 @@ async def _answer(
 ) -> PassedAnswer:
     try:
         route = routes.get((asked.method, asked.route))
-        if route is None or node.broker is None:
+        if route is None or node.facade is None:
             raise ApiError(501, "not_implemented", f"node {node.name} does not know {asked.route}")
         if route.control_only and asked.authority != EVERYTHING:
             raise ApiError(404, "Object Not Found", "Not Found")
@@ -105,18 +105,18 @@ def _call(node: Node, asked: PassedRequest, asker: str) -> Call:
 
 def _may_open(node: Node, asked: PassedRequest) -> dict[str, bool]:
     """Which vhosts the user may open, unless that is for this node to decide."""
-    if asked.authority != ASKED_PERMISSIONS or node.broker is None:
+    if asked.authority != ASKED_PERMISSIONS or node.facade is None:
         return {}
     may_open = {unpack(name) for name in asked.vhosts}
-    return {name: name in may_open for name in node.broker.services.vhosts}
+    return {name: name in may_open for name in node.facade.vhost_names()}
 
 
 def _identity(node: Node, asked: PassedRequest, asker: str) -> Identity:
     name, tags = unpack(asked.user), tuple(map(unpack, asked.tags))
     if asked.authority == EVERYTHING:
         return Identity(name, tags, authorization=Unrestricted())
-    if asked.authority == OWN_PERMISSIONS and node.broker is not None:
-        return node.broker.services.access.own_identity(name, tags)
+    if asked.authority == OWN_PERMISSIONS and node.facade is not None:
+        return node.facade.access.own_identity(name, tags)
     assert node.cluster is not None, "another node has asked"
     permissions = AskedPermissions(node.cluster.rpc, asker, asked.number)
     return Identity(name, tags, authorization=permissions)

@@ -44,15 +44,13 @@ def _answering_node(route: Route, call: Call) -> str | None:
     if route.answered_by is Answerer.NODE_IN_PATH and "node" in call.request.match_info:
         return _member(call, call.path("node"))
     if route.answered_by is Answerer.HOME_OF_QUEUE:
-        vhost = call.broker.services.vhosts.get(call.path("vhost"))
-        queue = None if vhost is None else vhost.queues.get(call.path("queue"))
-        return None if queue is None else queue.placement.node or None
+        return call.facade.home_of(call.path("vhost"), call.path("queue")) or None
     return None
 
 
 def _member(call: Call, name: str) -> str | None:
     """The member of the cluster with this name, or with this part before the @."""
-    cluster = call.node.cluster if call.node.broker is not None else None
+    cluster = call.node.cluster if call.node.facade is not None else None
     members = [call.node.name] if cluster is None else list(cluster.members)
     for member in members:
         if name in (member, member.partition("@")[0]):

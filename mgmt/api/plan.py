@@ -27,13 +27,13 @@ FLAGS = ("durable", "auto_delete")
 @route("POST", "/queues/{vhost}/{queue}/plan")
 async def plan_queue(call: Call) -> Any:
     """What declaring this queue would do."""
-    vhost, name = call.vhost(), call.path("queue")
+    vhost, name = call.broker.services.vhosts[call.vhost()], call.path("queue")
     body = await call.body()
     arguments = arguments_of(body)
     queue = vhost.queues.get(name)
     outcome, reason = CREATE if queue is None else SAME, None
     try:
-        with connect(call, vhost) as connection:
+        with connect(call, vhost.name) as connection:
             session = connection.session
             await finish(check(session, QUEUE, name, "configure"))
             properties = properties_of(body)
@@ -87,7 +87,7 @@ def _differences(
 @route("POST", "/exchanges/{vhost}/{exchange}/plan")
 async def plan_exchange(call: Call) -> Any:
     """What declaring this exchange would do."""
-    vhost, name = call.vhost(), call.exchange_name()
+    vhost, name = call.broker.services.vhosts[call.vhost()], call.exchange_name()
     body = await call.body()
     arguments = arguments_of(body)
     kind = body.get("type", "direct")

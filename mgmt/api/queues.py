@@ -9,11 +9,9 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import QUEUE, resource, without_line_breaks
 from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.sessions.direct import DirectConnection, GotMessage
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.consumers import consumers_of_queue
 from leveret.mgmt.api.directly import (
@@ -25,13 +23,14 @@ from leveret.mgmt.api.directly import (
     require,
     require_short_name,
 )
-from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
+from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.other_nodes import ask_others, other_nodes, pass_on
 from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
+from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.views.mirrors import add_part
 from leveret.mgmt.views.queues import DOWN, QueueViews
@@ -47,30 +46,34 @@ ASKED_TIMES_MAX = 5
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
 async def list_queues(call: Call) -> Any:
     """Queues of all vhosts, or of one."""
-    views = _views(call)
-    vhosts = {vhost.name: vhost for vhost in call.listed_vhosts()}
+    views, facade = _views(call), call.facade
+    vhosts = dict.fromkeys(call.listed_vhosts())
 
-    def all_queues() -> Iterator[tuple[VirtualHost, QueueClient]]:
-        for vhost in vhosts.values():
-            yield from ((vhost, queue) for queue in tuple(vhost.queues.values()))
+    def all_queues() -> Iterator[Place]:
+        for vhost in vhosts:
+            yield from ((vhost, name) for name in facade.queue_names(vhost))
 
-    def find(vhost: str, name: str) -> tuple[VirtualHost, QueueClient] | None:
-        queue = vhosts[vhost].queues.get(name) if vhost in vhosts else None
-        return None if queue is None else (vhosts[vhost], queue)
+    def find(vhost: str, name: str) -> Place | None:
+        return (vhost, name) if vhost in vhosts and facade.has_queue(vhost, name) else None
 
-    listing: Listing[tuple[VirtualHost, QueueClient]] = Listing(
-        lambda pair: pair[1].name,
-        lambda pair: views.listed(*pair),
+    def render(place: Place) -> dict[str, Any] | None:
+        queue = facade.queue(*place)
+        return None if queue is None else views.listed(queue)
+
+    listing: Listing[Place] = Listing(
+        lambda place: place[1],
+        render,
         {
-            "vhost": lambda pair: pair[0].name,
-            "messages": lambda pair: pair[1].figures.counts().messages,
-            "messages_ready": lambda pair: pair[1].figures.counts().ready,
-            "messages_unacknowledged": lambda pair: pair[1].figures.counts().unacked,
-            "consumers": lambda pair: pair[1].figures.counts().consumers,
+            "vhost": lambda place: place[0],
+            "messages": lambda place: facade.queue_counts(place).messages,
+            "messages_ready": lambda place: facade.queue_counts(place).ready,
+            "messages_unacknowledged": lambda place: facade.queue_counts(place).unacked,
+            "consumers": lambda place: facade.queue_counts(place).consumers,
         },
+        order=lambda place: place,
         find=find,
     )
-    return await JointListing(listing, lambda pair: pair[1].placement.node).answer(
+    return await JointListing(listing, lambda place: facade.home_of(*place)).answer(
         call, all_queues()
     )
 
@@ -91,15 +94,19 @@ async def show_queue(call: Call) -> Any:
 
 async def _shown(call: Call) -> dict[str, Any]:
     vhost = call.vhost()
-    queue = call.queue(vhost)
-    consumers = await consumers_of_queue(call, vhost, queue)
-    shown = _views(call).single(vhost, queue)
+    name = call.queue(vhost)
+    consumers = await consumers_of_queue(call, vhost, name)
+    queue = call.facade.queue(vhost, name)
+    if queue is None:
+        raise not_found()
+    shown = _views(call).single(queue)
     ring, parts = shown.get("mirroring"), {}
     for node, answer in (await ask_others(call, columns="")).items():
         found = msgspec.json.decode(answer, type=dict[str, Any])
         consumers += found["consumer_details"]
         parts[node] = found.get("mirroring")
-        if found["state"] != DOWN or (shown["state"] == DOWN and node == queue.placement.node):
+        is_home = node == call.facade.home_of(vhost, name)
+        if found["state"] != DOWN or (shown["state"] == DOWN and is_home):
             shown = found
     for node, part in parts.items():
         if ring is not None and part is not None:
@@ -133,7 +140,7 @@ async def declare_queue(call: Call) -> Any:
         if node not in other_nodes(call):
             raise bad_request(f"Node {node} could not be contacted")
         return await pass_on(call, node)
-    is_new = name not in vhost.queues
+    is_new = not call.facade.has_queue(vhost, name)
     properties = properties_of(body)
     with acting(call, vhost) as connection:
         await connection.declare_queue(name, properties)
@@ -150,7 +157,7 @@ async def delete_queue(call: Call) -> Any:
     queue = call.queue(vhost)
     if_unused, if_empty = (call.query(one) == "true" for one in ("if-unused", "if-empty"))
     with acting(call, vhost) as connection:
-        await connection.delete_queue(queue.name, if_unused=if_unused, if_empty=if_empty)
+        await connection.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
     return NoContent()
 
 
@@ -160,7 +167,7 @@ async def purge_queue(call: Call) -> Any:
     vhost = call.vhost()
     queue = call.queue(vhost)
     with acting(call, vhost) as connection:
-        await connection.purge_queue(queue.name)
+        await connection.purge_queue(queue)
     return NoContent()
 
 
@@ -168,9 +175,9 @@ async def purge_queue(call: Call) -> Any:
 async def get_messages(call: Call) -> Any:
     """Get messages, and acknowledge, reject or requeue them."""
     vhost = call.vhost()
-    queue = vhost.queues.get(call.path("queue"))
-    if queue is None:
-        what = resource(QUEUE, call.path("queue"), vhost.name)
+    queue = call.path("queue")
+    if not call.facade.has_queue(vhost, queue):
+        what = resource(QUEUE, queue, vhost)
         raise ApiError(404, "not_found", f"NOT_FOUND - no {what}")
     body = await call.body("count", "ackmode", "encoding")
     count = _count(body["count"])
@@ -180,7 +187,7 @@ async def get_messages(call: Call) -> Any:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     truncate = None if body.get("truncate") is None else _count(body["truncate"])
     if not body["ackmode"].endswith("true"):
-        await _note_removal(call, vhost.name, queue.name, count)
+        await _note_removal(call, vhost, queue, count)
     try:
         with connect(call, vhost) as connection:
             tags: list[int] = []
@@ -188,7 +195,7 @@ async def get_messages(call: Call) -> Any:
             slices = Slices()
             for _ in range(count):
                 await slices.give_way()
-                got = await connection.get(queue.name)
+                got = await connection.get(queue)
                 if got is None:
                     break
                 tags.append(got.delivery_tag)

@@ -49,10 +49,10 @@ def target_of(entry: Entry) -> Target:
 @route("POST", "/queues/{vhost}/{queue}/messages/targets", answered_by=Answerer.HOME_OF_QUEUE)
 async def list_targets(call: Call) -> Any:
     """Targets to which a retry would publish the chosen messages, to be confirmed."""
-    _, queue, body = await prepare(call)
+    _, inspection, body = await prepare(call)
     counts: Counter[Target] = Counter()
     has_more = False
-    async with aclosing(Selection(queue, body).entries(call.node.give_way)) as entries:
+    async with aclosing(Selection(inspection, body).entries(call.node.give_way)) as entries:
         async for entry in entries:
             target = target_of(entry)
             if target in counts or len(counts) < TARGETS_MAX:
@@ -66,12 +66,12 @@ async def list_targets(call: Call) -> Any:
 @route("POST", "/queues/{vhost}/{queue}/messages/retry", answered_by=Answerer.HOME_OF_QUEUE)
 async def retry(call: Call) -> Any:
     """Publish messages again, to the exchange of their first death or to a given one."""
-    vhost, queue, body = await prepare(call)
-    act = Act(call, vhost, queue, body)
+    vhost, inspection, body = await prepare(call)
+    act = Act(call, vhost, inspection, body)
     to = _named(body)
     confirmed = _confirmed(body) if to is None else set()
     edit = await _edit_of(body, call.node.give_way)
-    await note(call, "Retrying", vhost, queue, body)
+    await note(call, "Retrying", vhost, inspection.queue.name, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> str | None:
         target, header = target_of(entry), without_deaths(header_of(entry))

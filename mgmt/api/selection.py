@@ -8,20 +8,17 @@ is and however much of it is on disk only.
 import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import Inspection, read_on
-from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.contract.queue_kind import CLASSIC
 from leveret.broker.runtime.patterns import OutOfTimeError
-from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
-from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
+from leveret.mgmt.api.errors import ApiError, bad_request, from_fault, not_found
 from leveret.mgmt.api.text_patterns import TextPattern, compile_text_pattern
 from leveret.mgmt.slices import GiveWay
 from leveret.storage.contract.backing_queue import Cursor, Unreadable
@@ -96,26 +93,27 @@ def filter_of(source: Any) -> Filter:
     return Filter(listed, body, routing_key)
 
 
-async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
-    """The vhost and the queue that the path names. Raises 404; 401 unless the user may read it.
+async def inspected(call: Call) -> tuple[str, Inspection]:
+    """The vhost, and the messages of the queue that the path names.
 
-    Raises 400 if its messages are on another node, and if it is exclusive to a connection: no other
-    user may read it.
+    Raises 404; 401 unless the user may read it; 400 if its messages are on another node, and if it
+    is exclusive to a connection: no other user may read it.
     """
     vhost = call.vhost()
-    queue = call.queue(vhost)
-    if isinstance(queue, MirroredQueue):
-        if queue.leader is None:
-            raise bad_request("the queue is mirrored, and no node leads it now: try again")
-        queue = queue.leader
-    if queue.kind is not CLASSIC_QUEUE:
-        raise bad_request(f"the messages of a {queue.kind.name} queue cannot be inspected")
+    queue = call.facade.declared_queue(vhost, call.path("queue"))
+    if queue is None:
+        raise not_found()
+    if queue.kind != CLASSIC:
+        raise bad_request(f"the messages of a {queue.kind} queue cannot be inspected")
+    inspection = call.facade.inspection(vhost, queue.name)
+    if inspection is None:
+        raise bad_request("the queue is mirrored, and no node leads it now: try again")
     try:
         with connect(call, vhost) as connection:
-            await connection.check_readable(queue)
+            await connection.check_readable(inspection.queue)
     except (ChannelFault, ConnectionFault) as fault:
         raise from_fault(fault) from None
-    return vhost, cast(ClassicQueue, queue)
+    return vhost, inspection
 
 
 async def read_next(cursor: Cursor) -> list[Entry]:
@@ -150,9 +148,9 @@ async def read(
 class Selection:
     """The messages that a request's body chooses: `ids`, or `all` that match its filters."""
 
-    def __init__(self, queue: ClassicQueue, body: dict[str, Any]) -> None:
+    def __init__(self, inspection: Inspection, body: dict[str, Any]) -> None:
         """Raises 400 if it chooses none."""
-        self.inspection = Inspection(queue)
+        self.inspection = inspection
         self.takes_all = body.get("all") is True
         ids = body.get("ids") or []
         if not isinstance(ids, list) or (not ids and not self.takes_all):

@@ -44,7 +44,7 @@ from leveret.mgmt.api.routes import (
 )
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
 from leveret.mgmt.http.listening import listen
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
 SOCKET_PATH_BYTES_MAX = 107

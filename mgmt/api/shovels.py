@@ -53,7 +53,7 @@ def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
 
 def _of(call: Call, vhost: str, name: str) -> ShovelStatus | None:
     """A shovel that runs on this node."""
-    for status in call.broker.shovels.statuses:
+    for status in call.facade.shovels.statuses:
         if (status.vhost, status.name) == (vhost, name):
             return status
     return None
@@ -63,10 +63,10 @@ def _of(call: Call, vhost: str, name: str) -> ShovelStatus | None:
 async def list_shovels(call: Call) -> Any:
     """Shovels in all vhosts, or in one, and what they do."""
     call.require_monitor()
-    vhosts: set[str | None] = {vhost.name for vhost in call.listed_vhosts()}
+    vhosts: set[str | None] = set(call.listed_vhosts())
     if call.identity.is_administrator and "vhost" not in call.request.match_info:
         vhosts.add(None)
-    found = [status for status in call.broker.shovels.statuses if status.vhost in vhosts]
+    found = [status for status in call.facade.shovels.statuses if status.vhost in vhosts]
     listing: Listing[ShovelStatus] = Listing(
         lambda status: f"{status.vhost or ''}/{status.name}",
         lambda status: _view(status, call.node.name),
@@ -79,7 +79,7 @@ async def list_shovels(call: Call) -> Any:
 async def show_shovel(call: Call) -> Any:
     """One shovel, and what it does."""
     call.require_monitor()
-    status = _of(call, call.vhost().name, call.path("name"))
+    status = _of(call, call.vhost(), call.path("name"))
     if status is None:
         raise not_found()
     return _view(status, call.node.name)
@@ -88,9 +88,9 @@ async def show_shovel(call: Call) -> Any:
 @route("DELETE", "/shovels/vhost/{vhost}/{name}")
 async def delete_shovel(call: Call) -> Any:
     """Delete a shovel: its parameter."""
-    vhost, name = call.vhost().name, call.path("name")
+    vhost, name = call.vhost(), call.path("name")
     call.require_policymaker(vhost)
-    if call.broker.services.parameters.get(COMPONENT, vhost, name) is None:
+    if call.facade.parameters.get(COMPONENT, vhost, name) is None:
         raise not_found()
     await call.declare(DeleteParameter(COMPONENT, vhost, name, acting_user=call.identity.name))
     return NoContent()
@@ -99,9 +99,9 @@ async def delete_shovel(call: Call) -> Any:
 @route("DELETE", "/shovels/vhost/{vhost}/{name}/restart", answered_by=Answerer.WHO_HAS_IT)
 async def restart_shovel(call: Call) -> Any:
     """Close the connections of a shovel, and start it anew."""
-    vhost, name = call.vhost().name, call.path("name")
+    vhost, name = call.vhost(), call.path("name")
     call.require_policymaker(vhost)
-    if not call.broker.shovels.restart(vhost, name):
+    if not call.facade.shovels.restart(vhost, name):
         raise not_found()
     said = f"Restarting shovel '{name}' in vhost '{vhost}'"
     await call.note("shovel.restarted", COMPONENT, name, said, vhost)

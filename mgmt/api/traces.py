@@ -51,12 +51,12 @@ async def list_traces(call: Call) -> Any:
     """Traces of all vhosts, or of one."""
     _prepare(call)
     vhost = call.request.match_info.get("vhost")
-    traces = call.broker.traces
+    traces = call.facade.traces
     return [_view(running) for running in traces if vhost in (None, running.trace.vhost)]
 
 
 def _running(call: Call) -> Running:
-    running = call.broker.traces.get(call.vhost().name, call.path("name"))
+    running = call.facade.traces.get(call.vhost(), call.path("name"))
     if running is None:
         raise not_found()
     return running
@@ -86,11 +86,11 @@ async def put_trace(call: Call) -> Any:
     vhost = call.vhost()
     body = await call.body("format", "pattern")
     try:
-        trace = of_json(vhost.name, call.path("name"), body)
+        trace = of_json(vhost, call.path("name"), body)
         await _check_login(call, trace, body.get("tracer_connection_password"))
-        text = f"Starting trace '{trace.name}' in virtual host '{vhost.name}'"
-        await call.note("trace.started", TRACE, trace.name, text, vhost.name)
-        await in_task(call.broker.traces.begin(vhost, trace, call.identity.name))
+        text = f"Starting trace '{trace.name}' in virtual host '{vhost}'"
+        await call.note("trace.started", TRACE, trace.name, text, vhost)
+        await in_task(call.facade.begin_trace(trace, call.identity.name))
     except TraceError as error:
         raise bad_request(str(error)) from None
     return Created()
@@ -103,7 +103,7 @@ async def _check_login(call: Call, trace: Trace, password: Any) -> None:
     if not trace.username:
         return
     attempt = LoginAttempt(trace.username, password or "", call.peer_host, "a trace")
-    access = call.broker.services.access
+    access = call.facade.access
     identity = await access.log_in(attempt)
     if identity is None:
         raise TraceError(f"tracer_connection_username: {trace.username!r} cannot log in")
@@ -124,9 +124,9 @@ async def delete_trace(call: Call) -> Any:
     _prepare(call)
     running = _running(call)
     name, vhost = running.trace.name, call.vhost()
-    text = f"Stopping trace '{name}' in virtual host '{vhost.name}'"
-    await call.note("trace.stopped", TRACE, name, text, vhost.name)
-    ended = call.broker.traces.end(vhost, name, call.identity.name)
+    text = f"Stopping trace '{name}' in virtual host '{vhost}'"
+    await call.note("trace.stopped", TRACE, name, text, vhost)
+    ended = call.facade.end_trace(vhost, name, call.identity.name)
     await in_task(ended)
     return NoContent()
 
@@ -138,13 +138,13 @@ async def delete_trace(call: Call) -> Any:
 async def list_trace_files(call: Call) -> Any:
     """The files of traces, including those that are being written."""
     _prepare(call)
-    found = await asyncio.to_thread(trace_files, call.broker.traces.directory)
+    found = await asyncio.to_thread(trace_files, call.facade.traces.directory)
     return [{"name": text(file.name), "size": file.size} for file in found]
 
 
 async def _file_of(call: Call) -> Path:
     """The file that the path names. Raises 404."""
-    path = await asyncio.to_thread(trace_file, call.broker.traces.directory, call.path("name"))
+    path = await asyncio.to_thread(trace_file, call.facade.traces.directory, call.path("name"))
     if path is None:
         raise not_found()
     return path

@@ -33,7 +33,7 @@ def user_view(call: Call, user: User) -> dict[str, Any]:
         "password_hash": hash_to_text(user.password_hash),
         "hashing_algorithm": user.hashing_algorithm,
         "tags": list(user.tags),
-        "limits": call.broker.services.limits.of_user(user.name),
+        "limits": call.facade.limits.of_user(user.name),
     }
 
 
@@ -42,20 +42,20 @@ async def list_users(call: Call) -> Any:
     """All users."""
     call.require_administrator()
     listing: Listing[User] = Listing(lambda user: user.name, lambda user: user_view(call, user))
-    return await listing.answer(call, call.broker.services.users)
+    return await listing.answer(call, call.facade.users)
 
 
 @route("GET", "/users/without-permissions")
 async def list_users_without_permissions(call: Call) -> Any:
     """Users without permissions in any vhost."""
     call.require_administrator()
-    services = call.broker.services
-    permitted = {row.user for row in services.permissions.all}
-    return [user_view(call, user) for user in services.users if user.name not in permitted]
+    facade = call.facade
+    permitted = {row.user for row in facade.permissions.all}
+    return [user_view(call, user) for user in facade.users if user.name not in permitted]
 
 
 def _user(call: Call) -> User:
-    user = call.broker.services.users.get(call.path("user"))
+    user = call.facade.users.get(call.path("user"))
     if user is None:
         raise not_found()
     return user
@@ -74,12 +74,12 @@ async def put_user(call: Call) -> Any:
     call.require_administrator()
     name = call.path("user")
     body = await call.body()
-    services, acting_user = call.broker.services, call.identity.name
-    is_new = services.users.get(name) is None
+    facade, acting_user = call.facade, call.identity.name
+    is_new = facade.users.get(name) is None
     declarations: list[Declaration] = []
     try:
         declarations.append(PutUser(user_of(name, body), acting_user=acting_user))
-        for permission in permissions_of(name, body.get("permissions"), services.vhosts):
+        for permission in permissions_of(name, body.get("permissions"), set(facade.vhost_names())):
             declarations.append(PutPermission(permission, acting_user=acting_user))
         limits = body.get("limits")
         if limits is None:
@@ -87,7 +87,7 @@ async def put_user(call: Call) -> Any:
         if not isinstance(limits, dict):
             raise bad_request(["not_an_object", "limits"])
         if limits:
-            declarations.append(services.limits.with_user_limits(name, limits, acting_user))
+            declarations.append(facade.limits.with_user_limits(name, limits, acting_user))
     except UserError as error:
         raise bad_request(error.reason) from None
     except LimitError as error:
@@ -138,7 +138,7 @@ async def delete_users(call: Call) -> Any:
     names = body["users"]
     if not isinstance(names, list):
         raise bad_request("users must be a list of names")
-    users = call.broker.services.users
+    users = call.facade.users
     for name in names:
         if users.get(str(name)) is None:
             raise bad_request(["no_such_user", name])
@@ -170,15 +170,15 @@ def topic_permission_view(row: TopicPermission) -> dict[str, Any]:
 async def list_permissions(call: Call) -> Any:
     """All permissions."""
     call.require_administrator()
-    return [permission_view(row) for row in call.broker.services.permissions.all]
+    return [permission_view(row) for row in call.facade.permissions.all]
 
 
 @route("GET", "/vhosts/{vhost}/permissions")
 async def list_permissions_in_vhost(call: Call) -> Any:
     """Permissions in a vhost."""
     call.require_administrator()
-    vhost = call.vhost().name
-    rows = call.broker.services.permissions.all
+    vhost = call.vhost()
+    rows = call.facade.permissions.all
     return [permission_view(row) for row in rows if row.vhost == vhost]
 
 
@@ -187,14 +187,14 @@ async def list_permissions_of_user(call: Call) -> Any:
     """A user's permissions."""
     call.require_administrator()
     user = _user(call).name
-    rows = call.broker.services.permissions.all
+    rows = call.facade.permissions.all
     return [permission_view(row) for row in rows if row.user == user]
 
 
 def _vhost_and_user(call: Call) -> tuple[str, str]:
     vhost, user = call.path("vhost"), call.path("user")
-    services = call.broker.services
-    if vhost not in services.vhosts or services.users.get(user) is None:
+    facade = call.facade
+    if not facade.has_vhost(vhost) or facade.users.get(user) is None:
         raise bad_request("vhost_or_user_not_found")
     return vhost, user
 
@@ -209,7 +209,7 @@ def texts_of(body: dict[str, Any], *names: str) -> list[str]:
 
 def _permission(call: Call) -> Permission:
     vhost, user = call.path("vhost"), call.path("user")
-    for row in call.broker.services.permissions.all:
+    for row in call.facade.permissions.all:
         if (row.vhost, row.user) == (vhost, user):
             return row
     raise not_found()
@@ -234,7 +234,7 @@ async def set_permission(call: Call) -> Any:
     body = await call.body("configure", "write", "read")
     vhost, user = _vhost_and_user(call)
     permission = Permission(vhost, user, *texts_of(body, "configure", "write", "read"))
-    is_new = not call.broker.services.permissions.has_vhost_access(user, vhost)
+    is_new = not call.facade.permissions.has_vhost_access(user, vhost)
     try:
         await call.declare(PutPermission(permission, acting_user=call.identity.name))
     except re.error as error:
@@ -255,15 +255,15 @@ async def clear_permission(call: Call) -> Any:
 async def list_topic_permissions(call: Call) -> Any:
     """All topic permissions."""
     call.require_administrator()
-    return [topic_permission_view(row) for row in call.broker.services.permissions.topics]
+    return [topic_permission_view(row) for row in call.facade.permissions.topics]
 
 
 @route("GET", "/vhosts/{vhost}/topic-permissions")
 async def list_topic_permissions_in_vhost(call: Call) -> Any:
     """Topic permissions in a vhost."""
     call.require_administrator()
-    vhost = call.vhost().name
-    rows = call.broker.services.permissions.topics
+    vhost = call.vhost()
+    rows = call.facade.permissions.topics
     return [topic_permission_view(row) for row in rows if row.vhost == vhost]
 
 
@@ -272,13 +272,13 @@ async def list_topic_permissions_of_user(call: Call) -> Any:
     """The topic permissions of a user."""
     call.require_administrator()
     user = _user(call).name
-    rows = call.broker.services.permissions.topics
+    rows = call.facade.permissions.topics
     return [topic_permission_view(row) for row in rows if row.user == user]
 
 
 def _topic_rows(call: Call) -> list[TopicPermission]:
     vhost, user = call.path("vhost"), call.path("user")
-    rows = call.broker.services.permissions.topics
+    rows = call.facade.permissions.topics
     found = [row for row in rows if (row.vhost, row.user) == (vhost, user)]
     if not found:
         raise not_found()
@@ -299,7 +299,7 @@ async def set_topic_permission(call: Call) -> Any:
     body = await call.body("exchange", "write", "read")
     vhost, user = _vhost_and_user(call)
     row = TopicPermission(vhost, user, *texts_of(body, "exchange", "write", "read"))
-    known = {(one.vhost, one.user) for one in call.broker.services.permissions.topics}
+    known = {(one.vhost, one.user) for one in call.facade.permissions.topics}
     try:
         await call.declare(PutTopicPermission(row, acting_user=call.identity.name))
     except re.error as error:

@@ -6,7 +6,6 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations.values import DeleteVhost, PutParameter, PutVhost
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.parameters import VHOST_METADATA
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import truth_of
 from leveret.mgmt.api.errors import bad_request, not_found
@@ -14,9 +13,9 @@ from leveret.mgmt.api.joint_listing import SummedListing, summed
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.routes import Answerer, Created, NoContent, route
 from leveret.mgmt.api.windows import both
+from leveret.mgmt.node_facade.facts import VhostFacts
 from leveret.mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES, QueueSums, sums_of
 from leveret.mgmt.statistics.series import Window
-from leveret.mgmt.views.connections import open_connections
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -27,11 +26,11 @@ SUMMED = (
 """The columns of a vhost that are sums over the nodes."""
 
 
-def vhost_view(call: Call, vhost: VirtualHost, sums: QueueSums) -> dict[str, Any]:
+def vhost_view(call: Call, vhost: VhostFacts, sums: QueueSums) -> dict[str, Any]:
     """A vhost as JSON. sums: over its queues."""
     sampler = call.node.sampler
     message_window, length_window = both(call)
-    queue_type = call.broker.services.parameters.get(VHOST_METADATA, vhost.name, DEFAULT_QUEUE_TYPE)
+    queue_type = call.facade.parameters.get(VHOST_METADATA, vhost.name, DEFAULT_QUEUE_TYPE)
     tags = [tag for tag in vhost.tags.split(",") if tag]
     view: dict[str, Any] = {
         "name": text(vhost.name),
@@ -58,7 +57,7 @@ def vhost_view(call: Call, vhost: VirtualHost, sums: QueueSums) -> dict[str, Any
 
 
 def _add_lengths(
-    call: Call, vhost: VirtualHost, sums: QueueSums, view: dict[str, Any], window: Window | None
+    call: Call, vhost: VhostFacts, sums: QueueSums, view: dict[str, Any], window: Window | None
 ) -> None:
     series = call.node.sampler.vhost_lengths.get(vhost.name)
     numbers = (sums.messages, sums.ready, sums.unacked)
@@ -71,13 +70,15 @@ def _add_lengths(
         )
 
 
-def _add_bytes(call: Call, vhost: VirtualHost, view: dict[str, Any]) -> None:
+def _add_bytes(call: Call, vhost: VhostFacts, view: dict[str, Any]) -> None:
     """Add the bytes that the connections of the vhost have received and sent, and their rates."""
     sampler = call.node.sampler
-    mine = [one for one in open_connections(sampler) if one.vhost is vhost]
+    mine = [one for one in call.facade.connections() if one.vhost == vhost.name]
+    rows = {one.name: one.traffic[: len(CONNECTION)] for one in mine}
+    found = [sampler.objects.connection(name, row) for name, row in rows.items()]
+    known = [series for series in found if series is not None]
     for column, name in enumerate(CONNECTION):
-        view[name] = sum((one.bytes_in, one.bytes_out)[column] for one in mine)
-        known = [sampler.objects[one] for one in mine if one in sampler.objects]
+        view[name] = sum(row[column] for row in rows.values())
         rate = sum(series.rate(column, sampler.now_ms()) for series in known)
         view[f"{name}_details"] = {"rate": round(rate, 2)}
 
@@ -86,22 +87,28 @@ def _add_bytes(call: Call, vhost: VirtualHost, view: dict[str, Any]) -> None:
 async def list_vhosts(call: Call) -> Any:
     """The vhosts that the user may see."""
     found = [(vhost, await _sums(call, vhost)) for vhost in call.visible_vhosts()]
-    listing: Listing[tuple[VirtualHost, QueueSums]] = Listing(
-        lambda pair: pair[0].name, lambda pair: vhost_view(call, *pair)
-    )
+
+    def render(pair: tuple[str, QueueSums]) -> dict[str, Any] | None:
+        vhost = call.facade.vhost(pair[0])
+        return None if vhost is None else vhost_view(call, vhost, pair[1])
+
+    listing: Listing[tuple[str, QueueSums]] = Listing(lambda pair: pair[0], render)
     return await SummedListing(listing, SUMMED).answer(call, found)
 
 
-async def _sums(call: Call, vhost: VirtualHost) -> QueueSums:
-    return await sums_of([vhost], call.node.give_way)
+async def _sums(call: Call, vhost: str) -> QueueSums:
+    return await sums_of(call.facade, [vhost], call.node.give_way)
 
 
 @route("GET", "/vhosts/{vhost}")
 async def show_vhost(call: Call) -> Any:
     """One vhost."""
     call.require_administrator()
-    vhost = call.vhost()
-    return await summed(call, vhost_view(call, vhost, await _sums(call, vhost)), SUMMED)
+    name = call.vhost()
+    sums, vhost = await _sums(call, name), call.facade.vhost(name)
+    if vhost is None:
+        raise not_found()
+    return await summed(call, vhost_view(call, vhost, sums), SUMMED)
 
 
 @route("PUT", "/vhosts/{vhost}")
@@ -115,13 +122,14 @@ async def put_vhost(call: Call) -> Any:
     queue_type = body.get("default_queue_type", body.get("defaultqueuetype"))
     if queue_type not in (None, "undefined", *QUEUE_TYPES):
         raise bad_request(f"default_queue_type must be one of {', '.join(QUEUE_TYPES)}")
-    services, user = call.broker.services, call.identity.name
-    is_new = name not in services.vhosts
+    facade, user = call.facade, call.identity.name
+    before = facade.vhost(name)
+    is_new = before is None
     put = PutVhost(name, description, ",".join(tags), acting_user=user)
     if is_new:
-        await call.declare(*services.registry.new_vhost(name, description, put.tags, user))
-    if is_traced is not None and is_traced != services.vhosts[name].is_traced:
-        await _set_firehose(call, services.vhosts[name], is_traced)
+        await call.declare(*facade.new_vhost(name, description, put.tags, user))
+    if is_traced is not None and is_traced != (before is not None and before.is_traced):
+        await _set_firehose(call, name, is_traced)
     if not is_new or is_traced:
         await call.declare(put)
     if queue_type in QUEUE_TYPES:
@@ -131,11 +139,11 @@ async def put_vhost(call: Call) -> Any:
     return Created(is_new)
 
 
-async def _set_firehose(call: Call, vhost: VirtualHost, is_traced: bool) -> None:
+async def _set_firehose(call: Call, vhost: str, is_traced: bool) -> None:
     doing = "Enabling" if is_traced else "Disabling"
-    await call.note("vhost.tracing.set", "vhost", vhost.name,
-                    f"{doing} tracing for vhost '{vhost.name}'", vhost.name)  # fmt: skip
-    call.broker.tracing.set_firehose(vhost, is_traced)
+    text = f"{doing} tracing for vhost '{vhost}'"
+    await call.note("vhost.tracing.set", "vhost", vhost, text, vhost)
+    call.facade.set_firehose(vhost, is_traced)
 
 
 def tags_of(value: Any) -> list[str] | None:
@@ -154,7 +162,7 @@ async def delete_vhost(call: Call) -> Any:
     """Delete a vhost with everything in it."""
     call.require_administrator()
     name = call.path("vhost")
-    if name not in call.broker.services.vhosts:
+    if not call.facade.has_vhost(name):
         raise not_found()
     await call.declare(DeleteVhost(name, acting_user=call.identity.name))
     return NoContent()
@@ -168,6 +176,6 @@ async def restart_vhost(call: Call) -> Any:
     failed = f"Request to node {node} failed with"
     if node != call.node.name:
         raise bad_request(f"{failed} nodedown")
-    if vhost not in call.broker.services.vhosts:
+    if not call.facade.has_vhost(vhost):
         raise bad_request(f"{failed} {{no_such_vhost,{format_term(vhost)}}}")
     return NoContent()

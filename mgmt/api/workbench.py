@@ -29,7 +29,7 @@ TRUNCATE_BYTES = 50_000
 @route("GET", "/queues/{vhost}/{queue}/messages", answered_by=Answerer.HOME_OF_QUEUE)
 async def peek(call: Call) -> Any:
     """Browse ready messages without removing them."""
-    _, queue = await inspected(call)
+    _, inspection = await inspected(call)
     start = min(max(0, call.number("position", 0)), POSITION_MAX)
     first = call.number("offset", 0)
     skipped = 0 if start else first
@@ -37,7 +37,6 @@ async def peek(call: Call) -> Any:
     truncate = call.number("truncate", TRUNCATE_BYTES)
     scanned_max = min(SCANNED_MAX, call.number("scanned_max", SCANNED_MAX))
     wanted = filter_of(call)
-    inspection = Inspection(queue)
     shown: list[dict[str, Any]] = []
     scanned = shown_bytes = 0
     following = None
@@ -61,15 +60,15 @@ async def peek(call: Call) -> Any:
         "messages": shown, "scanned": scanned,
         "next_offset": None if following is None else first + scanned,
         "next_position": following,
-        "total": queue.figures.counts().ready,
+        "total": inspection.queue.figures.counts().ready,
     }  # fmt: skip
 
 
 @route("POST", "/queues/{vhost}/{queue}/messages/count", answered_by=Answerer.HOME_OF_QUEUE)
 async def count_messages(call: Call) -> Any:
     """Count the chosen messages: those that match the filters, or exist."""
-    _, queue = await inspected(call)
-    selection = Selection(queue, await call.body())
+    _, inspection = await inspected(call)
+    selection = Selection(inspection, await call.body())
     matching = 0
     async with aclosing(selection.entries(call.node.give_way)) as entries:
         async for _ in entries:

@@ -18,7 +18,7 @@ from pathlib import Path
 from leveret.broker.config import ConfigError, load_config
 from leveret.cluster.membership.membership_changes import ClusterError
 from leveret.cluster.startup.membership_files import MembershipFiles
-from leveret.mgmt.node_facade.running_node import METADATA_FILE
+from leveret.mgmt.running_node import METADATA_FILE
 from leveret.storage.disk.data_directory import (
     DataDirectoryError,
     DataDirectoryInUse,

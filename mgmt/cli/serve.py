@@ -31,7 +31,7 @@ from leveret.mgmt.events.event_exchange import publish_events
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
-from leveret.mgmt.node_facade.running_node import METADATA_FILE, Node, StartEnded
+from leveret.mgmt.running_node import METADATA_FILE, Node, StartEnded
 from leveret.storage.disk.data_directory import DataDirectoryLock
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.reserve import make_room_to_start

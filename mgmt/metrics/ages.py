@@ -13,18 +13,20 @@ becomes one of the busiest nor when it is deleted.
 import asyncio
 from heapq import nlargest
 
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import AgeFigures, CoarseCounts
 from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.mgmt.metrics import families as names
-from leveret.mgmt.metrics.queues import each_queue
 from leveret.mgmt.metrics.text import Exposition, Labels, render_labels
+from leveret.mgmt.node_facade.declared import NO_COUNTS
+from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.statistics.sampler import Sampler
 
 OTHERS = "(others)"
 BOUNDS_S = tuple(bound / 1000 for bound in BOUNDS_MS)
 HALF_LIFE_MS = 300_000
 INCUMBENTS_BONUS = 1.5
+LOOKED_AT_ONCE = 20
+"""Queues that are looked at before the slice may end: a tenth of a millisecond."""
 Counts = list[int]
 
 
@@ -43,29 +45,41 @@ class Histogram:
         self.sum_ms += sum_ms
 
 
+def messages_of(counts: CoarseCounts) -> int:
+    """How many messages went in and out."""
+    return counts.published + counts.deliver_get
+
+
 class Watched:
     """A queue that has had messages.
 
     seen: all its deliveries that are counted. own: those that were counted while it was among the
-    busiest. has_moved: there may be deliveries that are not counted.
+    busiest. has_moved: there may be deliveries that are not counted. counts: its present counts.
+    is_busiest: it has labels of its own.
     """
 
     __slots__ = (
-        "activity", "has_moved", "looked_ms", "messages", "own", "seen", "vhost_name",
+        "activity", "counts", "has_moved", "is_busiest", "looked_ms", "messages", "own", "seen",
     )  # fmt: skip
 
-    def __init__(self, vhost_name: str, now_ms: int) -> None:
-        self.vhost_name = vhost_name
+    def __init__(self, now_ms: int) -> None:
+        self.counts = NO_COUNTS
         self.activity = 0.0
         self.looked_ms = now_ms
         self.messages = 0
+        self.is_busiest = False
         self.has_moved = False
         self.own = Histogram()
         self.seen = Histogram()
 
+    def busyness(self) -> float:
+        """By what the busiest queues are chosen."""
+        return self.activity * (INCUMBENTS_BONUS if self.is_busiest else 1)
+
     def look(self, counts: CoarseCounts, now_ms: int) -> None:
         """Update how busy the queue is."""
-        messages = counts.published + counts.deliver_get
+        self.counts = counts
+        messages = messages_of(counts)
         if now_ms > self.looked_ms:
             self.activity *= 0.5 ** ((now_ms - self.looked_ms) / HALF_LIFE_MS)
             self.looked_ms = now_ms
@@ -90,8 +104,8 @@ class QueueAges:
     def __init__(self, sampler: Sampler, busiest_max: int) -> None:
         self._sampler = sampler
         self._busiest_max = busiest_max
-        self._watched: dict[QueueClient, Watched] = {}
-        self._busiest: set[QueueClient] = set()
+        self._watched: dict[Place, Watched] = {}
+        self._busiest: list[Watched] = []
         self._others = Histogram()
         self._lock = asyncio.Lock()
 
@@ -104,17 +118,17 @@ class QueueAges:
 
     async def _add_all(self, page: Exposition) -> None:
         oldest_others = [0, 0]
-        for queue, watched in tuple(self._watched.items()):
-            is_busiest = queue in self._busiest
-            figures = queue.figures
-            ages = figures.ages()
+        for place, watched in tuple(self._watched.items()):
+            ages = self._sampler.facade.queue_ages(*place)
+            if ages is None:
+                continue
             if watched.has_moved:
-                histogram = watched.own if is_busiest else self._others
+                histogram = watched.own if watched.is_busiest else self._others
                 histogram.add(*watched.take_deliveries(ages))
             ready_ms = ages.oldest_ready_ms or 0
-            unacked_ms = self._sampler.oldest_unacked_age_ms(queue, figures.counts()) or 0
-            if is_busiest:
-                labels = (("vhost", watched.vhost_name), ("queue", queue.name))
+            unacked_ms = self._sampler.oldest_unacked_age_ms(place, watched.counts) or 0
+            if watched.is_busiest:
+                labels = (("vhost", place[0]), ("queue", place[1]))
                 _add(page, (ready_ms, unacked_ms), watched.own, labels)
             else:
                 oldest_others[0] = max(oldest_others[0], ready_ms)
@@ -124,25 +138,30 @@ class QueueAges:
         _add(page, (oldest_others[0], oldest_others[1]), self._others, labels)
 
     async def _update_all(self) -> None:
-        now_ms = self._sampler.broker.services.clock.now_ms()
-        before = self._watched
-        found: dict[QueueClient, Watched] = {}
-        async for vhost, queue in each_queue(self._sampler):
-            watched, counts = before.get(queue), queue.figures.counts()
-            if watched is None:
-                if not counts.published and not counts.ready:
+        facade, before = self._sampler.facade, self._watched
+        now_ms = facade.now_ms()
+        found: dict[Place, Watched] = {}
+        for vhost in facade.vhost_names():
+            for number, (name, counts) in enumerate(facade.own_counts(vhost)):
+                if number % LOOKED_AT_ONCE == 0:
+                    await self._sampler.give_way()
+                if not counts.published and not counts.ready and (vhost, name) not in before:
                     continue
-                watched = Watched(vhost.name, now_ms)
-            watched.look(counts, now_ms)
-            found[queue] = watched
+                watched = before.get((vhost, name))
+                if watched is None or messages_of(counts) < watched.messages:
+                    # It is new, or was deleted and declared again.
+                    watched = Watched(now_ms)
+                watched.look(counts, now_ms)
+                found[vhost, name] = watched
         self._watched = found
 
     def _choose(self) -> None:
-        def busyness(queue: QueueClient) -> float:
-            bonus = INCUMBENTS_BONUS if queue in self._busiest else 1
-            return self._watched[queue].activity * bonus
-
-        self._busiest = set(nlargest(self._busiest_max, self._watched, key=busyness))
+        busiest = nlargest(self._busiest_max, self._watched.values(), key=Watched.busyness)
+        for one in self._busiest:
+            one.is_busiest = False
+        for one in busiest:
+            one.is_busiest = True
+        self._busiest = busiest
 
 
 def _add(page: Exposition, oldest_ms: tuple[int, int], waited: Histogram, labels: Labels) -> None:

@@ -8,12 +8,10 @@ it is then missing, and the totals of the last page are kept instead.
 from typing import NamedTuple
 
 from leveret.broker.runtime.counts import MessageCounts
-from leveret.broker.sessions.served_connection import ServedConnection
-from leveret.broker.sessions.session import Session
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels
+from leveret.mgmt.node_facade.facts import ChannelNumbers
 from leveret.mgmt.statistics.sampler import Sampler
-from leveret.mgmt.views.connections import open_connections
 
 CONNECTION = names.CONNECTION_COARSE + names.CONNECTION
 CHANNEL = names.CHANNEL + names.CHANNEL_EXCHANGE
@@ -52,22 +50,22 @@ class Clients:
 
     async def totals(self) -> Totals:
         """The sums over everything, in slices."""
-        counts = self._sampler.broker.services.counts
+        counts = self._sampler.facade.counts
         messages: Numbers = (
             *_counted(counts.closed_channels), counts.published_with_confirms,
         )  # fmt: skip
         traffic: Numbers = (counts.bytes_in, counts.bytes_out, counts.reads, counts.writes)
         state: Numbers = (0,) * len(names.CHANNEL)
         publishers = channels = 0
-        for connection in tuple(self._sampler.broker.connections):
-            traffic = _added(traffic, _traffic(connection))
-            for channel in tuple(connection.channels.values()):
+        for connection in self._sampler.facade.connections_in_any_state():
+            traffic = _added(traffic, connection.traffic)
+            for channel in connection.channels():
                 channels += 1
-                state = _added(state, _state(channel))
-                row = _counted(channel.message_counts())
+                numbers = channel.numbers()
+                state = _added(state, _state(numbers))
+                row = _counted(channel.counts())
                 publishers += row[0] > 0
-                confirms = channel.confirms
-                messages = _added(messages, (*row, confirms.published if confirms else 0))
+                messages = _added(messages, (*row, numbers.published_with_confirms))
             await self._sampler.give_way()
         messages = self._messages_before = _not_less(messages, self._messages_before)
         traffic = self._traffic_before = _not_less(traffic, self._traffic_before)
@@ -85,20 +83,20 @@ class Clients:
     async def add_connections(self, page: Exposition, wanted: names.Families) -> None:
         """Add each connection. Its label is `channel`, as in RabbitMQ."""
         labels, rows = [], []
-        for connection in open_connections(self._sampler):
+        for connection in self._sampler.facade.connections():
             labels.append(render_labels((("channel", connection.name),)))
-            rows.append((*_traffic(connection), 0, len(connection.channels), 0))
+            rows.append((*connection.traffic, 0, connection.channel_count, 0))
             await self._sampler.give_way()
         page.add_table(wanted, [CONNECTION.index(family) for family in wanted], labels, rows)
 
     async def add_channels(self, page: Exposition, wanted: names.Families) -> None:
         """Add each channel."""
         labels, rows = [], []
-        for connection in open_connections(self._sampler):
-            for channel in tuple(connection.channels.values()):
+        for connection in self._sampler.facade.connections():
+            for channel in connection.channels():
                 labels.append(render_labels((("channel", channel.name),)))
-                counts = _counted(channel.message_counts())
-                rows.append((*_state(channel), *counts[: len(names.CHANNEL_EXCHANGE)]))
+                counts = _counted(channel.counts())
+                rows.append((*_state(channel.numbers()), *counts[: len(names.CHANNEL_EXCHANGE)]))
             await self._sampler.give_way()
         page.add_table(wanted, [CHANNEL.index(family) for family in wanted], labels, rows)
 
@@ -111,10 +109,6 @@ def _not_less(now: Numbers, before: Numbers) -> Numbers:
     return tuple(map(max, now, before))
 
 
-def _traffic(connection: ServedConnection) -> Numbers:
-    return (connection.bytes_in, connection.bytes_out, connection.reads, connection.writes)
-
-
 def _counted(counts: MessageCounts) -> Numbers:
     """In the order of `COUNTED`."""
     return (
@@ -124,13 +118,9 @@ def _counted(counts: MessageCounts) -> Numbers:
     )  # fmt: skip
 
 
-def _state(channel: Session) -> Numbers:
+def _state(channel: ChannelNumbers) -> Numbers:
     """In the order of `names.CHANNEL`."""
-    confirms, transaction = channel.confirms, channel.transaction
     return (
-        len(channel.consumers), len(channel.unacked),
-        confirms.unconfirmed_count if confirms is not None else 0,
-        transaction.publish_count if transaction is not None else 0,
-        transaction.settled_count if transaction is not None else 0,
-        channel.prefetch_count, channel.global_prefetch_count, 0,
+        channel.consumers, channel.unacked, channel.unconfirmed, channel.uncommitted,
+        channel.acks_uncommitted, channel.prefetch_count, channel.global_prefetch_count, 0,
     )  # fmt: skip

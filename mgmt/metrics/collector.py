@@ -13,7 +13,6 @@ it does not show one single moment, but no counter is lower than on the page bef
 from prometheus_client import CollectorRegistry
 
 from leveret.broker.runtime.patterns import compile_pattern
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics
 from leveret.mgmt.metrics.ages import QueueAges
@@ -23,7 +22,7 @@ from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
 from leveret.mgmt.metrics.standby import add_standby
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 PREFIX, DETAILED_PREFIX = "rabbitmq_", "rabbitmq_detailed_"
 CLUSTER_PREFIX = "rabbitmq_cluster_"
@@ -94,7 +93,7 @@ class Collector:
     async def _begin(self, consumers: int) -> Exposition:
         page = Exposition(PREFIX, self._runtime)
         node_metrics.add_node(page, self._node, consumers)
-        add_links(page, self.sampler.broker)
+        add_links(page, self.sampler.facade)
         add_standby(page, self._node.follower)
         await self.sampler.give_way()
         return page
@@ -123,28 +122,29 @@ class Collector:
     async def _add_vhosts(
         self, page: Exposition, wanted: set[str], vhosts: set[str] | None
     ) -> None:
-        for vhost in tuple(self.sampler.broker.services.vhosts.values()):
-            if vhosts is not None and vhost.name not in vhosts:
+        for vhost in self.sampler.facade.vhost_names():
+            if vhosts is not None and vhost not in vhosts:
                 continue
             if "vhost_status" in wanted:
-                labels = render_labels((("vhost", vhost.name),))
-                is_up = int(not vhost.is_deleted)
+                labels = render_labels((("vhost", vhost),))
+                is_up = int(self.sampler.facade.has_vhost(vhost))
                 page.add(names.VHOST_STATUS, is_up, labels, prefix=CLUSTER_PREFIX)
             if wanted & EXCHANGE_GROUPS:
                 await self._add_exchanges(page, wanted, vhost)
 
-    async def _add_exchanges(self, page: Exposition, wanted: set[str], vhost: VirtualHost) -> None:
-        for exchange in tuple(vhost.exchanges.values()):
-            place = (("vhost", vhost.name), ("exchange", exchange.name))
+    async def _add_exchanges(self, page: Exposition, wanted: set[str], vhost: str) -> None:
+        for exchange in self.sampler.facade.exchanges(vhost):
+            place = (("vhost", vhost), ("exchange", exchange.name))
             if "exchange_metrics" in wanted:
-                row = (exchange.published_count, exchange.routed_count)
+                row = (exchange.published, exchange.routed)
                 page.add_row(names.EXCHANGE, row, render_labels(place))
             if exchange.name and not exchange.internal:
                 # As in RabbitMQ, internal exchanges and the default exchange are left out.
-                labels = render_labels((*place, ("type", exchange.type_name)))
+                labels = render_labels((*place, ("type", exchange.type)))
                 if "exchange_bindings" in wanted:
-                    count = len(exchange.bindings)
-                    page.add(names.EXCHANGE_BINDINGS, count, labels, prefix=CLUSTER_PREFIX)
+                    page.add(
+                        names.EXCHANGE_BINDINGS, exchange.bindings, labels, prefix=CLUSTER_PREFIX
+                    )
                 if "exchange_names" in wanted:
                     page.add(names.EXCHANGE_NAME, 1, labels, prefix=CLUSTER_PREFIX)
             await self.sampler.give_way()

@@ -13,8 +13,7 @@ from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.node_facade.running_node import Node
-from leveret.mgmt.statistics.sampler import own_queues
+from leveret.mgmt.running_node import Node
 
 PROTOCOL = (("protocol", "amqp091"),)
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
@@ -58,23 +57,16 @@ class GlobalCounters:
     async def _given_by_quorum_queues(self) -> Numbers:
         """The deliveries of all quorum queues of the node since it started, deleted ones too."""
         sampler = self._node.sampler
-        services = sampler.broker.services
         # In one turn, so that each queue is either among the deleted ones or in the list.
-        given = services.counts.deleted_queues.get(QUORUM_QUEUE.name, NOTHING_GIVEN)
-        queues = [
-            queue
-            for vhost in services.vhosts.values()
-            for queue in own_queues(vhost)
-            if queue.kind is QUORUM_QUEUE
-        ]
-        for queue in queues:
-            given = tuple(map(int.__add__, given, queue.figures.counts().given))
+        given = sampler.facade.counts.deleted_queues.get(QUORUM_QUEUE.name, NOTHING_GIVEN)
+        for counts in sampler.facade.own_counts_of_kind(QUORUM_QUEUE.name):
+            given = tuple(map(int.__add__, given, counts.given))
             await sampler.give_way()
         return given
 
 
 def _add_deaths(page: Exposition, node: Node) -> None:
-    counts = node.sampler.broker.services.counts
+    counts = node.sampler.facade.counts
     for strategy, died in ((DISABLED, counts.discarded), (AT_MOST_ONCE, counts.dead_lettered)):
         for kind, deaths in ((CLASSIC_QUEUE, CLASSIC_DEATHS), (QUORUM_QUEUE, QUORUM_DEATHS)):
             labels = _labels(kind.module, strategy)

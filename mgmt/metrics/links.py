@@ -7,21 +7,21 @@ rabbitmq_federation_prometheus.
 from collections import Counter
 
 from leveret.broker.moving.shovels.status import BLOCKED, FLOW, RUNNING
-from leveret.broker.node.broker import Broker
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.families import Family
 from leveret.mgmt.metrics.text import Exposition, render_labels
+from leveret.mgmt.node_facade.facade import NodeFacade
 
 
-def add_links(page: Exposition, broker: Broker) -> None:
+def add_links(page: Exposition, node: NodeFacade) -> None:
     """Add the numbers of shovels and of federation links."""
     dynamic: Counter[str] = Counter()
     static: Counter[str] = Counter()
-    for one in broker.shovels.statuses:
+    for one in node.shovels.statuses:
         (static if one.vhost is None else dynamic)[_status(one.state)] += 1
     _add(page, names.SHOVELS_DYNAMIC, dynamic)
     _add(page, names.SHOVELS_STATIC, static)
-    links = Counter(one.state for one in broker.federation.statuses)
+    links = Counter(one.state for one in node.federation.statuses)
     _add(page, names.FEDERATION_LINKS, links)
 
 

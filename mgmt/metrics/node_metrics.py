@@ -14,9 +14,7 @@ from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VER
 from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
-from leveret.mgmt.node_facade.running_node import Node
-from leveret.mgmt.statistics.sampler import own_queues
-from leveret.mgmt.views.connections import open_connections
+from leveret.mgmt.running_node import Node
 
 RABBITMQ_PREFIX = "rabbitmq_"
 NO_STORE: Row = (0,) * len(names.STORE)
@@ -46,8 +44,8 @@ def _unreachable_peers(node: Node) -> int:
 
 def add_alarms(page: Exposition, node: Node) -> None:
     """The alarms that are in force. There is none for file descriptors."""
-    alarms = node.sampler.broker.services.alarms
-    page.add_row(names.ALARMS, (0, int(alarms.has("disk")), int(alarms.has("memory"))))
+    alarms = node.sampler.facade.own_alarms
+    page.add_row(names.ALARMS, (0, int("disk" in alarms), int("memory" in alarms)))
 
 
 def add_churn(page: Exposition, node: Node) -> None:
@@ -66,7 +64,7 @@ def add_coarse(page: Exposition, node: Node) -> None:
 
 def add_limits(page: Exposition, node: Node) -> None:
     """The limits on resources, the queues that wait for their turn, and the uptime."""
-    waiting = node.sampler.broker.services.turns.waiting
+    waiting = node.sampler.facade.loop_figures().waiting
     uptime_s = round(time.time() - node.started_at_s, 3)
     limit = descriptor_limit()
     page.add_row(
@@ -84,37 +82,34 @@ def add_limits(page: Exposition, node: Node) -> None:
 
 def add_store(page: Exposition, node: Node) -> None:
     """The store's file operations. It never seeks or reopens files, and has no queue index."""
-    broker = node.sampler.broker
-    store = broker.store
-    if store is None:
+    facade = node.sampler.facade
+    done = facade.store_figures()
+    if done is None:
         page.add_row(names.STORE, NO_STORE)
         return
-    done = store.figures()
     page.add_row(names.STORE, (
         done.reads, done.read_bytes, done.writes, done.write_bytes, done.syncs, 0, 0,
-        0, broker.services.metadata.changes, done.bodies_read, done.bodies_written, 0, 0,
+        0, facade.metadata_changes, done.bodies_read, done.bodies_written, 0, 0,
         done.read_seconds, done.write_seconds, done.sync_seconds, 0.0,
     ))  # fmt: skip
 
 
 def add_loop(page: Exposition, node: Node) -> None:
     """The turns of the event loop that took too long."""
-    watch = node.sampler.broker.services.turns.watch
-    page.add_row(
-        names.LOOP, (watch.long_turns, watch.long_seconds, watch.waits, watch.longest_seconds)
-    )
+    loop = node.sampler.facade.loop_figures()
+    page.add_row(names.LOOP, (loop.long_turns, loop.long_seconds, loop.waits, loop.longest_seconds))
 
 
 def add_auth(page: Exposition, node: Node) -> None:
     """Login attempts."""
-    counts = node.sampler.broker.services.access.attempts.by_protocol
+    counts = node.sampler.facade.access.attempts.by_protocol
     labels = [render_labels((("protocol", protocol),)) for protocol in counts]
     page.add_table(names.AUTH, range(3), labels, [_outcomes(one) for one in counts.values()])
 
 
 def add_auth_by_source(page: Exposition, node: Node) -> None:
     """Login attempts by the client's address."""
-    counts = node.sampler.broker.services.access.attempts.by_source
+    counts = node.sampler.facade.access.attempts.by_source
     labels = [
         render_labels((("remote_address", address), ("protocol", protocol)))
         for address, protocol in counts
@@ -129,15 +124,11 @@ def _outcomes(counted: Outcomes) -> Row:
 
 def add_totals(page: Exposition, node: Node, consumers: int) -> None:
     """The numbers of connections, channels, consumers and queues of this node."""
-    sampler = node.sampler
-    connections = open_connections(sampler)
-    vhosts = sampler.broker.services.vhosts.values()
-    page.add_row(names.TOTALS, (
-        len(connections),
-        sum(len(one.channels) for one in connections),
-        consumers,
-        sum(len(own_queues(vhost)) for vhost in vhosts),
-    ))  # fmt: skip
+    facade = node.sampler.facade
+    connections = facade.connections()
+    channel_count = sum(one.channel_count for one in connections)
+    row = (len(connections), channel_count, consumers, facade.own_queue_count())
+    page.add_row(names.TOTALS, row)
 
 
 def add_identity(page: Exposition, node: Node) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import CoarseCounts, QueueStatus
 from leveret.broker.runtime.patterns import Pattern
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, Value, render_labels
-from leveret.mgmt.statistics.sampler import Sampler, own_queues
+from leveret.mgmt.node_facade.facts import Place
+from leveret.mgmt.statistics.sampler import Sampler
 
 COLUMNS = (
     names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE + names.PUBLISHED
@@ -38,18 +37,18 @@ DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 class Rows(NamedTuple):
     """Queues, and the row of each."""
 
-    queues: list[tuple[VirtualHost, QueueClient]]
+    queues: list[Place]
     rows: list[Row]
 
 
 async def each_queue(
     sampler: Sampler, vhosts: set[str] | None = None
-) -> AsyncIterator[tuple[VirtualHost, QueueClient]]:
+) -> AsyncIterator[tuple[Place, QueueStatus]]:
     """The queues that live on this node, of all vhosts or of some, in slices."""
-    for vhost in tuple(sampler.broker.services.vhosts.values()):
-        if vhosts is None or vhost.name in vhosts:
-            for number, queue in enumerate(own_queues(vhost)):
-                yield vhost, queue
+    for vhost in sampler.facade.vhost_names():
+        if vhosts is None or vhost in vhosts:
+            for number, (name, status) in enumerate(sampler.facade.own_statuses(vhost)):
+                yield (vhost, name), status
                 if number % LOOKED_AT_ONCE == 0:
                     await sampler.give_way()
 
@@ -57,9 +56,8 @@ async def each_queue(
 async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
     """A row for each queue."""
     found = Rows([], [])
-    async for vhost, queue in each_queue(sampler, vhosts):
-        found.queues.append((vhost, queue))
-        status = queue.figures.status()
+    async for place, status in each_queue(sampler, vhosts):
+        found.queues.append(place)
         row: list[Value] = [*_state(status), *_counts(status.counts)]
         row[TIMESTAMP_AT] = status.head_timestamp_s
         found.rows.append(row)
@@ -70,7 +68,7 @@ async def labels_of(sampler: Sampler, found: Rows, vhost_label: str = "vhost") -
     """The labels of queues, rendered."""
     labels = []
     for vhost, queue in found.queues:
-        labels.append(render_labels(((vhost_label, vhost.name), ("queue", queue.name))))
+        labels.append(render_labels(((vhost_label, vhost), ("queue", queue))))
         await sampler.give_way()
     return labels
 
@@ -96,9 +94,9 @@ async def add_queues(
 async def add_sums(page: Exposition, sampler: Sampler, left_out: Pattern | None) -> None:
     """Add the sums over queues to a page. left_out: matches the names of queues to leave out."""
     rows: list[tuple[float, ...]] = [(0,) * len(ALL)]
-    async for _, queue in each_queue(sampler):
-        if left_out is None or not left_out.matches(queue.name):
-            rows.append(_state(queue.figures.status()))
+    async for (_, name), status in each_queue(sampler):
+        if left_out is None or not left_out.matches(name):
+            rows.append(_state(status))
         if len(rows) > SUMMED_AT_ONCE:
             rows = [_sums(rows)]
     # Counters of the disk include queues that were deleted.

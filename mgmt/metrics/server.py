@@ -23,7 +23,7 @@ from leveret.mgmt.metrics.negotiation import choose_format, takes_gzip
 from leveret.mgmt.metrics.runtime import runtime_registry
 from leveret.mgmt.metrics.telemetry import Telemetry
 from leveret.mgmt.metrics.text import Exposition, Format
-from leveret.mgmt.node_facade.running_node import Node, NodeError
+from leveret.mgmt.running_node import Node, NodeError
 from leveret.mgmt.slices import Slices
 
 REALM = 'Basic realm="RabbitMQ Prometheus"'

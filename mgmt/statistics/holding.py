@@ -7,17 +7,15 @@ many as its prefetch count allows, other consumers of the channel do not matter:
 nothing since its newest delivery, else it would hold fewer.
 """
 
-from leveret.broker.amqp.json_form import text
-from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.unacked_record import Unacked
+from leveret.mgmt.node_facade.facts import HeldByChannel
 
 
 class Holding:
     """The consumers of one round. before: what each channel had settled in the round before."""
 
-    def __init__(self, before: dict[Session, tuple[int, int]] | None = None) -> None:
+    def __init__(self, before: dict[str, tuple[int, int]] | None = None) -> None:
         self._before = before or {}
-        self._settled: dict[Session, tuple[int, int]] = {}
+        self._settled: dict[str, tuple[int, int]] = {}
         """How many deliveries a channel has settled, and since when it has not settled another."""
         self._since_ms: dict[tuple[str, str], int] = {}
 
@@ -25,30 +23,15 @@ class Holding:
         """The round after this one, without consumers yet."""
         return Holding(self._settled)
 
-    def add(self, channel: Session, deliveries: list[Unacked], now_ms: int) -> None:
-        """A channel with its oldest unsettled deliveries. now_ms: the broker's clock."""
-        settled_since_ms = self._settled_since_ms(channel, now_ms)
-        spans: dict[object, tuple[int, int]] = {}
-        for one in deliveries:
-            oldest_ms, _ = spans.get(one.consumer, (one.delivered_at_ms, 0))
-            spans[one.consumer] = oldest_ms, one.delivered_at_ms
-        are_all = len(deliveries) == len(channel.unacked)
-        for consumer in channel.consumers.values():
-            if consumer not in spans:
-                continue
-            oldest_ms, newest_ms = spans[consumer]
-            is_full = are_all and consumer.held == consumer.prefetch_count
-            since_ms = newest_ms if is_full else max(oldest_ms, settled_since_ms)
-            self._since_ms[channel.name, text(consumer.tag)] = since_ms
-
-    def _settled_since_ms(self, channel: Session, now_ms: int) -> int:
-        counts = channel.counts
-        settled = counts.delivered + counts.got - len(channel.unacked)
-        before, since_ms = self._before.get(channel, (0, 0))
-        if settled != before:
-            since_ms = now_ms
-        self._settled[channel] = settled, since_ms
-        return since_ms
+    def add(self, channel: str, held: HeldByChannel, now_ms: int) -> None:
+        """A channel, by its name, with its deliveries. now_ms: the broker's clock."""
+        before, settled_since_ms = self._before.get(channel, (0, 0))
+        if held.settled != before:
+            settled_since_ms = now_ms
+        self._settled[channel] = held.settled, settled_since_ms
+        for tag, one in held.consumers.items():
+            since_ms = one.newest_ms if one.is_full else max(one.oldest_ms, settled_since_ms)
+            self._since_ms[channel, tag] = since_ms
 
     def since_ms(self, channel_name: str, tag: str) -> int | None:
         """Since when a consumer does nothing with its messages; None if it holds none."""

@@ -4,23 +4,24 @@ A round goes over the node's queues, channels, connections and exchanges in slic
 does its other work. It adds a row to the series of each object, unless nothing has happened to the
 object yet, and drops the series of objects that no longer exist. The same round makes the sums for
 the node and for each vhost.
+
+Objects are known by their names. Counters of an object never decrease: if they are lower than in
+the round before, the object was deleted and declared again since, and has another series.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from leveret.broker.node.broker import Broker
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import CoarseCounts, ConsumerFigures
 from leveret.broker.runtime.counts import MessageCounts
-from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.status import unsettled_deliveries
-from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.mgmt.node_facade.declared import NO_COUNTS
+from leveret.mgmt.node_facade.facade import NodeFacade
+from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.statistics.holding import Holding
-from leveret.mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series
+from leveret.mgmt.statistics.series import GLOBAL, Row, Series
 
 MESSAGES = (
     "publish", "confirm", "return_unroutable", "drop_unroutable", "deliver", "deliver_no_ack",
@@ -41,6 +42,7 @@ CHURN = (
     "queue_declared", "queue_created", "queue_deleted",
 )  # fmt: skip
 
+COUNTERS_OF_A_QUEUE = len(QUEUE_MESSAGES)
 SUMMED_AT_ONCE = 100
 SAMPLED_AT_ONCE = 20
 LOOKED_AT_MAX = 1000
@@ -79,20 +81,11 @@ class QueueSums(NamedTuple):
     consumers: int
 
 
-def own_queues(vhost: VirtualHost) -> list[QueueClient]:
-    """The queues of a vhost that live on this node, which keeps their counts."""
-    places = vhost.places
-    if places is None:
-        return list(vhost.queues.values())
-    return [queue for queue in vhost.queues.values() if queue.placement.node == places.node]
-
-
-async def sums_of(vhosts: Iterable[VirtualHost], give_way: GiveWay) -> QueueSums:
+async def sums_of(node: NodeFacade, vhosts: Iterable[str], give_way: GiveWay) -> QueueSums:
     """The messages and consumers of this node's queues in these vhosts, summed up in slices."""
     ready = unacked = messages = consumers = 0
     for vhost in vhosts:
-        for number, queue in enumerate(own_queues(vhost)):
-            counts = queue.figures.counts()
+        for number, (_, counts) in enumerate(node.own_counts(vhost)):
             ready += counts.ready
             unacked += counts.unacked
             messages += counts.messages
@@ -107,28 +100,68 @@ def add_rows(one: Row, other: Row) -> Row:
     return tuple(map(sum, zip(one, other, strict=True)))
 
 
-class Sampler:
-    """The series of a node, by the objects that they belong to, and of the whole node."""
+class ObjectSeries:
+    """The series of objects, by their names; those of a vhost's objects by vhost and name."""
 
-    def __init__(self, broker: Broker, interval_ms: int) -> None:
-        self.broker = broker
+    def __init__(self) -> None:
+        self.connections: dict[str, Series] = {}
+        self.channels: dict[str, Series] = {}
+        self.queues: dict[str, dict[str, Series]] = {}
+        self.exchanges: dict[str, dict[str, Series]] = {}
+
+    def connection(self, name: str, row: Row) -> Series | None:
+        """The series of a connection with these counts; None if it has none yet."""
+        return _of_same(self.connections.get(name), row, len(CONNECTION))
+
+    def channel(self, name: str, row: Row) -> Series | None:
+        """The series of a channel."""
+        return _of_same(self.channels.get(name), row, len(MESSAGES))
+
+    def queue(self, vhost: str, name: str, row: Row) -> Series | None:
+        """The series of a queue."""
+        return _of_same(self.queues.get(vhost, {}).get(name), row, COUNTERS_OF_A_QUEUE)
+
+    def exchange(self, vhost: str, name: str, row: Row) -> Series | None:
+        """The series of an exchange."""
+        return _of_same(self.exchanges.get(vhost, {}).get(name), row, len(EXCHANGE))
+
+
+def _of_same(series: Series | None, row: Row, counters: int) -> Series | None:
+    """The series, unless the counters, which a row begins with, are those of another object."""
+    return None if series is None or series.is_of_another(row, counters) else series
+
+
+class Sampler:
+    """The series of a node, by the objects that they belong to, and of the whole node.
+
+    node_row: makes the present row of the node's own series.
+    """
+
+    def __init__(
+        self, node: NodeFacade, interval_ms: int, node_row: Callable[[], Row] = lambda: ()
+    ) -> None:
+        self.facade = node
         self.interval_ms = interval_ms
         self.messages = Series(GLOBAL)
         self.lengths = Series(GLOBAL)
         self.churn = Series(GLOBAL)
         self.node = Series(GLOBAL)
-        self.node_row: Callable[[], Row] = lambda: ()
-        self.vhosts: dict[Hashable, Series] = {}
-        self.vhost_lengths: dict[Hashable, Series] = {}
-        self.objects: dict[Hashable, Series] = {}
-        self.oldest_unacked_ms: dict[QueueClient, int] = {}
+        self.vhosts: dict[str, Series] = {}
+        self.vhost_lengths: dict[str, Series] = {}
+        self.objects = ObjectSeries()
+        self.oldest_unacked_ms: dict[Place, int] = {}
+        self._node_row = node_row
         self._holding = Holding()
         self._task: asyncio.Task[None] | None = None
         self.give_way = Slices().give_way
 
     def now_ms(self) -> int:
         """Wall-clock time in milliseconds."""
-        return int(self.broker.services.clock.wall_time_s() * 1000)
+        return int(self.facade.wall_time_s() * 1000)
+
+    def forget_objects(self) -> None:
+        """Begin all series of objects anew."""
+        self.objects = ObjectSeries()
 
     def start(self) -> None:
         """Take samples until `stop`."""
@@ -152,51 +185,46 @@ class Sampler:
     async def sample(self) -> None:
         """Take one round of samples."""
         time_ms = self.now_ms()
-        kept: dict[Hashable, Series] = {}
+        kept = ObjectSeries()
         totals, whole = await self._sample_channels(time_ms, kept)
-        lengths = await self._sample_queues(time_ms, kept)
+        lengths = await self._sample_vhosts(time_ms, kept)
         self.objects = kept
-        services = self.broker.services
         whole = (*whole, *self.disk_row())
         self.messages.add(time_ms, _not_less(whole, self.messages.last))
         self.lengths.add(time_ms, _summed(lengths.values(), len(LENGTHS)))
         self.churn.add(time_ms, self.churn_row())
-        self.node.add(time_ms, self.node_row())
+        self.node.add(time_ms, self._node_row())
         self._add_all(self.vhosts, totals, time_ms)
         self._add_all(self.vhost_lengths, lengths, time_ms)
-        for queue in [queue for queue in self.oldest_unacked_ms if queue.is_deleted]:
-            del self.oldest_unacked_ms[queue]
         for all_series in (self.vhosts, self.vhost_lengths):
-            for gone in all_series.keys() - services.vhosts.keys():
+            for gone in [name for name in all_series if not self.facade.has_vhost(name)]:
                 del all_series[gone]
 
     async def _sample_channels(
-        self, time_ms: int, kept: dict[Hashable, Series]
+        self, time_ms: int, kept: ObjectSeries
     ) -> tuple[dict[str, Row], Row]:
         """The messages of each vhost, and of the node."""
         # Closed channels come first: one that closes during the round must not be counted twice.
-        services = self.broker.services
-        whole = message_row(services.counts.closed_channels)
-        totals = {
-            name: message_row(vhost.closed_channels) for name, vhost in services.vhosts.items()
-        }
-        oldest: dict[QueueClient, int] = {}
+        node, before = self.facade, self.objects
+        whole = message_row(node.counts.closed_channels)
+        totals = {name: message_row(one) for name, one in node.closed_channels().items()}
+        oldest: dict[Place, int] = {}
         holding = self._holding.next_round()
-        for connection in tuple(self.broker.connections):
-            row: Row = (connection.bytes_in, connection.bytes_out)
-            self._add(kept, connection, time_ms, row)
-            for channel in tuple(connection.channels.values()):
-                row = message_row(channel.message_counts())
-                self._add(kept, channel, time_ms, row)
+        for connection in node.connections_in_any_state():
+            name = connection.name
+            row: Row = connection.traffic[: len(CONNECTION)]
+            self._add(kept.connections, name, before.connection(name, row), time_ms, row)
+            for channel in connection.channels():
+                name = channel.name
+                row = message_row(channel.counts())
+                self._add(kept.channels, name, before.channel(name, row), time_ms, row)
                 whole = add_rows(whole, row)
-                name = channel.vhost.name
-                if name in totals:
-                    totals[name] = add_rows(totals[name], row)
-                deliveries = unsettled_deliveries(channel, LOOKED_AT_MAX)
-                for one in deliveries:
-                    at_ms = one.delivered_at_ms
-                    oldest[one.queue] = min(at_ms, oldest.get(one.queue, at_ms))
-                holding.add(channel, deliveries, services.clock.now_ms())
+                if channel.vhost in totals:
+                    totals[channel.vhost] = add_rows(totals[channel.vhost], row)
+                held = channel.held(LOOKED_AT_MAX)
+                for place, at_ms in held.queues.items():
+                    oldest[place] = min(at_ms, oldest.get(place, at_ms))
+                holding.add(name, held, node.now_ms())
                 await self.give_way()
         self.oldest_unacked_ms = oldest
         self._holding = holding
@@ -205,39 +233,52 @@ class Sampler:
                 totals[name] = _not_less(row, self.vhosts[name].last)
         return totals, whole
 
-    async def _sample_queues(self, time_ms: int, kept: dict[Hashable, Series]) -> dict[str, Row]:
+    async def _sample_vhosts(self, time_ms: int, kept: ObjectSeries) -> dict[str, Row]:
+        """The messages in the queues of each vhost."""
         lengths = {}
-        for vhost in tuple(self.broker.services.vhosts.values()):
-            total: Row = (0, 0, 0)
-            for number, queue in enumerate(own_queues(vhost)):
-                row = queue_row(queue.figures.counts())
-                self._add(kept, queue, time_ms, row)
-                if any(row[-3:]):
-                    total = add_rows(total, row[-3:])
-                if number % SAMPLED_AT_ONCE == 0:
-                    await self.give_way()
-            for exchange in tuple(vhost.exchanges.values()):
-                self._add(
-                    kept, exchange, time_ms, (exchange.published_count, exchange.routed_count)
-                )
-            lengths[vhost.name] = total
+        for vhost in self.facade.vhost_names():
+            lengths[vhost] = await self._sample_queues(vhost, time_ms, kept)
+            exchanges = kept.exchanges[vhost] = {}
+            for one in self.facade.exchanges(vhost):
+                row = (one.published, one.routed)
+                series = self.objects.exchange(vhost, one.name, row)
+                self._add(exchanges, one.name, series, time_ms, row)
         return lengths
 
+    async def _sample_queues(self, vhost: str, time_ms: int, kept: ObjectSeries) -> Row:
+        total: Row = (0, 0, 0)
+        queues: dict[str, Series] = {}
+        kept.queues[vhost] = queues
+        known = self.objects.queues.get(vhost, {})
+        for number, (name, counts) in enumerate(self.facade.own_counts(vhost)):
+            series = known.get(name)
+            if series is not None or counts != NO_COUNTS:
+                row = queue_row(counts)
+                if series is None or series.is_of_another(row, COUNTERS_OF_A_QUEUE):
+                    self._add(queues, name, None, time_ms, row)
+                else:
+                    series.add(time_ms, row)
+                    queues[name] = series
+                if row[COUNTERS_OF_A_QUEUE]:
+                    total = add_rows(total, row[COUNTERS_OF_A_QUEUE:])
+            if number % SAMPLED_AT_ONCE == 0:
+                await self.give_way()
+        return total
+
     def _add(
-        self, kept: dict[Hashable, Series], key: Hashable, time_ms: int, row: Row,
-        retention: tuple[Retention, ...] = BASIC,
-    ) -> None:  # fmt: skip
-        series = self.objects.get(key)
+        self, kept: dict[str, Series], name: str, series: Series | None, time_ms: int, row: Row
+    ) -> None:
+        """Add a row to the series of an object; without one, begin it if anything has happened."""
         if series is None:
             if not any(row):
                 return
-            series = Series(retention)
+            series = Series()
             series.add(time_ms - self.interval_ms, (0,) * len(row))
         series.add(time_ms, row)
-        kept[key] = series
+        kept[name] = series
 
     @staticmethod
-    def _add_all(all_series: dict[Hashable, Series], rows: dict[str, Row], time_ms: int) -> None:
+    def _add_all(all_series: dict[str, Series], rows: dict[str, Row], time_ms: int) -> None:
         for name, row in rows.items():
             if name not in all_series:
                 all_series[name] = Series(GLOBAL)
@@ -245,18 +286,17 @@ class Sampler:
 
     # Present values
 
-    def idle_since_s(self, thing: QueueClient | Session, made_at_s: float) -> float | None:
-        """Since when the object is idle, in wall-clock seconds; None if it is active.
+    def idle_since_s(self, series: Series | None, made_at_s: float) -> float | None:
+        """Since when an object is idle, in wall-clock seconds; None if it is active.
 
         made_at_s: when it was declared or opened.
         """
-        series = self.objects.get(thing)
         if series is None:
             return made_at_s
         changed_ms = series.changed_ms
         return None if self.now_ms() - changed_ms < 2 * self.interval_ms else changed_ms / 1000
 
-    def oldest_unacked_age_ms(self, queue: QueueClient, counts: CoarseCounts) -> int | None:
+    def oldest_unacked_age_ms(self, queue: Place, counts: CoarseCounts) -> int | None:
         """How long ago the oldest unacked message was delivered; None if there is none.
 
         As of the last round: a later delivery is not known yet. counts: the queue's present counts.
@@ -264,43 +304,39 @@ class Sampler:
         delivered_at_ms = self.oldest_unacked_ms.get(queue)
         if delivered_at_ms is None or not counts.unacked:
             return None
-        return self.broker.services.clock.now_ms() - delivered_at_ms
+        return self.facade.now_ms() - delivered_at_ms
 
     def stalled_since_s(self, consumer: ConsumerFigures) -> float | None:
         """Since when the consumer holds messages and settles none, in wall-clock seconds.
 
         None if it is busy, or was within the last minute. As of the last round.
         """
-        clock = self.broker.services.clock
         since_ms = self._holding.since_ms(consumer.channel_name, consumer.tag)
         if since_ms is None or not consumer.unacked:
             return None
-        idle_ms = clock.now_ms() - since_ms
-        return None if idle_ms < STALLED_MS else clock.wall_time_s() - idle_ms / 1000
+        idle_ms = self.facade.now_ms() - since_ms
+        return None if idle_ms < STALLED_MS else self.facade.wall_time_s() - idle_ms / 1000
 
     async def queue_sums(self) -> QueueSums:
         """The messages and consumers of the queues that live on this node."""
-        return await sums_of(tuple(self.broker.services.vhosts.values()), self.give_way)
+        return await sums_of(self.facade, self.facade.vhost_names(), self.give_way)
 
     def totals(self) -> MessageCounts:
         """The messages of the whole node since it started."""
-        total = self.broker.services.counts.closed_channels.copy()
-        for connection in self.broker.connections:
-            for channel in connection.channels.values():
-                total.add(channel.message_counts())
+        total = self.facade.counts.closed_channels.copy()
+        for connection in self.facade.connections_in_any_state():
+            for channel in connection.channels():
+                total.add(channel.counts())
         return total
 
     def disk_row(self) -> Row:
         """In the order of `DISK`: messages that were paged in and out since the start."""
-        store = self.broker.store
-        if store is None:
-            return (0, 0)
-        figures = store.figures()
-        return figures.messages_read, figures.messages_written
+        figures = self.facade.store_figures()
+        return (0, 0) if figures is None else (figures.messages_read, figures.messages_written)
 
     def churn_row(self) -> Row:
         """In the order of `CHURN`."""
-        counts = self.broker.services.counts
+        counts = self.facade.counts
         return (
             counts.connections_opened, counts.connections_closed, counts.channels_opened,
             counts.channels_closed, counts.queues_declared, counts.queues_created,

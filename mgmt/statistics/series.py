@@ -53,12 +53,24 @@ class Series:
         times = self._levels[0][0]
         return times[-1] if times else 0
 
+    def is_of_another(self, row: Row, counters: int) -> bool:
+        """Whether a row cannot follow, since one of its counters is lower than before.
+
+        counters: how many of the columns never decrease. The first and the last of them are looked
+        at: what went in, and what went out.
+        """
+        rows = self._levels[0][1]
+        if not rows:
+            return False
+        last = rows[-1]
+        return row[0] < last[0] or row[counters - 1] < last[counters - 1]
+
     def add(self, time_ms: int, row: Row) -> None:
         """Add a sample. time_ms: wall-clock time."""
         # Rounds are not quite regular: a sample may come a tenth of the shortest interval early.
         early_ms = self._retention[0].interval_s * 100
-        for (times, rows), retention in zip(self._levels, self._retention, strict=True):
-            interval_ms = retention.interval_s * 1000
+        for (times, rows), (span_s, interval_s) in zip(self._levels, self._retention, strict=True):
+            interval_ms = interval_s * 1000
             if times and time_ms - times[-1] < interval_ms - early_ms:
                 continue
             if rows and rows[-1] == row:
@@ -68,7 +80,7 @@ class Series:
                 rows.append(rows[-1])
             times.append(time_ms)
             rows.append(row)
-            self._forget_old(times, rows, time_ms - retention.span_s * 1000)
+            self._forget_old(times, rows, time_ms - span_s * 1000)
 
     @staticmethod
     def _forget_old(times: list[int], rows: list[Row], before_ms: int) -> None:

@@ -5,9 +5,7 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
-from leveret.broker.sessions.served_connection import ServedConnection
-from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.status import channel_status, consumers_of
+from leveret.mgmt.node_facade.clients import OpenChannel
 from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
 from leveret.mgmt.statistics.series import Series, Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
@@ -34,15 +32,15 @@ def connection_details(connection: ConnectionFigures) -> dict[str, Any]:
 
 
 def channel_view(
-    connection: ServedConnection, channel: Session, sampler: Sampler, window: Window | None = None
+    channel: OpenChannel, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """A channel as an item of a list."""
-    status = channel_status(channel, connection.publishing_state)
+    status = channel.status()
     view: dict[str, Any] = {
         "name": status.name,
         "number": status.number,
         "connection_details": connection_details(status.connection),
-        "node": sampler.broker.config.node_name,
+        "node": sampler.facade.name,
         "vhost": status.vhost,
         "user": status.user,
         "user_who_performed_action": status.user,
@@ -59,25 +57,23 @@ def channel_view(
         "pending_raft_commands": 0,
         **NO_ERLANG_PROCESS,
     }  # fmt: skip
-    idle_since_s = sampler.idle_since_s(channel, status.opened_at_s)
+    row = message_row(channel.counts())
+    series = sampler.objects.channel(status.name, row)
+    idle_since_s = sampler.idle_since_s(series, status.opened_at_s)
     if idle_since_s is not None:
         view["idle_since"] = iso_time(idle_since_s)
-    row = message_row(channel.message_counts())
-    series = sampler.objects.get(channel)
     if series is not None and any(row):
         view["message_stats"] = message_stats(MESSAGES, row, series, sampler.now_ms(), window)
     return view
 
 
 def single_channel_view(
-    connection: ServedConnection, channel: Session, sampler: Sampler, window: Window | None = None
+    channel: OpenChannel, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """A channel on its own, with its consumers."""
-    vhost = channel.vhost.name
-    view = channel_view(connection, channel, sampler, window)
+    view = channel_view(channel, sampler, window)
     view["consumer_details"] = [
-        consumer_view(figures, vhost, queue.name, sampler)
-        for queue, figures in consumers_of(channel)
+        consumer_view(one.figures, channel.vhost, one.queue, sampler) for one in channel.consumers()
     ]
     view["publishes"] = []
     view["deliveries"] = []
@@ -98,7 +94,7 @@ def consumer_view(
         "channel_details": {
             "connection_name": connection.name,
             "name": consumer.channel_name,
-            "node": sampler.broker.config.node_name,
+            "node": sampler.facade.name,
             "number": consumer.channel_number,
             "peer_host": connection.peer_host,
             "peer_port": connection.peer_port,

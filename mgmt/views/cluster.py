@@ -12,7 +12,7 @@ import msgspec
 
 from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.cluster.rpc.rpc import NotAnswered
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 from leveret.mgmt.views.nodes import status
 
 STATUS = "management.status"
@@ -42,9 +42,9 @@ async def cluster_status(node: Node) -> View:
     nodes: the status of each running node; null if it did not answer. A node whose broker is
     stopped reports only its own state.
     """
-    cluster = node.cluster if node.broker is not None else None
+    cluster = node.cluster if node.facade is not None else None
     own = {node.name: status(node)}
-    running = [] if node.broker is None else [node.name]
+    running = [] if node.facade is None else [node.name]
     members: dict[str, bool] = {node.name: True}
     others: dict[str, View | None] = {}
     if cluster is not None:

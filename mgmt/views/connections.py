@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.statistics.sampler import CONNECTION, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS
@@ -15,13 +15,13 @@ NO_TLS = {
 
 
 def connection_view(
-    connection: ServedConnection, sampler: Sampler, window: Window | None = None
+    connection: OpenConnection, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """An open connection."""
     status = connection.status()
     view: dict[str, Any] = {
         "name": status.name,
-        "node": sampler.broker.config.node_name,
+        "node": sampler.facade.name,
         "type": "network",
         "protocol": "AMQP 0-9-1",
         "state": status.state,
@@ -49,16 +49,11 @@ def connection_view(
     }  # fmt: skip
     if view["user_provided_name"] is None:
         del view["user_provided_name"]
-    series = sampler.objects.get(connection)
     row = (status.bytes_in, status.bytes_out)
+    series = sampler.objects.connection(status.name, row)
     for column, name in enumerate(CONNECTION):
         view[name] = row[column]
         view[f"{name}_details"] = (
             {"rate": 0.0} if series is None else series.details(column, sampler.now_ms(), window)
         )
     return view
-
-
-def open_connections(sampler: Sampler) -> list[ServedConnection]:
-    """The connections whose handshake is over."""
-    return [one for one in tuple(sampler.broker.connections) if one.is_open]

@@ -1,7 +1,7 @@
 """Exchanges and bindings as JSON, with RabbitMQ's fields."""
 
 import base64
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote_plus
 from zlib import crc32
 
@@ -10,8 +10,7 @@ from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.erlang.phash2 import phash2
 from leveret.broker.runtime.names import QUEUE
-from leveret.broker.vhost.binding import Binding, Exchange
-from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.mgmt.node_facade.facts import BindingFacts, ExchangeFacts
 from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
 from leveret.mgmt.statistics.series import Window
 from leveret.mgmt.views.channels import message_stats
@@ -25,25 +24,25 @@ phash2 takes up to 1 µs a byte, and the event loop must not be held up.
 
 
 def exchange_view(
-    vhost: VirtualHost, exchange: Exchange, sampler: Sampler, window: Window | None = None
+    exchange: ExchangeFacts, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """An exchange."""
     view: dict[str, Any] = {
         "name": text(exchange.name),
-        "vhost": text(vhost.name),
-        "type": exchange.type_name,
+        "vhost": text(exchange.vhost),
+        "type": exchange.type,
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": table_to_json(exchange.arguments),
         "user_who_performed_action": "rmq-internal",
     }
-    if exchange.delayed is not None:
-        view["messages_delayed"] = exchange.delayed.count
+    if exchange.messages_delayed is not None:
+        view["messages_delayed"] = exchange.messages_delayed
     if exchange.policy is not None:
-        view["policy"] = exchange.policy.name
-    series = sampler.objects.get(exchange)
-    row = (exchange.published_count, exchange.routed_count)
+        view["policy"] = exchange.policy
+    row = (exchange.published, exchange.routed)
+    series = sampler.objects.exchange(exchange.vhost, exchange.name, row)
     if series is not None:
         view["message_stats"] = message_stats(EXCHANGE, row, series, sampler.now_ms(), window)
     return view
@@ -70,31 +69,12 @@ def _arguments_hash(arguments: Table) -> int:
     return phash2(table_term(sorted_table(arguments)))
 
 
-class ShownBinding(NamedTuple):
-    """A binding as plain data. Bindings are listed in the order of these fields."""
-
-    vhost: str
-    source: str
-    destination_kind: str
-    destination: str
-    routing_key: str
-    arguments: Table
-
-
-def shown_binding(vhost: VirtualHost, binding: Binding) -> ShownBinding:
-    """A binding that was declared."""
-    return ShownBinding(
-        vhost.name, binding.source.name, binding.destination_kind, binding.destination.name,
-        binding.routing_key, binding.arguments,
-    )  # fmt: skip
-
-
-def default_binding(vhost: VirtualHost, queue: str) -> ShownBinding:
+def default_binding(vhost: str, queue: str) -> BindingFacts:
     """The binding that each queue has to the default exchange."""
-    return ShownBinding(vhost.name, "", QUEUE, queue, queue, {})
+    return BindingFacts(vhost, "", QUEUE, queue, queue, {})
 
 
-def binding_view(binding: ShownBinding) -> dict[str, Any]:
+def binding_view(binding: BindingFacts) -> dict[str, Any]:
     """A binding."""
     return {
         "source": text(binding.source),

@@ -21,7 +21,7 @@ from leveret.broker.resources.file_descriptors import (
 from leveret.broker.resources.memory_measures import mapped_bytes, resident_bytes
 from leveret.compiled import build
 from leveret.mgmt.log.outputs import locations
-from leveret.mgmt.node_facade.running_node import NODE, Node
+from leveret.mgmt.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import (
     CHURN,
     DISK,
@@ -29,7 +29,6 @@ from leveret.mgmt.statistics.sampler import (
     MESSAGES,
     QueueSums,
     message_row,
-    own_queues,
 )
 from leveret.mgmt.statistics.series import Series, SeriesSum, Window
 from leveret.mgmt.views.plugins import plugins
@@ -94,12 +93,12 @@ def overview(
     sums: over all its queues. windows: the samples to include, of messages and of lengths.
     """
     sampler = node.sampler
-    broker = sampler.broker
-    vhosts = broker.services.vhosts.values()
+    facade = sampler.facade
+    vhosts = facade.vhosts()
     now_ms = sampler.now_ms()
     messages, lengths = windows
     row = (*message_row(sampler.totals()), *sampler.disk_row())
-    running = [one for one in broker.connections if one.is_open]
+    running = facade.connections()
     return {
         **versions(node),
         "rates_mode": "basic",
@@ -119,11 +118,11 @@ def overview(
             LENGTHS, (sums.messages, sums.ready, sums.unacked), sampler.lengths, now_ms, lengths
         ),
         "object_totals": {
-            "channels": sum(len(one.channels) for one in running),
+            "channels": sum(one.channel_count for one in running),
             "connections": len(running),
             "consumers": sums.consumers,
-            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-            "queues": sum(len(vhost.queues) for vhost in vhosts),
+            "exchanges": sum(vhost.exchanges for vhost in vhosts),
+            "queues": sum(vhost.queues for vhost in vhosts),
         },
         "statistics_db_event_queue": 0,
         "node": node.name,
@@ -159,13 +158,13 @@ def counted(
 
 def partitions(node: Node) -> list[str]:
     """The running nodes from which this one is partitioned."""
-    return [] if node.broker is None or node.cluster is None else list(node.cluster.partitions)
+    return [] if node.facade is None or node.cluster is None else list(node.cluster.partitions)
 
 
 def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
     """An item of `/api/nodes`."""
     sampler = node.sampler
-    alarms = sampler.broker.services.alarms
+    alarms = sampler.facade.own_alarms
     row = node.node_row()
     view: dict[str, Any] = {
         "name": node.name,
@@ -181,10 +180,10 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "sockets_total": sockets_max(descriptor_limit()),
         "proc_total": 1_048_576,
         "mem_limit": node.memory_limit,
-        "mem_alarm": alarms.has("memory"),
+        "mem_alarm": "memory" in alarms,
         "mem_calculation_strategy": node.config.memory.calculation_strategy,
         "disk_free_limit": node.disk_limit,
-        "disk_free_alarm": alarms.has("disk"),
+        "disk_free_alarm": "disk" in alarms,
         "rates_mode": "basic",
         "net_ticktime": node.config.cluster.tick_time_s,
         "exchange_types": exchange_types(),
@@ -238,15 +237,14 @@ def memory_breakdown(node: Node) -> dict[str, Any]:
 
     `code` is measured, as the total is; see `ESTIMATED` for the other categories.
     """
-    broker = node.broker
+    facade = node.facade
     queues = connections = channels = 0
-    if broker is not None:
-        for vhost in broker.services.vhosts.values():
-            for queue in own_queues(vhost):
-                queues += queue.figures.status().memory_bytes
-        for connection in broker.connections:
+    if facade is not None:
+        for vhost in facade.vhost_names():
+            queues += sum(one.memory_bytes for _, one in facade.own_statuses(vhost))
+        for connection in facade.connections_in_any_state():
             connections += _CONNECTION_BYTES
-            channels += _CHANNEL_BYTES * len(connection.channels)
+            channels += _CHANNEL_BYTES * connection.channel_count
     total = resident_bytes()
     code = min(mapped_bytes(), total)
     other = max(0, total - queues - connections - channels - code)
@@ -293,14 +291,14 @@ _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
 def status(node: Node) -> dict[str, Any]:
     """What `rabbitmqctl status` shows."""
     breakdown = memory_breakdown(node)
-    alarms = node.broker.services.alarms.own if node.broker is not None else ()
-    vhosts = node.broker.services.vhosts.values() if node.broker is not None else ()
+    alarms = node.facade.own_alarms if node.facade is not None else ()
+    vhosts = node.facade.vhosts() if node.facade is not None else []
     return {
         "node": node.name,
         "pid": os.getpid(),
         "os": f"{platform.system()} {platform.release()}",
         "uptime": int(time.time() - node.started_at_s),
-        "is_running": node.broker is not None,
+        "is_running": node.facade is not None,
         "is_under_maintenance": node.is_under_maintenance,
         "partitions": partitions(node),
         **versions(node),
@@ -319,15 +317,15 @@ def status(node: Node) -> dict[str, Any]:
         "vm_memory_high_watermark_limit": node.memory_limit,
         "file_descriptors": {
             "total_limit": descriptor_limit(), "total_used": open_descriptors(),
-            "sockets_limit": sockets_max(descriptor_limit()), "sockets_used": len(node.connections),
+            "sockets_limit": sockets_max(descriptor_limit()), "sockets_used": node.connection_count,
         },
         "disk_free_limit": node.disk_limit,
         "disk_free": node.disk_free,
         "run_queue": 0,
         "processes": {"limit": 1_048_576, "used": 1},
         "totals": {
-            "connection_count": len(node.connections),
-            "queue_count": sum(len(vhost.queues) for vhost in vhosts),
+            "connection_count": node.connection_count,
+            "queue_count": sum(vhost.queues for vhost in vhosts),
             "virtual_host_count": len(vhosts),
         },
         "listeners": [

@@ -7,22 +7,15 @@ samples of its counts.
 from typing import Any
 
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.policies.policy_table import merged
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QUORUM
-from leveret.broker.queues.contract.status import CoarseCounts, QueueStatus
+from leveret.broker.queues.contract.status import QueueStatus
 from leveret.broker.queues.delivery.age import BOUNDS_MS
-from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.cluster.mirrors.record_changes import decode_record
+from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, message_stats
-from leveret.mgmt.views.mirrors import (
-    Replicas,
-    mirror_fields,
-    mirroring,
-    record_of,
-    syncing_fields,
-)
+from leveret.mgmt.views.mirrors import Replicas, mirror_fields, mirroring, syncing_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.contract.queue_status import StorageCounts
 
@@ -51,17 +44,18 @@ class QueueViews:
         self._message_window, self._length_window = windows
         self._now_ms = sampler.now_ms()
 
-    def listed(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
+    def listed(self, queue: QueueFacts) -> dict[str, Any]:
         """A queue as an item of a list; only its declaration if its node does not answer."""
-        declared = self._declared(vhost, queue)
-        record = record_of(vhost, queue)
+        declared = self._declared(queue)
+        record = decode_record(queue.mirrors)
         if record is not None:
-            declared |= mirror_fields(record, queue.durable)
-        if not vhost.lives_here(queue):
+            declared |= mirror_fields(record, queue.declared.durable)
+        if queue.own is None:
             return {**declared, "state": DOWN}
-        status = queue.figures.status()
+        vhost, name, own = queue.declared.vhost, queue.declared.name, queue.own
+        status = own.status
         row = queue_row(status.counts)
-        series = self._sampler.objects.get(queue)
+        series = self._sampler.objects.queue(vhost, name, row)
         view: dict[str, Any] = {
             "recoverable_slaves": None,
             **declared,
@@ -77,36 +71,35 @@ class QueueViews:
             "storage_version": 1,
             **status.storage.named(),
         }
-        parts = queue.figures.backing_queue_status()
-        view["backing_queue_status"] = {**parts, **self._rates(series, row)}
+        view["backing_queue_status"] = {**own.tiers, **self._rates(series, row)}
         if record is not None:
             view |= syncing_fields(record, self._replicas)
-        if queue.kind.name == QUORUM:
+        if queue.declared.kind == QUORUM:
             self._make_quorum(view, status)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
-        idle_since_s = self._sampler.idle_since_s(queue, status.declared_at_s)
+        idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)
         if idle_since_s is not None:
             view["idle_since"] = iso_time(idle_since_s)
         self._add_counts(view, series, row)
-        view.update(self._ages(queue, status.counts))
-        view["tiers"] = tiers_of(status.storage, parts)
+        view.update(self._ages(vhost, name, own))
+        view["tiers"] = tiers_of(status.storage, own.tiers)
         return view
 
-    def _declared(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
-        policy, operator_policy = queue.policy, queue.operator_policy
+    def _declared(self, queue: QueueFacts) -> dict[str, Any]:
+        declared = queue.declared
         return {
-            "name": text(queue.name),
-            "vhost": text(vhost.name),
-            "type": queue.kind.name,
-            "durable": queue.durable,
-            "auto_delete": queue.auto_delete,
-            "exclusive": queue.is_exclusive,
-            "arguments": table_to_json(queue.arguments),
-            "node": queue.placement.node or self._node_name,
-            "policy": policy.name if policy else None,
-            "operator_policy": operator_policy.name if operator_policy else None,
-            "effective_policy_definition": dict(merged(policy, operator_policy)),
+            "name": text(declared.name),
+            "vhost": text(declared.vhost),
+            "type": declared.kind,
+            "durable": declared.durable,
+            "auto_delete": declared.auto_delete,
+            "exclusive": declared.is_exclusive,
+            "arguments": table_to_json(declared.arguments),
+            "node": queue.node or self._node_name,
+            "policy": queue.policy,
+            "operator_policy": queue.operator_policy,
+            "effective_policy_definition": dict(queue.policy_definition),
         }
 
     def _make_quorum(self, view: dict[str, Any], status: QueueStatus) -> None:
@@ -154,11 +147,11 @@ class QueueViews:
                 QUEUE[: len(QUEUE_MESSAGES)], row, series, self._now_ms, self._message_window
             )
 
-    def _ages(self, queue: QueueClient, counts: CoarseCounts) -> dict[str, Any]:
-        ages = queue.figures.ages()
+    def _ages(self, vhost: str, name: str, own: OwnFigures) -> dict[str, Any]:
+        ages, counts = own.ages, own.status.counts
         return {
             "oldest_ready_age_ms": ages.oldest_ready_ms,
-            "oldest_unacked_age_ms": self._sampler.oldest_unacked_age_ms(queue, counts),
+            "oldest_unacked_age_ms": self._sampler.oldest_unacked_age_ms((vhost, name), counts),
             "time_in_queue": {
                 "bounds_ms": list(BOUNDS_MS),
                 "counts": ages.waited_counts,
@@ -166,12 +159,12 @@ class QueueViews:
             },
         }
 
-    def single(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
+    def single(self, queue: QueueFacts) -> dict[str, Any]:
         """A queue on its own, without its consumers."""
-        view = self.listed(vhost, queue)
+        view = self.listed(queue)
         view["deliveries"] = []
         view["incoming"] = []
-        record = record_of(vhost, queue)
+        record = decode_record(queue.mirrors)
         if record is not None:
             view["mirroring"] = mirroring(record, self._replicas, self._node_name)
         return view

@@ -15,7 +15,7 @@ from leveret.broker.config import Config, ManagementSettings, PrometheusSettings
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api_names import LINES
 from leveret.mgmt.management import Management
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports

@@ -12,7 +12,7 @@ from leveret.broker.config import Config
 from leveret.mgmt.ctl.client import _SocketConnection
 from leveret.mgmt.ctl.leveretctl import main
 from leveret.mgmt.management import Management
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 
 UNAVAILABLE, TIMED_OUT, NO_PERMISSION, USAGE = 69, 75, 77, 64
 

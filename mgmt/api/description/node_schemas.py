@@ -18,7 +18,7 @@ from leveret.mgmt.api.description.schemas import (
     record,
     ref,
 )
-from leveret.mgmt.node_facade.running_node import NODE
+from leveret.mgmt.running_node import NODE
 from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES
 
 PROTOCOL = one_of("amqp", "amqp/ssl", "http", "https", "http/prometheus", "https/prometheus")

@@ -5,7 +5,7 @@ import asyncio
 from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.node.broker import Broker
 from leveret.cluster.startup.start_as import StartAs
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 

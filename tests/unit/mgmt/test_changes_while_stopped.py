@@ -6,7 +6,7 @@ import pytest
 
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.node.broker import Broker
-from leveret.mgmt.node_facade.running_node import Node, NodeError
+from leveret.mgmt.running_node import Node, NodeError
 
 ANOTHER_COMMAND = "another command is changing the node's membership"
 

@@ -11,7 +11,7 @@ from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.api_names import CONTROL_SOCKET
-from leveret.mgmt.node_facade.running_node import Node
+from leveret.mgmt.running_node import Node
 from tests.patience import PATIENCE_SECONDS
 
 URL = "http://node/api/node/events"

@@ -8,7 +8,7 @@ import pytest
 from leveret.broker.config import Config
 from leveret.broker.node.broker import Broker
 from leveret.cluster.startup.start_as import NORMALLY
-from leveret.mgmt.node_facade.running_node import Node, NodeError, StartEnded
+from leveret.mgmt.running_node import Node, NodeError, StartEnded
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.unit.mgmt.starting_node import PATIENT, Starting
 

@@ -52,8 +52,7 @@ class Backend:
 async def asking():
     """The node of the login."""
     access = AccessControl(Config(), VirtualClock(), internal=None, chain=None)
-    services = SimpleNamespace(access=access)
-    return SimpleNamespace(users_passed_on={}, broker=SimpleNamespace(services=services))
+    return SimpleNamespace(users_passed_on={}, facade=SimpleNamespace(access=access))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from leveret.mgmt.api.passed_requests import (
     pack_all,
     pack_requester,
 )
+from leveret.mgmt.node_facade.declared import DeclaredObjects
 from tests.listing_nodes import Turns
 
 REQUEST = PassedRequest(
@@ -41,13 +42,19 @@ class Access:
         return False
 
 
+class Facade(DeclaredObjects):
+    """A vhost without queues, and no alarms."""
+
+    access = Access()
+    own_alarms = ()
+
+
 @pytest.fixture
 def node():
     """A node whose only part is what answers other nodes. topics: what it answers by."""
     topics = {}
-    services = SimpleNamespace(access=Access(), vhosts={"/": SimpleNamespace(name="/")})
     return SimpleNamespace(
-        name="b@host", config=Config(), broker=SimpleNamespace(services=services),
+        name="b@host", config=Config(), facade=Facade({"/": SimpleNamespace(queues={})}),
         cluster_name="hares", is_holding_clients=False, topics=topics, give_way=Turns().pause,
         cluster=SimpleNamespace(rpc=SimpleNamespace(answer=topics.__setitem__)),
     )  # fmt: skip
@@ -94,7 +101,6 @@ async def test_vhosts_that_the_asking_node_has_found_open_are_open(node):
         "authority": ASKED_PERMISSIONS,
     }  # fmt: skip
     assert (await answer(node, **changes))[0] == 401
-    node.broker.services.vhosts["/"].queues = {}
     assert (await answer(node, **changes, vhosts=(b"/",)))[0] == 404
 
 
@@ -106,5 +112,4 @@ async def test_a_node_that_does_not_know_its_place_says_so_at_once(node):
         "node b@host was suspended, and does not know yet whether the others have gone on without "
         "it"
     )
-    node.broker.services.alarms = SimpleNamespace(own=())
     assert (await answer(node, route="/health/checks/local-alarms"))[0] == 200

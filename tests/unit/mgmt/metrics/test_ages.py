@@ -1,16 +1,23 @@
 """Age metrics of many queues: a bounded number of labels, and histograms that never decrease."""
 
-from types import SimpleNamespace
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from leveret.mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAges
 from leveret.mgmt.metrics.text import Exposition
+from leveret.mgmt.node_facade.declared import DeclaredObjects
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
 
 COUNT = "x_queue_time_in_queue_seconds_count"
 READY = "x_queue_oldest_ready_age_seconds"
+
+
+class Facade(DeclaredObjects):
+    """The objects of one vhost, and its clock."""
+
+    def __init__(self, vhost):
+        super().__init__({vhost.name: vhost})
+        self.now_ms = vhost.clock.now_ms
 
 
 class Broker:
@@ -21,8 +28,7 @@ class Broker:
         self.vhost.name = "v"
         self.vhost.queues = {}
         self.clock = self.vhost.clock
-        services = SimpleNamespace(vhosts={"v": self.vhost}, clock=self.clock)
-        self.broker = SimpleNamespace(services=services)
+        self.facade = Facade(self.vhost)
         self.oldest_unacked_ms = {}
 
     def oldest_unacked_age_ms(self, queue, counts):
@@ -144,7 +150,7 @@ async def test_a_delivery_that_nobody_settles_grows_old(broker):
     queue = broker.declare("q")
     publish(queue, b"x")
     got(queue, ack_required=True)
-    broker.oldest_unacked_ms[queue] = broker.clock.now_ms()
+    broker.oldest_unacked_ms["v", "q"] = broker.clock.now_ms()
     broker.clock.advance(3)
     found = await page_of(ages)
     assert found["x_queue_oldest_unacked_age_seconds", "q"] == pytest.approx(3, abs=0.01)

@@ -6,6 +6,7 @@ import pytest
 
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
 from leveret.mgmt.metrics.clients import Clients
+from leveret.mgmt.node_facade.clients import OpenConnection
 
 
 class Channel:
@@ -35,8 +36,11 @@ class Node:
 
     def __init__(self, *connections):
         self.counts = NodeCounts()
-        services = SimpleNamespace(counts=self.counts)
-        self.broker = SimpleNamespace(services=services, connections=dict.fromkeys(connections))
+        self.open = dict.fromkeys(connections)
+        self.facade = SimpleNamespace(
+            counts=self.counts,
+            connections_in_any_state=lambda: list(map(OpenConnection, self.open)),
+        )
         self.meanwhile = lambda: None
 
     async def give_way(self):
@@ -44,8 +48,8 @@ class Node:
 
     def close(self, connection):
         """Close a connection."""
-        if connection in self.broker.connections:
-            del self.broker.connections[connection]
+        if connection in self.open:
+            del self.open[connection]
             for channel in connection.channels.values():
                 self.counts.closed_channels.add(channel.counts)
                 self.counts.published_with_confirms += channel.confirms.published

@@ -4,7 +4,15 @@ import aio_pika
 import pytest
 
 from leveret.broker.declarations.values import DeleteVhost, PutVhost
-from leveret.mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
+from leveret.mgmt.node_facade.facade import NodeFacade
+from leveret.mgmt.statistics.sampler import (
+    CHURN,
+    LENGTHS,
+    MESSAGES,
+    QUEUE,
+    Sampler,
+    queue_row,
+)
 from leveret.mgmt.statistics.series import Window
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
@@ -20,7 +28,7 @@ async def embedded():
 
 @pytest.fixture
 async def sampler(embedded):
-    return Sampler(embedded.broker, INTERVAL_MS)
+    return Sampler(NodeFacade(embedded.broker), INTERVAL_MS)
 
 
 @pytest.fixture
@@ -54,8 +62,8 @@ async def test_rates_are_those_of_the_last_interval(embedded, sampler, connectio
     now_ms = sampler.now_ms()
     assert sampler.messages.rate(MESSAGES.index("publish"), now_ms) == 4
     assert sampler.messages.rate(MESSAGES.index("confirm"), now_ms) == 4
-    queue = embedded.broker.services.vhosts["/"].queues["q"]
-    assert sampler.objects[queue].rate(QUEUE.index("messages_ready"), now_ms) == 4
+    series = sampler.objects.queues["/"]["q"]
+    assert series.rate(QUEUE.index("messages_ready"), now_ms) == 4
     assert sampler.lengths.last == (20, 20, 0)
     assert len(sampler.lengths.last) == len(LENGTHS)
 
@@ -76,20 +84,17 @@ async def test_what_clients_did_is_not_forgotten_when_they_go(embedded, sampler,
 
 
 async def test_series_of_what_is_gone_are_forgotten(embedded, sampler, connection):
-    services = embedded.broker.services
     channel = await connection.channel()
     queue = await channel.declare_queue("q")
     await publish(channel, "q", 1)
-    vhost = services.vhosts["/"]
     declare(embedded, PutVhost("other"))
     await round_of(embedded, sampler)
-    known = vhost.queues["q"]
-    assert known in sampler.objects
+    assert "q" in sampler.objects.queues["/"]
     assert {"/", "other"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()
     await queue.delete(if_unused=False, if_empty=False)
     declare(embedded, DeleteVhost("other"))
     await round_of(embedded, sampler)
-    assert known not in sampler.objects
+    assert "q" not in sampler.objects.queues["/"]
     assert {"/"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()
 
 
@@ -97,7 +102,22 @@ async def test_idle_objects_have_no_series(embedded, sampler, connection):
     channel = await connection.channel()
     await channel.declare_queue("idle")
     await round_of(embedded, sampler)
-    assert embedded.broker.services.vhosts["/"].queues["idle"] not in sampler.objects
+    assert "idle" not in sampler.objects.queues["/"]
+
+
+async def test_a_queue_that_is_declared_again_begins_a_new_series(embedded, sampler, connection):
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 20)
+    await round_of(embedded, sampler)
+    await queue.delete(if_unused=False, if_empty=False)
+    await channel.declare_queue("q")
+    await publish(channel, "q", 5)
+    row = queue_row(sampler.facade.queue_counts(("/", "q")))
+    assert sampler.objects.queue("/", "q", row) is None
+    await round_of(embedded, sampler)
+    series = sampler.objects.queue("/", "q", row)
+    assert series.rate(QUEUE.index("publish"), sampler.now_ms()) == 1
 
 
 async def test_the_oldest_unsettled_delivery_of_each_queue_is_known(embedded, sampler, connection):
@@ -108,7 +128,7 @@ async def test_the_oldest_unsettled_delivery_of_each_queue_is_known(embedded, sa
     embedded.advance(10)
     second = await queue.get()
     await sampler.sample()
-    known = embedded.broker.services.vhosts["/"].queues["q"]
+    known = ("/", "q")
     clock = embedded.broker.services.clock
     assert clock.now_ms() - sampler.oldest_unacked_ms[known] == pytest.approx(10_000, abs=50)
     await first.ack()

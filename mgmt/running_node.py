@@ -38,6 +38,7 @@ from leveret.cluster.startup.joining import StoppedNode
 from leveret.cluster.startup.start_as import NORMALLY, StartAs
 from leveret.mgmt.events.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import Slices
 from leveret.mgmt.standby.follower import Follower
 from leveret.mgmt.statistics.sampler import Sampler
@@ -76,20 +77,22 @@ class StartEnded(NodeError):
 class Node:
     """A broker in its process.
 
-    broker: None while it is stopped. is_booting: it is being started. is_under_maintenance: clients
-    were disconnected and are refused (`drain`). listeners: the open ports with their protocols; the
-    code that opens a port adds it, and its certificates. memory_watermark: the one that was set at
-    run time instead of the configured one. exported: how much had been declared before the last
-    export of all definitions, and its ETag. recent_log: the last lines of the log, if it has no
-    file. rebalancing: the leaders of queues are being spread over the nodes. users_passed_on: those
-    whose requests other nodes are answering, by the numbers under which they are known there.
-    stop_requested: set when the process has to end.
+    broker: None while it is stopped. facade: the broker as management reads it, or None.
+    is_booting: it is being started. is_under_maintenance: clients were disconnected and are refused
+    (`drain`). listeners: the open ports with their protocols; the code that opens a port adds it,
+    and its certificates. memory_watermark: the one that was set at run time instead of the
+    configured one. exported: how much had been declared before the last export of all definitions,
+    and its ETag. recent_log: the last lines of the log, if it has no file. rebalancing: the leaders
+    of queues are being spread over the nodes. users_passed_on: those whose requests other nodes are
+    answering, by the numbers under which they are known there. stop_requested: set when the process
+    has to end.
     """
 
     def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
         self.config = config
         self.data_dir = data_dir
         self.broker: Broker | None = None
+        self.facade: NodeFacade | None = None
         self.is_booting = False
         self.is_under_maintenance = False
         self.memory_watermark: tuple[str, float] | None = None
@@ -189,8 +192,9 @@ class Node:
         self.broker = broker
         self.exported = NOTHING_EXPORTED
         broker.services.audit.listen(self.audit.add)
-        self._sampler = Sampler(broker, self.config.collect_statistics_interval_ms)
-        self._sampler.node_row = self.node_row
+        self.facade = NodeFacade(broker)
+        interval_ms = self.config.collect_statistics_interval_ms
+        self._sampler = Sampler(self.facade, interval_ms, self.node_row)
         self._sampler.start()
         self._follower = Follower(broker, self.give_way, self._running_nodes)
         broker.failure.add_done_callback(lambda _: self.stop_requested.set())
@@ -218,6 +222,7 @@ class Node:
         if self._follower is not None:
             await self._follower.stop()
         broker, self.broker = self.broker, None
+        self.facade = None
         self._sampler = self._follower = None
         self.is_under_maintenance = False
         self.memory_watermark = None
@@ -338,13 +343,13 @@ class Node:
     def node_row(self) -> Row:
         """In the order of `NODE`."""
         return (
-            resident_bytes(), open_descriptors(), len(self.connections), 0, self.disk_free,
+            resident_bytes(), open_descriptors(), self.connection_count, 0, self.disk_free,
         )  # fmt: skip
 
     @property
-    def connections(self) -> set[Any]:
-        """The connections of clients."""
-        return self.broker.connections if self.broker is not None else set()
+    def connection_count(self) -> int:
+        """How many connections clients have, also such whose handshake is not over."""
+        return 0 if self.broker is None else len(self.broker.connections)
 
     @property
     def memory_monitor(self) -> MemoryMonitor | None:

@@ -1,0 +1,266 @@
+"""The virtual hosts, queues, exchanges and bindings of a node, by names, as plain data.
+
+A list may be long: its iterators read the figures of an object when they reach it, so that the
+caller can read them in slices. The objects are those that were there when the iterator was made.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from leveret.broker.policies.policy_table import merged
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueStatus,
+)
+from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.mgmt.node_facade.facts import (
+    BindingFacts,
+    DeclaredQueue,
+    ExchangeFacts,
+    OwnFigures,
+    Place,
+    QueueFacts,
+    VhostFacts,
+)
+
+NO_COUNTS = CoarseCounts()
+
+
+class DeclaredObjects:
+    """What is declared on a node. An unknown vhost has no objects."""
+
+    def __init__(self, vhosts: dict[str, VirtualHost]) -> None:
+        self._vhosts = vhosts
+
+    # Virtual hosts
+
+    def has_vhost(self, name: str) -> bool:
+        """Whether it is declared."""
+        return name in self._vhosts
+
+    def vhost_names(self) -> list[str]:
+        """All vhosts, in the order of their declarations."""
+        return list(self._vhosts)
+
+    def vhost(self, name: str) -> VhostFacts | None:
+        """A vhost; None if there is none."""
+        it = self._vhosts.get(name)
+        if it is None:
+            return None
+        return VhostFacts(
+            it.name, it.description, it.tags, it.is_traced, len(it.queues), len(it.exchanges)
+        )
+
+    def vhosts(self) -> list[VhostFacts]:
+        """All vhosts."""
+        found = map(self.vhost, self._vhosts)
+        return [one for one in found if one is not None]
+
+    def closed_channels(self) -> dict[str, MessageCounts]:
+        """The messages of channels that are closed, by vhost."""
+        return {name: vhost.closed_channels for name, vhost in self._vhosts.items()}
+
+    # Queues
+
+    def has_queue(self, vhost: str, name: str) -> bool:
+        """Whether it is declared."""
+        return self._queue(vhost, name) is not None
+
+    def queue_names(self, vhost: str) -> list[str]:
+        """All queues of a vhost, in the order of their declarations; none of an unknown vhost."""
+        it = self._vhosts.get(vhost)
+        return [] if it is None else list(it.queues)
+
+    def home_of(self, vhost: str, name: str) -> str:
+        """The node that a queue lives on; empty for this one, and for an unknown queue."""
+        queue = self._queue(vhost, name)
+        return "" if queue is None else queue.placement.node
+
+    def lives_here(self, vhost: str, name: str) -> bool:
+        """Whether a queue lives on this node."""
+        queue = self._queue(vhost, name)
+        return queue is not None and self._vhosts[vhost].lives_here(queue)
+
+    def is_exclusive(self, vhost: str, name: str) -> bool:
+        """Whether a queue belongs to one connection."""
+        queue = self._queue(vhost, name)
+        return queue is not None and queue.is_exclusive
+
+    def declared_queue(self, vhost: str, name: str) -> DeclaredQueue | None:
+        """A queue as it was declared; None if there is none."""
+        queue = self._queue(vhost, name)
+        return None if queue is None else _declared(vhost, queue)
+
+    def queue(self, vhost: str, name: str) -> QueueFacts | None:
+        """All that the node knows of a queue; None if there is none."""
+        queue = self._queue(vhost, name)
+        if queue is None:
+            return None
+        host, figures = self._vhosts[vhost], queue.figures
+        policy, operator_policy = queue.policy, queue.operator_policy
+        own = None
+        if host.lives_here(queue):
+            own = OwnFigures(
+                status=figures.status(), tiers=figures.backing_queue_status(), ages=figures.ages()
+            )
+        return QueueFacts(
+            declared=_declared(vhost, queue),
+            node=queue.placement.node,
+            policy=policy.name if policy else None,
+            operator_policy=operator_policy.name if operator_policy else None,
+            policy_definition=merged(policy, operator_policy),
+            mirrors=queue.placement.record,
+            own=own,
+        )
+
+    def queue_counts(self, place: Place) -> CoarseCounts:
+        """The counts of a queue, or those received last from its node; none of an unknown queue.
+
+        A list may be sorted by them, so it is one call.
+        """
+        try:
+            return self._vhosts[place[0]].queues[place[1]].figures.counts()
+        except KeyError:
+            return NO_COUNTS
+
+    def queue_ages(self, vhost: str, name: str) -> AgeFigures | None:
+        """The ages of a queue's messages; None if there is no such queue."""
+        queue = self._queue(vhost, name)
+        return None if queue is None else queue.figures.ages()
+
+    # Queues that live on this node, which keeps their figures
+
+    def own_queue_count(self) -> int:
+        """How many there are."""
+        return sum(len(_own(vhost)) for vhost in self._vhosts.values())
+
+    def own_counts(self, vhost: str) -> Iterator[tuple[str, CoarseCounts]]:
+        """Their names and counts."""
+        return ((queue.name, queue.figures.counts()) for queue in self._own_queues(vhost))
+
+    def own_counts_of_kind(self, kind: str) -> Iterator[CoarseCounts]:
+        """The counts of the queues of one kind, in all vhosts."""
+        queues = [
+            queue
+            for vhost in self._vhosts.values()
+            for queue in _own(vhost)
+            if queue.kind.name == kind
+        ]
+        return (queue.figures.counts() for queue in queues)
+
+    def own_statuses(self, vhost: str) -> Iterator[tuple[str, QueueStatus]]:
+        """Their names and statuses."""
+        return ((queue.name, queue.figures.status()) for queue in self._own_queues(vhost))
+
+    def own_consumers(self, vhost: str) -> Iterator[tuple[str, list[ConsumerFigures]]]:
+        """Their names and their consumers, without those that channels of other nodes have."""
+        return ((queue.name, _consumers_of_clients(queue)) for queue in self._own_queues(vhost))
+
+    def consumers(self, vhost: str, name: str) -> list[ConsumerFigures]:
+        """The consumers of one of these queues that channels of this node have."""
+        queue = self._queue(vhost, name)
+        return [] if queue is None else _consumers_of_clients(queue)
+
+    def _queue(self, vhost: str, name: str) -> QueueClient | None:
+        it = self._vhosts.get(vhost)
+        return None if it is None else it.queues.get(name)
+
+    def _own_queues(self, vhost: str) -> list[QueueClient]:
+        it = self._vhosts.get(vhost)
+        return [] if it is None else _own(it)
+
+    # Exchanges and bindings
+
+    def has_exchange(self, vhost: str, name: str) -> bool:
+        """Whether it is declared."""
+        return self._exchange(vhost, name) is not None
+
+    def exchange_names(self, vhost: str) -> list[str]:
+        """All exchanges of a vhost, in the order of their declarations."""
+        it = self._vhosts.get(vhost)
+        return [] if it is None else list(it.exchanges)
+
+    def exchange(self, vhost: str, name: str) -> ExchangeFacts | None:
+        """An exchange; None if there is none."""
+        it = self._exchange(vhost, name)
+        return None if it is None else _exchange_facts(vhost, it)
+
+    def exchanges(self, vhost: str) -> Iterator[ExchangeFacts]:
+        """All exchanges of a vhost."""
+        it = self._vhosts.get(vhost)
+        found = () if it is None else tuple(it.exchanges.values())
+        return (_exchange_facts(vhost, one) for one in found)
+
+    def bindings_from(self, vhost: str, exchange: str) -> Iterator[BindingFacts]:
+        """The bindings from an exchange that were declared; none of an unknown one."""
+        it = self._exchange(vhost, exchange)
+        return _facts_of(vhost, () if it is None else tuple(it.bindings.values()))
+
+    def bindings_to_exchange(self, vhost: str, exchange: str) -> Iterator[BindingFacts]:
+        """The bindings to an exchange."""
+        it = self._exchange(vhost, exchange)
+        return _facts_of(vhost, () if it is None else tuple(it.incoming.values()))
+
+    def bindings_to_queue(self, vhost: str, queue: str) -> Iterator[BindingFacts]:
+        """The bindings to a queue that were declared."""
+        it = self._queue(vhost, queue)
+        return _facts_of(vhost, () if it is None else tuple(it.bindings.values()))
+
+    def _exchange(self, vhost: str, name: str) -> Exchange | None:
+        it = self._vhosts.get(vhost)
+        return None if it is None else it.exchanges.get(name)
+
+
+def _own(vhost: VirtualHost) -> list[QueueClient]:
+    """The queues of a vhost that live on this node."""
+    places = vhost.places
+    if places is None:
+        return list(vhost.queues.values())
+    return [queue for queue in vhost.queues.values() if queue.placement.node == places.node]
+
+
+def _declared(vhost: str, queue: QueueClient) -> DeclaredQueue:
+    return DeclaredQueue(
+        vhost=vhost,
+        name=queue.name,
+        kind=queue.kind.name,
+        durable=queue.durable,
+        auto_delete=queue.auto_delete,
+        is_exclusive=queue.is_exclusive,
+        arguments=queue.arguments,
+    )
+
+
+def _consumers_of_clients(queue: QueueClient) -> list[ConsumerFigures]:
+    return [one for one in queue.figures.consumers() if not one.node]
+
+
+def _exchange_facts(vhost: str, it: Exchange) -> ExchangeFacts:
+    return ExchangeFacts(
+        vhost=vhost,
+        name=it.name,
+        type=it.type_name,
+        durable=it.durable,
+        auto_delete=it.auto_delete,
+        internal=it.internal,
+        arguments=it.arguments,
+        policy=None if it.policy is None else it.policy.name,
+        bindings=len(it.bindings),
+        messages_delayed=None if it.delayed is None else it.delayed.count,
+        published=it.published_count,
+        routed=it.routed_count,
+    )
+
+
+def _facts_of(vhost: str, bindings: Sequence[Binding]) -> Iterator[BindingFacts]:
+    return (
+        BindingFacts(
+            vhost, one.source.name, one.destination_kind, one.destination.name, one.routing_key,
+            one.arguments,
+        )
+        for one in bindings
+    )  # fmt: skip

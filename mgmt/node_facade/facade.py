@@ -1,0 +1,176 @@
+"""A broker as the rest of management sees it: what is declared, what it counts, who is connected.
+
+All modules of management reach the broker through this object. Questions about objects and their
+figures are answered with plain data, which may come from several processes of a node. The tables of
+declarations are values that every node has. The last part are the acts of operators.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.auth.identity import Identity
+from leveret.broker.config import Config
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.declarations.values import Declaration
+from leveret.broker.node.broker import Broker
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.inspection import Inspection
+from leveret.broker.runtime.counts import NodeCounts
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.sessions.direct import DirectConnection
+from leveret.broker.tracing.trace import Trace, TraceError
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.mgmt.node_facade.clients import OpenConnection
+from leveret.mgmt.node_facade.declared import DeclaredObjects
+from leveret.mgmt.node_facade.facts import LoopFigures
+from leveret.storage.store.store_figures import StoreFigures
+
+
+class NodeFacade(DeclaredObjects):
+    """A running broker.
+
+    counts: of the node since its start. users, permissions, limits, policies, parameters: the
+    tables of declarations; runtime_parameters: as they are stored. access: the decisions about
+    users. events: those for operators. shovels, federation, traces: their statuses, and acts.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        services = broker.services
+        super().__init__(services.vhosts)
+        self._broker = broker
+        self._services = services
+        self.config: Config = broker.config
+        self.counts: NodeCounts = services.counts
+        self.users, self.permissions = services.users, services.permissions
+        self.limits, self.policies = services.limits, services.policies
+        self.parameters = services.parameters
+        self.runtime_parameters = services.registry.runtime_parameters
+        self.access, self.events = services.access, services.events
+        self.shovels, self.federation = broker.shovels, broker.federation
+        self.traces = broker.traces
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.config.node_name
+
+    # Time
+
+    def now_ms(self) -> int:
+        """The broker's clock, which never goes back."""
+        return self._services.clock.now_ms()
+
+    def wall_time_s(self) -> float:
+        """Wall-clock time."""
+        return self._services.clock.wall_time_s()
+
+    # Clients
+
+    def connections(self) -> list[OpenConnection]:
+        """The connections whose handshake is over, and whose end has not begun."""
+        found = tuple(self._broker.connections)
+        return [OpenConnection(one) for one in found if one.is_open]
+
+    def connections_in_any_state(self) -> list[OpenConnection]:
+        """All connections, also during the handshake and while they are closed."""
+        return list(map(OpenConnection, self._broker.connections))
+
+    # The node
+
+    @property
+    def cluster_name(self) -> str:
+        """The name that operators gave the cluster."""
+        return self._broker.cluster_name
+
+    @property
+    def cluster_id(self) -> str:
+        """The id that tells the cluster from all others."""
+        return self._broker.cluster_id
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the broker has failed, and is about to stop."""
+        return self._broker.failure.done()
+
+    @property
+    def own_alarms(self) -> tuple[str, ...]:
+        """The alarms of this node that are in force: `memory`, `disk` or both."""
+        return self._services.alarms.own
+
+    @property
+    def alarms_of_others(self) -> Mapping[str, tuple[str, ...]]:
+        """The alarms of other nodes of the cluster, by the names of those that have any."""
+        return self._services.alarms.of_others
+
+    @property
+    def metadata_changes(self) -> int:
+        """How many changes of the metadata were written."""
+        return self._services.metadata.changes
+
+    def store_figures(self) -> StoreFigures | None:
+        """The store's file operations; None without a store."""
+        store = self._broker.store
+        return None if store is None else store.figures()
+
+    def loop_figures(self) -> LoopFigures:
+        """How busy the event loop is."""
+        turns = self._services.turns
+        watch = turns.watch
+        return LoopFigures(
+            turns.waiting, watch.long_turns, watch.long_seconds, watch.waits,
+            watch.longest_seconds,
+        )  # fmt: skip
+
+    # Acts
+
+    def submit(self, *declarations: Declaration, requester: Requester) -> Answer[Any]:
+        """Submit declarations; the answer is given when they are stored."""
+        return self._services.declarations.submit(*declarations, requester=requester)
+
+    def new_vhost(
+        self, name: str, description: str, tags: str, acting_user: str
+    ) -> Iterable[Declaration]:
+        """The declarations that add a vhost."""
+        return self._services.registry.new_vhost(name, description, tags, acting_user)
+
+    def connect(
+        self, user: Identity, vhost: str, peer_host: str, requester: Requester
+    ) -> DirectConnection:
+        """A user's access to a vhost. Raises ConnectionFault if it was deleted meanwhile."""
+        it = self._vhosts.get(vhost)
+        if it is None:
+            raise not_allowed(f"vhost {vhost} not found")
+        return DirectConnection(self._services, user, it, peer_host, requester)
+
+    def inspection(self, vhost: str, queue: str) -> Inspection | None:
+        """Access to all messages of a classic queue; None unless this node has them."""
+        it = self._queue(vhost, queue)
+        if isinstance(it, MirroredQueue):
+            it = it.leader
+        return Inspection(it) if isinstance(it, ClassicQueue) else None
+
+    def set_firehose(self, vhost: str, is_traced: bool) -> None:
+        """Begin or end the firehose of a vhost."""
+        it = self._vhosts.get(vhost)
+        if it is not None:
+            self._broker.tracing.set_firehose(it, is_traced)
+
+    def begin_trace(self, trace: Trace, acting_user: str) -> Answer[None]:
+        """Start a trace, as `Traces.begin` does. Raises TraceError."""
+        it = self._vhosts.get(trace.vhost)
+        if it is None:
+            raise TraceError(f"vhost '{trace.vhost}' was deleted")
+        return self.traces.begin(it, trace, acting_user)
+
+    def end_trace(self, vhost: str, name: str, acting_user: str) -> Answer[None]:
+        """Stop a running trace, as `Traces.end` does."""
+        return self.traces.end(self._vhosts[vhost], name, acting_user)
+
+    def suspend_listeners(self) -> None:
+        """Accept no new clients."""
+        self._broker.listeners.suspend()
+
+    def resume_listeners(self) -> None:
+        """Accept clients again. Raises SettingError."""
+        self._broker.listeners.resume()

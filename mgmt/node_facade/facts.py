@@ -1,0 +1,149 @@
+"""Facts about declared objects as plain data, which may come from another process of the node.
+
+Names and arguments are as they were declared: bytes of a name that are not UTF-8 are surrogates,
+and arguments keep their types. Figures are those of queues/contract/status.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.contract.status import AgeFigures, ConsumerFigures, QueueStatus
+
+Place = tuple[str, str]
+"""A queue or an exchange: its vhost, and its name."""
+
+
+class VhostFacts(msgspec.Struct, frozen=True, gc=False):
+    """A vhost. queues, exchanges: how many are declared."""
+
+    name: str
+    description: str
+    tags: str
+    is_traced: bool
+    queues: int
+    exchanges: int
+
+
+class DeclaredQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as it was declared. kind: the value of x-queue-type."""
+
+    vhost: str
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+    is_exclusive: bool
+    arguments: Table
+
+
+class OwnFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a queue that lives on this node. tiers: `backing_queue_status`."""
+
+    status: QueueStatus
+    tiers: dict[str, Any]
+    ages: AgeFigures
+
+
+class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue with all that a node knows of it.
+
+    node: the one that it lives on; empty for this one. policy, operator_policy: their names.
+    policy_definition: both together. mirrors: the record of a mirrored queue; empty for others.
+    own: None if the queue lives on another node.
+    """
+
+    declared: DeclaredQueue
+    node: str
+    policy: str | None
+    operator_policy: str | None
+    policy_definition: Mapping[str, Any]
+    mirrors: bytes
+    own: OwnFigures | None
+
+
+class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """An exchange. published: messages. routed: the copies of them that queues got.
+
+    bindings: how many lead from it. messages_delayed: None unless it delays messages.
+    """
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Table
+    policy: str | None
+    bindings: int
+    messages_delayed: int | None
+    published: int
+    routed: int
+
+
+class BindingFacts(NamedTuple):
+    """A binding. Bindings are listed in the order of these fields."""
+
+    vhost: str
+    source: str
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: Table
+
+
+class HeldByConsumer(msgspec.Struct, frozen=True, gc=False):
+    """The unsettled deliveries of a consumer, as times of the broker's clock.
+
+    is_full: it holds as many as its prefetch count allows.
+    """
+
+    oldest_ms: int
+    newest_ms: int
+    is_full: bool
+
+
+class HeldByChannel(msgspec.Struct, frozen=True):
+    """The oldest unsettled deliveries of a channel.
+
+    settled: how many it has settled so far. consumers: by tag. queues: when the oldest delivery of
+    each queue was made.
+    """
+
+    settled: int
+    consumers: dict[str, HeldByConsumer]
+    queues: dict[Place, int]
+
+
+class ChannelNumbers(msgspec.Struct, frozen=True, gc=False):
+    """The present numbers of a channel, and how many messages it has published with confirms."""
+
+    consumers: int
+    unacked: int
+    unconfirmed: int
+    uncommitted: int
+    acks_uncommitted: int
+    prefetch_count: int
+    global_prefetch_count: int
+    published_with_confirms: int
+
+
+class ChannelConsumer(NamedTuple):
+    """A consumer of a channel, with its queue. is_own: the queue lives on this node."""
+
+    queue: str
+    is_own: bool
+    figures: ConsumerFigures
+
+
+class LoopFigures(msgspec.Struct, frozen=True, gc=False):
+    """The event loop: actors that wait for their turn, and turns that took too long."""
+
+    waiting: int
+    long_turns: int
+    long_seconds: float
+    waits: int
+    longest_seconds: float
