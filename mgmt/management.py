@@ -24,6 +24,7 @@ from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.running_node import CertificateFiles, Node
 from leveret.mgmt.views.cluster import answer_questions
 
@@ -64,7 +65,7 @@ class Management:
                 content = await file.read()
             definitions = await read_definitions(content, None, give_way)
             source = Requester(NODE_ITSELF, str(path))
-            await Import(broker, definitions, give_way, source).run()
+            await Import(NodeFacade(broker), definitions, give_way, source).run()
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror}"
             raise SettingError("definitions_file", reason) from None

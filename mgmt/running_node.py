@@ -196,7 +196,7 @@ class Node:
         interval_ms = self.config.collect_statistics_interval_ms
         self._sampler = Sampler(self.facade, interval_ms, self.node_row)
         self._sampler.start()
-        self._follower = Follower(broker, self.give_way, self._running_nodes)
+        self._follower = Follower(self.facade, self.give_way, self._running_nodes)
         broker.failure.add_done_callback(lambda _: self.stop_requested.set())
 
     def _running_nodes(self) -> tuple[str, ...]:

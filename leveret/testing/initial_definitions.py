@@ -8,6 +8,7 @@ from typing import Any
 
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import Slices
 
 GivenDefinitions = Mapping[str, Any] | str | os.PathLike[str]
@@ -19,7 +20,7 @@ async def import_definitions(broker: Broker, given: GivenDefinitions) -> None:
     give_way = Slices().give_way
     try:
         content = await read_definitions(_encoded(given), None, give_way)
-        await Import(broker, content, give_way).run()
+        await Import(NodeFacade(broker), content, give_way).run()
     except DefinitionsError as error:
         problems = [f"\n  {path}: {reason}" for path, reason in error.problems]
         shown = "".join(problems or [str(error)])

@@ -18,7 +18,7 @@ async def download(call: Call) -> Any:
     """Export all definitions; with download=NAME as a file of that name."""
     call.require_administrator()
     if call.passed is not None or call.query("download") or call.query("columns"):
-        return await _as_file(call, await definitions.export(call.broker, call.node.give_way))
+        return await _as_file(call, await definitions.export(call.facade, call.node.give_way))
     return await _tagged(call)
 
 
@@ -27,12 +27,12 @@ async def _tagged(call: Call) -> Tagged:
 
     While nothing is declared, the definitions are made only for a client that has others.
     """
-    broker, node = call.broker, call.node
-    count = broker.services.declaration_writer.performed_count
+    facade, node = call.facade, call.node
+    count = facade.performed_count
     exported_count, etag = node.exported
     if count == exported_count and has_etag(call.http_request, etag):
         return Tagged([], etag)
-    parts = await encode(await definitions.export(broker, node.give_way), node.give_way)
+    parts = await encode(await definitions.export(facade, node.give_way), node.give_way)
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -47,8 +47,7 @@ async def download_vhost(call: Call) -> Any:
     call.require_administrator()
     if not call.facade.has_vhost(call.path("vhost")):
         raise bad_request("vhost_not_found")
-    vhost = call.broker.services.vhosts[call.vhost()]
-    content = await definitions.export_one(call.broker, vhost, call.node.give_way)
+    content = await definitions.export_one(call.facade, call.vhost(), call.node.give_way)
     return await _as_file(call, content)
 
 
@@ -85,8 +84,8 @@ async def _import(call: Call, vhost: str | None) -> Any:
     try:
         wanted = await definitions.read_definitions(raw, vhost, give_way)
         if call.query("dry_run") == "true":
-            return await definitions.changes(call.broker, wanted, give_way)
-        await definitions.Import(call.broker, wanted, give_way, call.requester).run()
+            return await definitions.changes(call.facade, wanted, give_way)
+        await definitions.Import(call.facade, wanted, give_way, call.requester).run()
     except definitions.DefinitionsError as error:
         if not error.problems:
             raise bad_request(error.reason) from None

@@ -59,7 +59,7 @@ async def set_schema_replication(call: Call) -> Any:
         value["local_users"] = [call.identity.name]
     await _note(call, "set")
     try:
-        await ReplicationActions(call.broker.services, call.requester).set_upstream(value)
+        await ReplicationActions(call.facade, call.requester).set_upstream(value)
     except ParameterError as error:
         raise bad_request(str(error)) from None
     except ActionError as error:
@@ -95,7 +95,7 @@ async def _note(call: Call, action: str) -> None:
 
 async def _act(call: Call, action: str) -> None:
     """Take an action. Raises 409."""
-    actions = ReplicationActions(call.broker.services, call.requester)
+    actions = ReplicationActions(call.facade, call.requester)
     try:
         if action == "accept":
             await actions.accept(call.node.follower.held_digest)

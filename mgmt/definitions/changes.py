@@ -3,20 +3,20 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leveret.broker.node.broker import Broker
 from leveret.mgmt.definitions.checking import Checker
 from leveret.mgmt.definitions.contents import Definitions, Item, is_left_out
 from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
 
-async def changes(broker: Broker, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
+async def changes(node: NodeFacade, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
     """The effect of an import: `{"changes": [...], "unchanged": n, "problems": [...]}`.
 
     If there are problems, the import would be refused.
     """
-    problems = await Checker(broker, wanted, give_way).problems()
-    current = await _by_name(await export(broker, give_way), give_way)
+    problems = await Checker(node, wanted, give_way).problems()
+    current = await _by_name(await export(node, give_way), give_way)
     found: list[Item] = []
     unchanged = 0
     for kind, key, item in _named(wanted):

@@ -21,7 +21,6 @@ from leveret.broker.declarations.values import Policy
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
 from leveret.broker.exchanges.exchange_type import ExchangeType
-from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
 from leveret.broker.policies.parameter_checks import CHECKED_COMPONENTS, check_parameter
 from leveret.broker.policies.parameter_validation import ParameterError
@@ -44,6 +43,7 @@ from leveret.mgmt.definitions.contents import (
     misshapen,
 )
 from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
 NAME_BYTES_MAX = 255
@@ -53,8 +53,8 @@ PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
 class Checker:
     """The check of one file of definitions against one broker."""
 
-    def __init__(self, broker: Broker, definitions: Definitions, give_way: GiveWay) -> None:
-        self._broker = broker
+    def __init__(self, node: NodeFacade, definitions: Definitions, give_way: GiveWay) -> None:
+        self._node = node
         self._give_way = give_way
         self._definitions = definitions
         self._checks: dict[str, Callable[[Item], Iterator[Problem]]] = {
@@ -63,9 +63,8 @@ class Checker:
             "parameters": self._parameter, "policies": self._policy,
             "exchanges": self._exchange, "queues": self._queue, "bindings": self._binding,
         }  # fmt: skip
-        services = broker.services
-        self._vhosts = set(services.vhosts) | self._named("vhosts")
-        self._users = {user.name for user in services.users} | self._named("users")
+        self._vhosts = set(node.vhost_names()) | self._named("vhosts")
+        self._users = {user.name for user in node.users} | self._named("users")
         self._queues: set[tuple[str, str]] = set()
         self._types: dict[tuple[str, str], Any] = {}
         self._sources: dict[tuple[str, str], ExchangeType | None] = {}
@@ -174,10 +173,9 @@ class Checker:
         yield from _long_name(".name", item["name"])
         arguments, problems = _table(item)
         yield from problems
-        kinds = self._broker.services.queue_kinds
         while True:
             try:
-                kinds.check_arguments(arguments, item["name"], item["vhost"])
+                self._node.check_queue_arguments(arguments, item["name"], item["vhost"])
                 return
             except Fault as fault:
                 yield Problem(f".arguments.{_blamed(fault)}", reason_of(fault))
@@ -204,20 +202,22 @@ class Checker:
                 yield Problem("", reason_of(fault))
 
     def _has(self, kind: str, vhost: str, name: str) -> bool:
-        there = self._broker.services.vhosts.get(vhost)
         if kind == QUEUE:
-            return (vhost, name) in self._queues or (there is not None and name in there.queues)
+            return (vhost, name) in self._queues or self._node.has_queue(vhost, name)
         if (vhost, name) in self._types or name in PREDECLARED:
             return True
-        return there is not None and name in there.exchanges
+        return self._node.has_exchange(vhost, name)
 
     def _source(self, vhost: str, name: str) -> ExchangeType | None:
         """The exchange whose type checks bindings: the existing one, or one as defined here."""
         place = vhost, name
         if place not in self._sources:
-            there = self._broker.services.vhosts.get(vhost)
-            exchange = None if there is None else there.exchanges.get(name)
-            self._sources[place] = exchange.type if exchange is not None else self._new_type(place)
+            there = self._node.exchange(vhost, name)
+            self._sources[place] = (
+                self._new_type(place)
+                if there is None
+                else create_exchange_type(there.type, there.arguments)
+            )
         return self._sources[place]
 
     def _new_type(self, place: tuple[str, str]) -> ExchangeType | None:

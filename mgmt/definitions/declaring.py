@@ -32,12 +32,11 @@ from leveret.broker.policies.parameters import (
     VHOST_METADATA,
 )
 from leveret.broker.runtime.names import QUEUE
-from leveret.broker.services.services import Services
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.definitions.checking import policy_of_item
 from leveret.mgmt.definitions.contents import Item
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
 from leveret.mgmt.definitions.users import permissions_of, tags_of
+from leveret.mgmt.node_facade.facade import NodeFacade
 
 
 class ItemDeclarations:
@@ -48,8 +47,8 @@ class ItemDeclarations:
     been deleted since the check.
     """
 
-    def __init__(self, services: Services, acting_user: str) -> None:
-        self._services = services
+    def __init__(self, node: NodeFacade, acting_user: str) -> None:
+        self._node = node
         self._acting_user = acting_user
         self.of: dict[str, Callable[[Item], Iterator[Declaration]]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
@@ -60,14 +59,14 @@ class ItemDeclarations:
         }  # fmt: skip
 
     def _vhost(self, item: Item) -> Iterator[Declaration]:
-        services, name = self._services, item["name"]
+        node, name = self._node, item["name"]
         metadata = item.get("metadata") or {}
         description = str(item.get("description") or metadata.get("description") or "")
         tags = item.get("tags") or metadata.get("tags") or []
         joined = tags if isinstance(tags, str) else ",".join(tags)
-        vhost = services.vhosts.get(name)
+        vhost = node.vhost(name)
         if vhost is None:
-            yield from services.registry.new_vhost(name, description, joined, self._acting_user)
+            yield from node.new_vhost(name, description, joined, self._acting_user)
         elif (description, joined) != (vhost.description, vhost.tags):
             yield PutVhost(name, description, joined)
         queue_type = metadata.get("default_queue_type")
@@ -84,11 +83,12 @@ class ItemDeclarations:
                 item.get("hashing_algorithm") or SHA256, tags,
             )  # fmt: skip
         yield PutUser(user)
-        vhosts = self._services.vhosts
-        for permission in permissions_of(name, item.get("permissions"), vhosts):
+        permissions = item.get("permissions")
+        vhosts = self._node.vhost_names() if permissions else []
+        for permission in permissions_of(name, permissions, vhosts):
             yield PutPermission(permission)
         if item.get("limits"):
-            limits = self._services.limits
+            limits = self._node.limits
             yield limits.with_user_limits(name, item["limits"], self._acting_user)
 
     def _permission(self, item: Item) -> Iterator[Declaration]:
@@ -111,7 +111,7 @@ class ItemDeclarations:
             item["component"], item["vhost"], item["name"], item["value"]
         )  # fmt: skip
         if component == VHOST_LIMITS:
-            yield self._services.limits.with_vhost_limits(vhost, value, self._acting_user)
+            yield self._node.limits.with_vhost_limits(vhost, value, self._acting_user)
         elif component in (POLICY, OPERATOR_POLICY):
             policy = policy_of_item({**value, "vhost": vhost, "name": name})
             yield PutPolicy(component, policy)
@@ -121,25 +121,29 @@ class ItemDeclarations:
     def _policy(self, item: Item) -> Iterator[Declaration]:
         yield PutPolicy(POLICY, policy_of_item(item))
 
-    def _in(self, item: Item) -> VirtualHost:
-        return self._services.vhosts[item["vhost"]]
+    def _in(self, item: Item) -> str:
+        """The item's vhost. Raises KeyError if it was deleted since the check."""
+        vhost = str(item["vhost"])
+        if not self._node.has_vhost(vhost):
+            raise KeyError(vhost)
+        return vhost
 
     def _exchange(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
-        if name not in vhost.exchanges and not name.startswith("amq."):
+        if not self._node.has_exchange(vhost, name) and not name.startswith("amq."):
             yield PutExchange(
-                vhost.name, name, item["type"], bool(item.get("durable", True)),
+                vhost, name, item["type"], bool(item.get("durable", True)),
                 bool(item.get("auto_delete", False)), bool(item.get("internal", False)),
                 _arguments(item),
             )  # fmt: skip
 
     def _queue(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
-        if name not in vhost.queues:
+        if not self._node.has_queue(vhost, name):
             arguments = _arguments(item)
-            home = vhost.choose_home(name, decode_table(arguments)[0])
+            home = self._node.choose_home(vhost, name, decode_table(arguments)[0])
             yield PutQueue(
-                vhost.name, name, bool(item.get("durable", True)),
+                vhost, name, bool(item.get("durable", True)),
                 bool(item.get("auto_delete", False)), arguments,
                 node=home.node, identity=home.identity,
             )  # fmt: skip

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import DEFINITIONS, NODE, THE_NODE, Requester
-from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
@@ -20,6 +19,7 @@ from leveret.mgmt.definitions.checking import Checker, reason_of
 from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item, is_left_out
 from leveret.mgmt.definitions.declaring import ItemDeclarations
 from leveret.mgmt.definitions.users import UserError
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
 SLICE = 25
@@ -31,25 +31,25 @@ class Import:
 
     def __init__(
         self,
-        broker: Broker,
+        node: NodeFacade,
         definitions: Definitions,
         give_way: GiveWay,
         requester: Requester = THE_NODE,
     ) -> None:
-        self._broker = broker
+        self._node = node
         self._definitions = definitions
         self._give_way = give_way
         self._requester = requester
         self._acting_user = requester.user
         self._of_items = replace(requester, way=DEFINITIONS if requester.way != NODE else NODE)
-        self._declarations = ItemDeclarations(broker.services, self._acting_user)
+        self._declarations = ItemDeclarations(node, self._acting_user)
 
     async def run(self) -> None:
         """Run it; all of it is on disk then.
 
         Raises DefinitionsError with all problems before anything is changed.
         """
-        problems = await Checker(self._broker, self._definitions, self._give_way).problems()
+        problems = await Checker(self._node, self._definitions, self._give_way).problems()
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
         self._note()
@@ -59,7 +59,7 @@ class Import:
                 some = items[start : start + SLICE]
                 await self._import_slice(kind, [one for one in some if not is_left_out(kind, one)])
                 await self._give_way()
-        await in_task(self._broker.services.declarations.synced())
+        await in_task(self._node.synced())
 
     def _note(self) -> None:
         definitions, user, vhost = self._definitions, self._requester.user, self._definitions.vhost
@@ -74,16 +74,15 @@ class Import:
             )
         text = f"Asked to import {asked}. They have {listed or 'nothing'}"
         act = Act("definitions.imported", "definitions", "", text, vhost or "", dict(counts))
-        self._broker.services.audit.note(self._requester, act)
+        self._node.note(self._requester, act)
 
     async def _import_slice(self, kind: str, items: list[Item]) -> None:
         """Import items. Raises DefinitionsError: other changes may have made one invalid since."""
         declarations = self._declarations.of[kind]
-        submit = self._broker.services.declarations.submit
         try:
             made = [one for item in items for one in declarations(item)]
             made = [replace(one, acting_user=self._acting_user) for one in made]
-            await given_in_task(submit(*made, requester=self._of_items))
+            await given_in_task(self._node.submit(*made, requester=self._of_items))
         except (PolicyError, LimitError, UserError, LookupError) as error:
             raise DefinitionsError(f"{kind}: {error}") from None
         except Fault as fault:

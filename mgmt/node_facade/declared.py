@@ -6,6 +6,7 @@ caller can read them in slices. The objects are those that were there when the i
 
 from collections.abc import Iterator, Sequence
 
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import (
@@ -89,6 +90,12 @@ class DeclaredObjects:
         """Whether a queue belongs to one connection."""
         queue = self._queue(vhost, name)
         return queue is not None and queue.is_exclusive
+
+    def declared_queues(self, vhost: str) -> Iterator[DeclaredQueue]:
+        """All queues of a vhost as they were declared."""
+        it = self._vhosts.get(vhost)
+        found = () if it is None else tuple(it.queues.values())
+        return (_declared(vhost, queue) for queue in found)
 
     def declared_queue(self, vhost: str, name: str) -> DeclaredQueue | None:
         """A queue as it was declared; None if there is none."""
@@ -194,6 +201,12 @@ class DeclaredObjects:
         it = self._vhosts.get(vhost)
         found = () if it is None else tuple(it.exchanges.values())
         return (_exchange_facts(vhost, one) for one in found)
+
+    def has_binding(self, binding: BindingFacts) -> bool:
+        """Whether there is exactly this binding."""
+        source = self._exchange(binding.vhost, binding.source)
+        key = (*binding[1:-1], encode_table(binding.arguments))
+        return source is not None and key in source.bindings
 
     def bindings_from(self, vhost: str, exchange: str) -> Iterator[BindingFacts]:
         """The bindings from an exchange that were declared; none of an unknown one."""

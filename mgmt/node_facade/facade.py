@@ -5,17 +5,21 @@ figures are answered with plain data, which may come from several processes of a
 declarations are values that every node has. The last part are the acts of operators.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config
+from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.node.broker import Broker
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import Inspection
+from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.direct import DirectConnection
@@ -122,7 +126,25 @@ class NodeFacade(DeclaredObjects):
             watch.longest_seconds,
         )  # fmt: skip
 
-    # Acts
+    @property
+    def performed_count(self) -> int:
+        """How many declarations were performed, whether they are on disk or not."""
+        return self._services.declaration_writer.performed_count
+
+    @property
+    def durable_count(self) -> int:
+        """How many declarations are on disk."""
+        return self._services.declaration_writer.durable_count
+
+    # Declarations
+
+    def check_queue_arguments(self, arguments: Table, name: str, vhost: str) -> None:
+        """Check the arguments of a queue. Raises ChannelFault."""
+        self._services.queue_kinds.check_arguments(arguments, name, vhost)
+
+    def choose_home(self, vhost: str, name: str, arguments: Table) -> Placement:
+        """Where a queue that is about to be declared shall live. Raises KeyError."""
+        return self._vhosts[vhost].choose_home(name, arguments)
 
     def submit(self, *declarations: Declaration, requester: Requester) -> Answer[Any]:
         """Submit declarations; the answer is given when they are stored."""
@@ -133,6 +155,29 @@ class NodeFacade(DeclaredObjects):
     ) -> Iterable[Declaration]:
         """The declarations that add a vhost."""
         return self._services.registry.new_vhost(name, description, tags, acting_user)
+
+    def synced(self) -> Answer[None]:
+        """The answer is given when everything declared so far is on disk."""
+        return self._services.declarations.synced()
+
+    # Acts
+
+    def note(self, requester: Requester, act: Act) -> None:
+        """Tell the audit of an act that is no declaration."""
+        self._services.audit.note(requester, act)
+
+    def length(self, vhost: str, queue: str) -> Answer[QueueLength] | None:
+        """Ask a queue, or its node, for its length; None if there is no such queue."""
+        it = self._queue(vhost, queue)
+        if it is None:
+            return None
+        answer: Answer[QueueLength] = Answer()
+        it.length(answer)
+        return answer
+
+    def listen_for_replication(self, changed: Callable[[], object]) -> None:
+        """Call a function when the upstream of a standby has changed, or whether it is one."""
+        self._broker.links.replication_changed = changed
 
     def connect(
         self, user: Identity, vhost: str, peer_host: str, requester: Requester

@@ -31,7 +31,7 @@ from leveret.broker.policies.schema_replication import (
 )
 from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.runtime.pending_in_task import in_task
-from leveret.broker.services.services import Services
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.storage.metadata.metadata import MetadataError
 
 TRIES = 10
@@ -53,8 +53,8 @@ class ActionError(ValueError):
 class ReplicationActions:
     """Actions of one requester."""
 
-    def __init__(self, services: Services, requester: Requester) -> None:
-        self._services = services
+    def __init__(self, node: NodeFacade, requester: Requester) -> None:
+        self._node = node
         self._requester = requester
 
     async def set_upstream(self, value: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class ReplicationActions:
 
     async def _change(self, change: Change, *alongside: Declaration) -> None:
         """Declare the next state, with its other declarations. Raises what `change` raises."""
-        parameters, submit = self._services.parameters, self._services.declarations.submit
+        parameters = self._node.parameters
         for tries_left in reversed(range(TRIES)):
             before = parameters.get(COMPONENT, NO_VHOST, STATE)
             after = change(state_of(parameters))
@@ -124,7 +124,7 @@ class ReplicationActions:
             )
             require = RequireParameter(COMPONENT, NO_VHOST, STATE, before)
             try:
-                answer = submit(require, *alongside, put, requester=self._requester)
+                answer = self._node.submit(require, *alongside, put, requester=self._requester)
                 await in_task(answer)
             except (RequirementError, MetadataError):
                 has_changed = parameters.get(COMPONENT, NO_VHOST, STATE) != before

@@ -28,7 +28,6 @@ from leveret.broker.declarations.values import (
     PutVhostLimits,
     RequireParameter,
 )
-from leveret.broker.node.broker import Broker
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, check_limits
 from leveret.broker.policies.parameters import NO_VHOST, VHOST_LIMITS, VHOST_METADATA
 from leveret.broker.policies.schema_replication import (
@@ -43,6 +42,7 @@ from leveret.mgmt.definitions.checking import Checker, reason_of
 from leveret.mgmt.definitions.contents import Definitions, Item
 from leveret.mgmt.definitions.declaring import ItemDeclarations
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.comparing import (
     NOT_TOLD,
@@ -97,18 +97,17 @@ class Applying:
     """One sync of a broker. state: that under which the difference was found."""
 
     def __init__(
-        self, broker: Broker, state: ReplicationState, endpoint: str, give_way: GiveWay
+        self, node: NodeFacade, state: ReplicationState, endpoint: str, give_way: GiveWay
     ) -> None:
         self.outcome = Outcome()
         self._kept_names: set[tuple[str, Key]] = set()
-        self._broker = broker
-        self._services = broker.services
+        self._node = node
         self._state = state
         self._requirement = RequireParameter(COMPONENT, NO_VHOST, STATE, state.to_json())
         self._requester = Requester(ACTING_USER, endpoint, DEFINITIONS)
         self._give_way = give_way
-        self._deletions = Deletions(broker.services)
-        self._items = ItemDeclarations(broker.services, ACTING_USER)
+        self._deletions = Deletions(node)
+        self._items = ItemDeclarations(node, ACTING_USER)
 
     async def apply(self, difference: Difference) -> Outcome:
         """Declare it; all of it is on disk then. Raises Superseded and ApplyError."""
@@ -121,7 +120,7 @@ class Applying:
         wanted = [one for one in wanted if (one.kind, one.key) not in unchanged]
         await self._in_slices(wanted, self._put)
         await self._in_slices(difference.deletions, self._delete)
-        await in_task(self._services.declarations.synced())
+        await in_task(self._node.synced())
         return self.outcome
 
     async def _valid(self, puts: Sequence[ComparedItem]) -> list[ComparedItem]:
@@ -132,7 +131,7 @@ class Applying:
             items = lists.setdefault(one.kind, [])
             numbered[one.kind, len(items)] = one
             items.append(one.item)
-        found = await Checker(self._broker, Definitions(lists), self._give_way).problems()
+        found = await Checker(self._node, Definitions(lists), self._give_way).problems()
         for path, reason in found:
             place = _PLACE.match(path)
             assert place is not None, path
@@ -160,7 +159,7 @@ class Applying:
         except (NotTaken, MetadataFull) as error:
             raise ApplyError(str(error)) from None
         except REFUSALS as error:
-            if state_of(self._services.parameters) != self._state:
+            if state_of(self._node.parameters) != self._state:
                 raise Superseded from None
             if len(items) == 1:
                 reason = reason_of(error) if isinstance(error, Fault) else str(error)
@@ -193,18 +192,18 @@ class Applying:
         yield from self._items.of["users"]({**item, "limits": None, "permissions": None})
         if item.get("limits"):
             yield PutUserLimits(name, check_limits(item["limits"], OF_USERS))
-        elif self._services.limits.of_user(name):
+        elif self._node.limits.of_user(name):
             yield DeleteUserLimits(name)
 
     def _vhost(self, item: Item) -> Iterator[Declaration]:
         """A vhost; fields that the upstream does not export stay as they are."""
         name, form = item["name"], vhost_form(item)
-        there = self._services.vhosts.get(name)
+        there = self._node.vhost(name)
         if there is not None:
             now = {"description": there.description, "tags": there.tags}
             item = {**item, **{key: value for key, value in now.items() if form[key] is NOT_TOLD}}
         yield from self._items.of["vhosts"](item)
-        queue_type = self._services.parameters.get(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE)
+        queue_type = self._node.parameters.get(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE)
         if queue_type and form["default_queue_type"] == "":
             yield DeleteParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE)
 
@@ -226,5 +225,5 @@ class Applying:
         if not declarations:
             return
         made = [replace(one, acting_user=ACTING_USER) for one in declarations]
-        submit = self._services.declarations.submit
-        await given_in_task(submit(self._requirement, *made, requester=self._requester))
+        submitted = self._node.submit(self._requirement, *made, requester=self._requester)
+        await given_in_task(submitted)

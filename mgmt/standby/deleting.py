@@ -34,14 +34,13 @@ from leveret.broker.policies.parameters import (
     POLICY,
     VHOST_LIMITS,
 )
-from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
+from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.names import QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
-from leveret.broker.services.services import Services
-from leveret.broker.vhost.binding import Binding, Exchange
-from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.definitions.contents import Item
+from leveret.mgmt.node_facade.facade import NodeFacade
+from leveret.mgmt.node_facade.facts import BindingFacts, Place
 from leveret.mgmt.standby.comparing import ComparedItem
 
 ANSWER_SECONDS_MAX = 15.0
@@ -53,32 +52,56 @@ HAS_QUEUES, IS_SILENT = "has queues", "its node does not answer"
 class Deletions:
     """Makes the declarations that delete items."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, node: NodeFacade) -> None:
+        self._node = node
 
     async def kept(self, items: Sequence[ComparedItem]) -> list[str]:
         """Why each of the items is kept; empty for those that may be deleted now."""
         reasons = [self._kept(one) for one in items]
         queues = [self._queue(one.item) if one.kind == "queues" else None for one in items]
-        lengths = await _lengths([queue for queue in queues if queue is not None])
+        lengths = await self._lengths([queue for queue in queues if queue is not None])
         return [
-            reason if queue is None else _held_by(queue, lengths[queue])
+            reason if queue is None else self._held_by(queue, lengths[queue])
             for reason, queue in zip(reasons, queues, strict=True)
         ]
 
     def _kept(self, one: ComparedItem) -> str:
         if one.kind == "exchanges":
-            vhost = self._services.vhosts.get(one.item["vhost"])
-            exchange = None if vhost is None else vhost.exchanges.get(one.item["name"])
-            return HAS_MESSAGES if exchange is not None and _delays(exchange) else ""
-        if one.kind == "vhosts":
-            vhost = self._services.vhosts.get(one.item["name"])
-            return "" if vhost is None else _keeping(vhost)
-        return ""
+            exchange = self._node.exchange(one.item["vhost"], one.item["name"])
+            return HAS_MESSAGES if exchange is not None and exchange.messages_delayed else ""
+        return self._keeping(one.item["name"]) if one.kind == "vhosts" else ""
 
-    def _queue(self, item: Item) -> QueueClient | None:
-        vhost = self._services.vhosts.get(item["vhost"])
-        return None if vhost is None else vhost.queues.get(item["name"])
+    def _keeping(self, vhost: str) -> str:
+        if self._node.queue_names(vhost):
+            return HAS_QUEUES
+        delaying = any(one.messages_delayed for one in self._node.exchanges(vhost))
+        return HAS_MESSAGES if delaying else ""
+
+    def _queue(self, item: Item) -> Place | None:
+        place = item["vhost"], item["name"]
+        return place if self._node.has_queue(*place) else None
+
+    async def _lengths(self, queues: Sequence[Place]) -> dict[Place, QueueLength | None]:
+        """The lengths of queues; None for those whose nodes do not answer."""
+        answers = {queue: self._node.length(*queue) for queue in queues}
+        at_once = [queue for queue, one in answers.items() if one is None or one.is_given]
+        waiting = [
+            given_in_task(one) for one in answers.values() if one is not None and not one.is_given
+        ]
+        if waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                    await asyncio.gather(*waiting, return_exceptions=True)
+            # The other queues may have changed since.
+            answers |= {queue: self._node.length(*queue) for queue in at_once}
+        return {queue: _result(answer) for queue, answer in answers.items()}
+
+    def _held_by(self, queue: Place, length: QueueLength | None) -> str:
+        if length is None:
+            return IS_SILENT
+        if length.ready_count or self._node.queue_counts(queue).messages:
+            return HAS_MESSAGES
+        return HAS_CONSUMERS if length.consumer_count else ""
 
     def of(self, one: ComparedItem) -> Iterable[Declaration]:
         """The declarations that delete an item; none if it has gone."""
@@ -100,29 +123,37 @@ class Deletions:
                 return (DeletePolicy(POLICY, item["vhost"], item["name"]),)
             case "bindings":
                 return self._deleted_binding(item)
-        vhost = self._services.vhosts.get(item["vhost"])
-        if vhost is None:
-            return ()
+        place = item["vhost"], item["name"]
         if kind == "queues":
-            return (DeleteQueue(vhost.name, item["name"]),) if item["name"] in vhost.queues else ()
-        is_there = item["name"] in vhost.exchanges
-        return (DeleteExchange(vhost.name, item["name"]),) if is_there else ()
+            return (DeleteQueue(*place),) if self._node.has_queue(*place) else ()
+        return (DeleteExchange(*place),) if self._node.has_exchange(*place) else ()
 
     def _deleted_binding(self, item: Item) -> Iterable[Declaration]:
-        vhost = self._services.vhosts.get(item["vhost"])
-        source = None if vhost is None else vhost.exchanges.get(item["source"])
-        if vhost is None or source is None:
-            return ()
-        kind, name, routing_key = item["destination_type"], item["destination"], item["routing_key"]
-        arguments = encode_table(json_to_table(item["arguments"]))
-        key = (source.name, kind, name, routing_key, arguments)
-        found = source.bindings.get(key) or _similar(vhost, source, item)
+        wanted = BindingFacts(
+            item["vhost"], item["source"], item["destination_type"], item["destination"],
+            item["routing_key"], json_to_table(item["arguments"]),
+        )  # fmt: skip
+        found = wanted if self._node.has_binding(wanted) else self._similar(wanted, item)
         if found is None:
             return ()
         return (
-            DeleteBinding(vhost.name, source.name, name, routing_key, kind,
-                          encode_table(found.arguments)),
+            DeleteBinding(
+                found.vhost, found.source, found.destination, found.routing_key,
+                found.destination_kind, encode_table(found.arguments),
+            ),
         )  # fmt: skip
+
+    def _similar(self, wanted: BindingFacts, item: Item) -> BindingFacts | None:
+        """The binding whose arguments a client has declared with other types than JSON has."""
+        node, place = self._node, (wanted.vhost, wanted.destination)
+        is_to_queue = wanted.destination_kind == QUEUE
+        bindings = (
+            node.bindings_to_queue(*place) if is_to_queue else node.bindings_to_exchange(*place)
+        )
+        for one in bindings:
+            if one[:-1] == wanted[:-1] and table_to_json(one.arguments) == item["arguments"]:
+                return one
+        return None
 
 
 def _deleted_parameter(item: Item) -> Declaration:
@@ -134,63 +165,8 @@ def _deleted_parameter(item: Item) -> Declaration:
     return DeleteParameter(component, vhost, name)
 
 
-def _similar(vhost: VirtualHost, source: Exchange, item: Item) -> Binding | None:
-    """The binding whose arguments a client has declared with other types than JSON has."""
-    is_queue = item["destination_type"] == QUEUE
-    destination = (vhost.queues if is_queue else vhost.exchanges).get(item["destination"])
-    if destination is None:
-        return None
-    bindings = destination.incoming if isinstance(destination, Exchange) else destination.bindings
-    for binding in bindings.values():
-        if (
-            binding.source is source
-            and binding.routing_key == item["routing_key"]
-            and table_to_json(binding.arguments) == item["arguments"]
-        ):
-            return binding
-    return None
-
-
-def _delays(exchange: Exchange) -> bool:
-    return exchange.delayed is not None and exchange.delayed.count > 0
-
-
-def _keeping(vhost: VirtualHost) -> str:
-    if vhost.queues:
-        return HAS_QUEUES
-    return HAS_MESSAGES if any(map(_delays, vhost.exchanges.values())) else ""
-
-
-def _held_by(queue: QueueClient, length: QueueLength | None) -> str:
-    if length is None:
-        return IS_SILENT
-    if length.ready_count or queue.figures.counts().messages:
-        return HAS_MESSAGES
-    return HAS_CONSUMERS if length.consumer_count else ""
-
-
-async def _lengths(queues: Sequence[QueueClient]) -> dict[QueueClient, QueueLength | None]:
-    """The lengths of queues; None for those whose nodes do not answer."""
-    answers = {queue: _asked(queue) for queue in queues}
-    at_once = [queue for queue, answer in answers.items() if answer.is_given]
-    waiting = [given_in_task(answer) for answer in answers.values() if not answer.is_given]
-    if waiting:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                await asyncio.gather(*waiting, return_exceptions=True)
-        # The other queues may have changed since.
-        answers |= {queue: _asked(queue) for queue in at_once}
-    return {queue: _result(answer) for queue, answer in answers.items()}
-
-
-def _asked(queue: QueueClient) -> Answer[QueueLength]:
-    answer: Answer[QueueLength] = Answer()
-    queue.length(answer)
-    return answer
-
-
-def _result(answer: Answer[QueueLength]) -> QueueLength | None:
-    if not answer.is_given:
+def _result(answer: Answer[QueueLength] | None) -> QueueLength | None:
+    if answer is None or not answer.is_given:
         return None
     try:
         return answer.result()

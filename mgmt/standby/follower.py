@@ -27,7 +27,6 @@ from typing import Any
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.moving.transfers.placement_by_hash import chosen
-from leveret.broker.node.broker import Broker
 from leveret.broker.policies.schema_replication import (
     COMPONENT,
     DISABLED,
@@ -41,6 +40,7 @@ from leveret.broker.policies.schema_replication import (
     upstream_of,
 )
 from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded
 from leveret.mgmt.standby.comparing import Difference, difference
@@ -104,11 +104,11 @@ class Follower:
     """The follower of one node. running: tells the nodes of the cluster that run."""
 
     def __init__(
-        self, broker: Broker, give_way: GiveWay, running: Callable[[], tuple[str, ...]]
+        self, node: NodeFacade, give_way: GiveWay, running: Callable[[], tuple[str, ...]]
     ) -> None:
         self.counts = SyncCounts()
-        self._broker = broker
-        self._parameters = broker.services.parameters
+        self._node = node
+        self._parameters = node.parameters
         self._give_way = give_way
         self._running = running
         self._followed = Followed(NO_STATE)
@@ -152,7 +152,7 @@ class Follower:
         setting, outcome = upstream_of(self._parameters), followed.outcome
         is_known = status in (SYNCING, HELD, FAILED)
         return {
-            "node": self._broker.config.node_name,
+            "node": self._node.name,
             "operating_mode": "downstream" if self.is_standby else "upstream",
             "state": status,
             "upstream": None if setting is None else setting.shown(),
@@ -186,7 +186,7 @@ class Follower:
 
     def start(self) -> None:
         """Follow, whenever there is something to follow."""
-        self._broker.links.replication_changed = self._woken.set
+        self._node.listen_for_replication(self._woken.set)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -203,7 +203,7 @@ class Follower:
             seconds = None
             if state.state == FOLLOWING and setting is not None:
                 seconds = setting.interval_s
-                if self.chosen_node == self._broker.config.node_name:
+                if self.chosen_node == self._node.name:
                     seconds = max(seconds, await self._sync_timed(state, setting))
             try:
                 await asyncio.wait_for(self._woken.wait(), seconds)
@@ -248,7 +248,7 @@ class Follower:
 
     async def _sync(self, followed: Followed, setting: UpstreamSetting) -> None:
         """Compare, and declare the differences. Raises UpstreamError, ApplyError and Superseded."""
-        durable_count = self._broker.services.declaration_writer.durable_count
+        durable_count = self._node.durable_count
         is_as_left = followed.durable_count == durable_count
         assert followed.upstream is not None, "it is made with the setting"
         fetched = await followed.upstream.fetch(followed.etag if is_as_left else "")
@@ -260,13 +260,13 @@ class Follower:
         wanted = await definitions_of(fetched.content, self._give_way)
         followed.cluster_id = cluster_id_of(wanted)
         await self._refuse_circle(followed)
-        own = await export(self._broker, self._give_way)
+        own = await export(self._node, self._give_way)
         lists = {kind: wanted.items(kind) for kind in wanted.kinds()}
         found = await difference(own, lists, setting, self._give_way)
         if await self._is_held(followed, found):
             return
         outcome = await Applying(
-            self._broker, followed.state, fetched.endpoint, self._give_way
+            self._node, followed.state, fetched.endpoint, self._give_way
         ).apply(found)
         followed.outcome = outcome
         followed.etag = fetched.etag if found.is_empty else ""
@@ -277,7 +277,7 @@ class Follower:
         """Raise UpstreamError if the upstream follows this cluster."""
         assert followed.upstream is not None, "it is made with the setting"
         beyond = await followed.upstream.follows(followed.endpoint)
-        own = self._broker.cluster_id
+        own = self._node.cluster_id
         is_circle = bool(own) and own in beyond
         if is_circle:
             # Otherwise the list would grow by a round of the circle with each sync.
@@ -314,4 +314,4 @@ class Follower:
                 "added": outcome.added, "changed": outcome.changed, "deleted": outcome.deleted
             }  # fmt: skip
             act = Act("definitions.followed", "definitions", "", text, detail=detail)
-            self._broker.services.audit.note(THE_NODE, act)
+            self._node.note(THE_NODE, act)

@@ -7,6 +7,7 @@ from pamqp import commands
 
 from leveret.mgmt.definitions.contents import Definitions
 from leveret.mgmt.definitions.importing import Import
+from leveret.mgmt.node_facade.facade import NodeFacade
 from tests.linked_brokers import LinkedBrokers
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import method_bytes, opened, publish_bytes, wait_until
@@ -122,7 +123,7 @@ async def give_way():
 def test_imported_queues_have_a_home_as_declared_ones_have(broker, linked):
     definitions = Definitions({"queues": [{"name": "q", "vhost": "/", "durable": True}]})
     loop = broker.call(lambda _: asyncio.get_running_loop())
-    steps = broker.call(lambda it: Import(it.broker, definitions, give_way).run())
+    steps = broker.call(lambda it: Import(NodeFacade(it.broker), definitions, give_way).run())
     asyncio.run_coroutine_threadsafe(steps, loop).result(PATIENCE_SECONDS)
     assert broker.call(lambda _: linked.queue("q").placement.node) == "b@host"
 

@@ -20,6 +20,7 @@ from leveret.broker.policies.schema_replication import (
 from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.standby.actions import ActionError, ReplicationActions
 from leveret.mgmt.standby.applying import SLICE, Applying, Superseded
 from leveret.mgmt.standby.comparing import difference
@@ -37,7 +38,7 @@ async def broker():
 
 @pytest.fixture
 async def actions(broker):
-    taken = ReplicationActions(broker.services, THE_NODE)
+    taken = ReplicationActions(NodeFacade(broker), THE_NODE)
     await taken.set_upstream(SETTING)
     return taken
 
@@ -52,10 +53,10 @@ def queues(count, **fields):
 
 async def sync(broker, give_way=go_on, **lists):
     """Have a broker follow definitions that differ from its own in some lists; the outcome."""
-    own = await export(broker, go_on)
+    own = await export(NodeFacade(broker), go_on)
     found = await difference(own, {**own, **lists}, parse_upstream(SETTING), go_on)
     state = state_of(broker.services.parameters)
-    return await Applying(broker, state, "http://far:15672", give_way).apply(found)
+    return await Applying(NodeFacade(broker), state, "http://far:15672", give_way).apply(found)
 
 
 def names(broker):
