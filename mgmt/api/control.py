@@ -39,7 +39,7 @@ async def ping(call: Call) -> Any:
     """Whether the broker of this process is running."""
     node = call.node
     return {
-        "status": "ok", "node": node.name, "is_running": node.broker is not None,
+        "status": "ok", "node": node.name, "is_running": node.facade is not None,
         "is_booting": node.is_booting,
     }  # fmt: skip
 

@@ -44,7 +44,7 @@ async def plan_queue(call: Call) -> Any:
                 require_same_queue(session, queue, properties)
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
-    policies = call.broker.services.policies
+    policies = call.facade.policies
     kind = queue.kind if queue is not None else vhost.kinds.kind_of(arguments)
     policy = policies.of_queue(POLICY, vhost.name, name, kind)
     operator = policies.of_queue(OPERATOR_POLICY, vhost.name, name, kind)
@@ -113,7 +113,7 @@ async def plan_exchange(call: Call) -> Any:
             require_same_arguments(("alternate-exchange",), arguments, exchange.arguments, what)
         except ChannelFault as fault:
             outcome, reason = CONFLICT, fault.reply_text
-    policy = call.broker.services.policies.of_exchange(POLICY, vhost.name, name)
+    policy = call.facade.policies.of_exchange(POLICY, vhost.name, name)
     return {
         "outcome": outcome,
         "reason": reason,
