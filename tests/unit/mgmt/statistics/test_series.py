@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from leveret.mgmt.statistics.series import BASIC, Retention, Series, SeriesSum, Window
 
 SECOND = 1000
@@ -96,3 +98,14 @@ def test_a_sum_of_series_has_the_sums_of_their_numbers():
     assert [sample["sample"] for sample in details["samples"]] == [121, 11, 0]
     assert SeriesSum([]).last is None
     assert SeriesSum([]).details(0, 10_000, Window(10, 5)) == {"rate": 0, "samples": []}
+
+
+@pytest.mark.parametrize(
+    ("row", "is_of_another"),
+    [((5, 3, 9), False), ((6, 4, 0), False), ((4, 3, 9), True), ((5, 2, 9), True)],
+)
+def test_counters_that_are_lower_are_those_of_another_object(row, is_of_another):
+    series = Series()
+    assert not series.is_of_another(row, 2)
+    series.add(5_000, (5, 3, 9))
+    assert series.is_of_another(row, 2) == is_of_another
