@@ -11,6 +11,7 @@ from leveret.broker.amqp.errors import not_found
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.confirm_holder import ConfirmHolder
 from leveret.broker.queues.contract.queue_client import Consumer
+from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, QueueKind
 from leveret.broker.runtime.names import QUEUE, resource
 
@@ -93,8 +94,9 @@ class LaterQueue:
     is_exchange = False
     kind = LATER_QUEUE
 
-    def __init__(self, owner, name, *arguments):
-        self.__dict__["_queue"] = ClassicQueue(LaterOwner(owner, self), name, *arguments)
+    def __init__(self, owner, specification):
+        name = specification.name
+        self.__dict__["_queue"] = ClassicQueue(LaterOwner(owner, self), specification)
         self.__dict__["_clock"] = owner.clock
         self.__dict__["mailbox"] = deque()
         self.__dict__["holder"] = ConfirmHolder(f"the queue behind the mailbox of {name}")
@@ -180,3 +182,7 @@ class LaterQueue:
         consumers = self._queue.delete_now()
         self.holder.die(is_settled=True)
         return consumers
+
+
+LATER_QUEUES = QueueFactory(LATER_QUEUE, LaterQueue)
+"""A node that serves them makes each classic queue a later one."""

@@ -11,6 +11,7 @@ from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.node.broker import Broker
 from leveret.broker.registry.contents import contents
 from leveret.cluster.node_status.limited_counts import LimitedCounts
+from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -70,15 +71,13 @@ class LinkedBrokers:
             replies.node = node
             replies.others = RemoteReplies(replies, links, self.places[node].untaken)
             LimitedCounts(links, broker.services)
-        far.services.queue_places = self.places[FAR]
+        serve_placed(far.services.queue_kinds, self.places[FAR])
         far.services.declarations = near.services.declarations
         await far.start()
         registry, other = near.services.registry, far.services.registry
         for declaration in contents(registry):
             other.apply(declaration)
-        near.services.queue_places = self.places[NEAR]
-        for vhost in near.services.vhosts.values():
-            vhost.places = self.places[NEAR]
+        serve_placed(near.services.queue_kinds, self.places[NEAR])
         applying = registry.applying
 
         def applying_on_both(declaration):

@@ -19,6 +19,7 @@ from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from tests.declaring import Declared
 
@@ -108,7 +109,7 @@ class LinkedNode:
         self.links = LinkServices()
         self.queues = RemoteQueues(name, self.services, self.links, ClusterSettings())
         self.vhost = self.declared.vhost()
-        self.vhost.places = self.queues
+        serve_placed(self.vhost.kinds, self.queues)
 
     def queue(self, name="q"):
         """The queue as this node has it: itself, or its client."""

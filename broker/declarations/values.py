@@ -248,8 +248,7 @@ class PutQueue(InVhost, frozen=True):
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
     owner_node: the node of that connection; empty for this node, if it is not in a cluster.
     storage_id: the number under which the queue's node stores its messages; 0 if it stores none.
-    That node sets it. node, identity: as in `Placement`. mirrors: the record of its mirrors; empty
-    without a record.
+    That node sets it. node, identity, mirrors: its `Placement`, whose record is `mirrors`.
     """
 
     name: str

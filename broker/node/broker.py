@@ -333,7 +333,7 @@ class Broker:
                 self.config.dead_letter_worker_consumer_prefetch,
                 self.config.dead_letter_worker_retry_ms,
             ),
-            services.queue_places, services.flow,
+            services.flow,
         )  # fmt: skip
 
     def new_storage_id(self) -> int:

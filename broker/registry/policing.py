@@ -80,9 +80,7 @@ class Policing:
         definition = merged(policy, operator_policy)
         queue.apply(effective_options(queue.declared, definition, queue.kind))
         self.policy_changed(QUEUE, vhost, queue.name)
-        places = self._vhosts[vhost].places
-        if places is not None:
-            places.mirrors.policies_changed(vhost, queue)
+        self._vhosts[vhost].kinds.of(queue.kind).policies_changed(vhost, queue)
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
         """Set the alternate exchange from the policy, unless the arguments declare one."""

@@ -14,7 +14,6 @@ from leveret.broker.policies.open_counts import OpenCounts
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
-from leveret.broker.queues.contract.queue_places import QueuePlaces
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import DeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -53,7 +52,6 @@ class Services:
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
-    queue_places: where queues live, if the node is in a cluster; set before the broker starts.
     """
 
     config: Config
@@ -67,7 +65,6 @@ class Services:
     events: Events
     audit: Audit
     queue_kinds: QueueKinds = field(default_factory=served_kinds)
-    queue_places: QueuePlaces | None = None
     vhosts: dict[str, VirtualHost] = field(init=False)
     users: UserDirectory = field(init=False)
     permissions: PermissionTable = field(init=False)

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.declarations.audit import Act
-from leveret.broker.declarations.values import PutQueue
 from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
 from leveret.broker.queues.contract.queue_kinds import queue_type
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.generated_names import generate_name
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.runtime.pending import Answer, given
@@ -93,74 +93,73 @@ async def _declare_actively(
     session: Session, name: str, properties: QueueProperties
 ) -> tuple[QueueClient, Answer[None]]:
     """Declare a queue; the answer is given when it is on disk."""
+    specification = specify(session, name, properties)
     if name:
         if name not in session.vhost.queues:
             check_not_reserved(QUEUE, name)
     else:
-        session.vhost.kinds.kind_of(properties.arguments).check_has_name(name)
+        specification.kind.check_has_name(name)
         name = generate_name("amq.gen")
+        specification = specification._replace(name=name)
     await check(session, QUEUE, name, "configure")
-    if properties.exclusive:
-        properties = properties._replace(durable=False)
     queues = session.vhost.queues
     if name not in queues:
-        await _check_new(session, name, properties)
+        await _check_new(session, specification)
     if name not in queues:
-        synced = await _create(session, name, properties)
+        synced = await _create(session, specification)
     else:
         synced = session.synced() if queues[name].durable else given(None)
     # Another client may have declared or deleted it since.
     queue = find_queue(session, name)
-    require_same_queue(session, queue, properties)
+    require_same_queue(session, queue, specification)
     return queue, synced
 
 
-async def _check_new(session: Session, name: str, properties: QueueProperties) -> None:
-    """Raise 403, 405 or 406 if a new queue cannot be declared with these properties."""
-    vhost, arguments = session.vhost, properties.arguments
-    dead_letter_exchange = check_dead_letter_exchange(arguments, name, vhost.name)
+def specify(session: Session, name: str, properties: QueueProperties) -> QueueSpecification:
+    """The specification of a queue that a session declares."""
+    vhost, is_exclusive = session.vhost, properties.exclusive
+    return vhost.kinds.specify(
+        vhost.name, name, properties.arguments, durable=properties.durable and not is_exclusive,
+        auto_delete=properties.auto_delete, owner=session.connection if is_exclusive else None,
+    )  # fmt: skip
+
+
+async def _check_new(session: Session, specification: QueueSpecification) -> None:
+    """Raise 403, 405 or 406 if a new queue cannot be declared."""
+    vhost, name = session.vhost, specification.name
+    dead_letter_exchange = check_dead_letter_exchange(specification.arguments, name, vhost.name)
     if dead_letter_exchange is not None:
         await check(session, QUEUE, name, "read")
         await check(session, EXCHANGE, dead_letter_exchange, "write")
-    vhost.kinds.check_declaration(
-        arguments, properties.durable, properties.exclusive, properties.auto_delete, name,
-        vhost.name,
-    )  # fmt: skip
+    vhost.kinds.check(specification)
     session.services.limits.check_queues(vhost.name, name, len(vhost.queues))
 
 
-async def _create(session: Session, name: str, properties: QueueProperties) -> Answer[None]:
+async def _create(session: Session, specification: QueueSpecification) -> Answer[None]:
     """Create a queue; the answer is given when it is on disk."""
-    connection, is_exclusive = session.connection, properties.exclusive
-    if is_exclusive:
+    connection = session.connection
+    if specification.is_exclusive:
         session.services.registry.exclusive_owners.add(connection)
-    vhost = session.vhost
-    home = vhost.choose_home(name, properties.arguments)
-    node = "" if vhost.places is None else vhost.places.node
-    put = PutQueue(
-        vhost.name, name, properties.durable, properties.auto_delete,
-        encode_table(properties.arguments),
-        owner=connection.name if is_exclusive else "", owner_node=node if is_exclusive else "",
-        node=home.node, identity=home.identity, acting_user=connection.user.name,
-    )  # fmt: skip
-    created = session.submit(put)
+    declaration = session.vhost.declaration_of(specification, connection.user.name)
+    created = session.submit(declaration)
     await created
     return created.synced()
 
 
-def require_same_queue(session: Session, queue: QueueClient, properties: QueueProperties) -> None:
-    """Raise 405 or 406 unless a queue matches a declaration with these properties."""
-    owner = queue.owner_connection
-    if owner is not (session.connection if properties.exclusive else None):
+def require_same_queue(
+    session: Session, queue: QueueClient, specification: QueueSpecification
+) -> None:
+    """Raise 405 or 406 unless a queue matches the specification that it is declared with."""
+    if queue.owner_connection is not specification.owner:
         raise locked(session, queue)
     what = resource(QUEUE, queue.name, session.vhost.name)
-    require_same("durable", properties.durable, queue.durable, what)
-    require_same("auto_delete", properties.auto_delete, queue.auto_delete, what)
+    require_same("durable", specification.durable, queue.durable, what)
+    require_same("auto_delete", specification.auto_delete, queue.auto_delete, what)
     names = queue.kind.arguments
-    if queue_type(properties.arguments) == queue_type(queue.arguments):
+    if queue_type(specification.arguments) == queue_type(queue.arguments):
         # A type that is not given is the same as `classic`.
         names = tuple(name for name in names if name != TYPE_ARGUMENT)
-    require_same_arguments(names, properties.arguments, queue.arguments, what)
+    require_same_arguments(names, specification.arguments, queue.arguments, what)
 
 
 async def delete_queue(

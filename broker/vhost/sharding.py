@@ -8,13 +8,14 @@ unbinds them. Facts: RabbitMQ's plugin rabbitmq_sharding.
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.values import (
     Declaration,
     DeleteBinding,
     Policy,
     PutBinding,
-    PutQueue,
 )
 from leveret.broker.policies.policy_keys import SHARD_ROUTING_KEY, SHARDS_PER_NODE
 from leveret.broker.vhost.binding import Exchange
@@ -65,16 +66,10 @@ def missing_queues(vhost: VirtualHost, exchange: Exchange, node: str) -> list[De
         name = shard_name(exchange.name, node, number)
         if name in vhost.queues:
             continue
-        home = vhost.choose_home(name, {})
-        if vhost.places is not None:
-            # On this node, whatever the locator of queues says.
-            home = home._replace(node=vhost.places.node)
-        missing.append(
-            PutQueue(
-                vhost.name, name, exchange.durable, node=home.node, identity=home.identity,
-                acting_user=SHARDING_USER,
-            )
-        )  # fmt: skip
+        specification = vhost.kinds.specify(vhost.name, name, {}, durable=exchange.durable)
+        declaration = vhost.declaration_of(specification, SHARDING_USER)
+        # On this node, whatever the locator of queues says.
+        missing.append(replace(declaration, node=vhost.node))
     return missing
 
 

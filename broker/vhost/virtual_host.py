@@ -11,28 +11,27 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.declarations.requester import THE_NODE, Requester
-from leveret.broker.declarations.values import DeleteQueue, Submit
+from leveret.broker.declarations.values import DeleteQueue, PutQueue, Submit
 from leveret.broker.events.events import Events
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.queues.classic.priority import PriorityQueue
-from leveret.broker.queues.contract.placement import HERE, Placement
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.priority_levels import Levels
-from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
-from leveret.broker.queues.contract.queue_places import QueuePlaces
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
-from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor, Turns
 from leveret.broker.vhost.binding import Exchange
@@ -91,13 +90,11 @@ class VirtualHost:
         events: Events | None = None,
         kinds: QueueKinds | None = None,
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
-        places: QueuePlaces | None = None,
         flow: Flow | None = None,
     ) -> None:
         self.name = name
         self.kinds = kinds if kinds is not None else served_kinds()
         self.is_as_rabbitmq_4 = is_as_rabbitmq_4
-        self.places = places
         self._policing = policing
         self.counts = counts or NodeCounts()
         self.events = events or Events()
@@ -154,55 +151,27 @@ class VirtualHost:
             self._policing.apply_to_exchange(self.name, exchange)
         self.routes_changed()
 
-    def add_queue(
-        self,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None,
-        storage_id: int,
-        placement: Placement = HERE,
-    ) -> QueueClient:
+    def add_queue(self, specification: QueueSpecification) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found.
 
-        A queue that was declared before its node was in a cluster names no home, and lives here.
+        A queue that was declared before its node was in a cluster lives here.
         """
-        places = self.places
-        if places is not None and not placement.node:
-            placement = placement._replace(node=places.node)
-        queue: QueueClient
-        if places is not None and placement.record:
-            kind = self.kinds.kind_of(arguments)
-            declared = DeclaredQueue(
-                self.name, name, kind, durable, auto_delete, arguments, placement
-            )
-            queue = places.mirrors.make_queue(declared)
-        elif places is None or placement.node == places.node:
-            queue = self.kinds.make(
-                self, name, durable, auto_delete, arguments, owner_connection, storage_id
-            )
-        else:
-            queue = places.make_remote(
-                self, self.kinds.kind_of(arguments), name, durable, auto_delete, arguments,
-                owner_connection, placement,
-            )  # fmt: skip
-        queue.placement = placement
-        self.queues[name] = queue
+        placement = specification.placement
+        if not placement.node:
+            placement = placement._replace(node=self.node)
+            specification = specification._replace(placement=placement)
+        factory = self.kinds.of(specification.kind)
+        queue = factory.make(self, specification)
+        self.queues[specification.name] = queue
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
         self.routes_changed()
-        if places is not None:
-            places.added(self.name, queue)
-            if placement.record:
-                places.mirrors.changed(self.name, queue, storage_id)
+        factory.added(self.name, queue, specification.storage_id)
         return queue
 
-    def set_placement(self, queue: QueueClient, placement: Placement, storage_id: int) -> None:
-        """A queue lives elsewhere from now on. storage_id: as in `QueueMirrors.changed`."""
-        queue.placement = placement
-        if self.places is not None:
-            self.places.mirrors.changed(self.name, queue, storage_id)
+    def set_placement(self, queue: QueueClient, placement: Placement, storage_id: int = 0) -> None:
+        """A queue lives elsewhere from now on. storage_id: see `QueueFactory.moved`."""
+        self.kinds.of(queue.kind).moved(self.name, queue, placement, storage_id)
         self.routes_changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
@@ -219,22 +188,32 @@ class VirtualHost:
             binding.lead_to(queue)
         self.routes_changed()
 
-    def set_places(self, places: QueuePlaces) -> None:
+    @property
+    def node(self) -> str:
+        """The name of this node, if it is in a cluster; empty otherwise."""
+        return self.kinds.node
+
+    def joined_cluster(self) -> None:
         """The node is in a cluster from now on; all queues so far live on it."""
-        self.places = places
         for queue in self.queues.values():
-            queue.placement = Placement(places.node, 0)
+            queue.placement = Placement(self.node, 0)
 
     def lives_here(self, queue: QueueClient) -> bool:
-        """Whether a queue of this vhost lives on this node."""
-        return self.places is None or queue.placement.node == self.places.node
+        """Whether this node takes the calls for a queue of this vhost."""
+        return not self.node or queue.placement.node == self.node
 
-    def choose_home(self, name: str, arguments: Table) -> Placement:
-        """The home of a queue that is about to be declared, by `QueuePlaces.choose`."""
-        if self.places is None:
-            return HERE
-        kind = self.kinds.kind_of(arguments)
-        return self.places.choose(self.name, name, kind, arguments)
+    def declaration_of(
+        self, specification: QueueSpecification, acting_user: str = NODE_ITSELF
+    ) -> PutQueue:
+        """The declaration of a new queue, for which a place is chosen."""
+        placement = self.kinds.of(specification.kind).place(specification)
+        owner = specification.owner
+        return PutQueue(
+            self.name, specification.name, specification.durable, specification.auto_delete,
+            encode_table(specification.arguments), owner="" if owner is None else owner.name,
+            owner_node="" if owner is None else self.node, node=placement.node,
+            identity=placement.identity, mirrors=placement.record, acting_user=acting_user,
+        )  # fmt: skip
 
     def delete_queue(
         self,

@@ -13,12 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 
-from leveret.broker.declarations.values import (
-    ChangeQueueMirrors,
-    Declaration,
-    DeleteQueue,
-    PutQueueHome,
-)
+from leveret.broker.declarations.values import Declaration
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.services.services import Services
@@ -31,7 +26,6 @@ from leveret.cluster.metadata.member_records import (
     members_of,
     put_member,
 )
-from leveret.cluster.mirrors.record_changes import Forget, Rename, encode
 from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 from leveret.storage.metadata.metadata import MetadataError
 
@@ -194,34 +188,26 @@ class MembershipChanges:
 
     async def _move_queues(self, old: str, new: str) -> None:
         await self._declare_all(
-            ChangeQueueMirrors(
-                vhost.name, queue.name, queue.placement.identity, encode(Rename(old, new))
-            )
-            if queue.placement.record
-            else PutQueueHome(vhost.name, queue.name, new, queue.placement.identity)
-            for vhost, queue in self._queues_of(old)
+            vhost.kinds.of(queue.kind).node_renamed(vhost.name, queue, old, new)
+            for vhost, queue in self._queues()
         )
 
     async def _remove(self, node: str, running: frozenset[str]) -> None:
-        """Remove a member and the queues that it alone has (mirrors/mirror_record.py)."""
-        forget = encode(Forget(node, tuple(sorted(running - {node}))))
+        """Remove a member and the queues that it alone has."""
+        left = running - {node}
         await self._declare_all(
-            ChangeQueueMirrors(vhost.name, queue.name, queue.placement.identity, forget)
-            if queue.placement.record
-            else DeleteQueue(vhost.name, queue.name)
-            for vhost, queue in self._queues_of(node)
+            vhost.kinds.of(queue.kind).node_removed(vhost.name, queue, node, left)
+            for vhost, queue in self._queues()
         )
         await self._declare(delete_member(node))
 
-    def _queues_of(self, node: str) -> Iterator[tuple[VirtualHost, QueueClient]]:
-        """The queues that live on a node, and all mirrored ones: the node may have copies."""
+    def _queues(self) -> Iterator[tuple[VirtualHost, QueueClient]]:
         for vhost in self._services.vhosts.values():
             for queue in vhost.queues.values():
-                if queue.placement.node == node or queue.placement.record:
-                    yield vhost, queue
+                yield vhost, queue
 
-    async def _declare_all(self, declarations: Iterable[Declaration]) -> None:
-        left = list(declarations)
+    async def _declare_all(self, declarations: Iterable[Declaration | None]) -> None:
+        left = [one for one in declarations if one is not None]
         while left:
             await self._declare(*left[:QUEUES_AT_ONCE])
             del left[:QUEUES_AT_ONCE]

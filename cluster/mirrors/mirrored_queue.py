@@ -24,11 +24,9 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from leveret.broker.amqp.errors import Fault, not_found
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
-from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
@@ -38,8 +36,7 @@ from leveret.broker.queues.contract.queue_client import (
     QueueClient,
     QueueLength,
 )
-from leveret.broker.queues.contract.queue_kind import QueueKind
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import (
     AgeFigures,
     CoarseCounts,
@@ -145,22 +142,22 @@ class MirroredQueue:
 
     is_exchange: ClassVar[bool] = False
 
-    def __init__(self, declared: DeclaredQueue, publishing: MirroredPublishing) -> None:
-        self.vhost_name = declared.vhost
-        self.kind: QueueKind = declared.kind
-        self.name = declared.name
-        self.durable = declared.durable
-        self.auto_delete = declared.auto_delete
-        self.arguments: Table = declared.arguments
+    def __init__(self, specification: QueueSpecification, publishing: MirroredPublishing) -> None:
+        self.vhost_name = specification.vhost
+        self.kind = specification.kind
+        self.name = specification.name
+        self.durable = specification.durable
+        self.auto_delete = specification.auto_delete
+        self.arguments = specification.arguments
         self.is_exclusive = False
         self.owner_connection: ExclusiveOwner | None = None
-        self.declared: QueueOptions = read_options(declared.arguments)
+        self.declared = specification.options
         self.options = self.declared
         self.policy: Any = None
         self.operator_policy: Any = None
         self.bindings: dict[Any, Any] = {}
-        self.storage_id = 0
-        self.placement: Placement = declared.placement
+        self.storage_id = specification.storage_id
+        self.placement = specification.placement
         self.is_deleted = self.is_down = False
         self.demand: Demand | None = None
         self.leader: QueueClient | None = None

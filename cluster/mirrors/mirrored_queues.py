@@ -1,6 +1,6 @@
 """The mirrored queues of one node: their parts put together.
 
-    records     MirrorRecords   the broker's interface to the records
+    factory     MirroredFactory the broker's interface to the records
     replicas    Replicas        the members of this node, and their frames
     planned     PlannedChanges  the changes that policies and views call for
     leaving     Leaving         the handing over before the node stops
@@ -17,7 +17,8 @@ from typing import cast
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.values import ChangeQueueMirrors
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
@@ -29,7 +30,7 @@ from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarati
 from leveret.cluster.mirrors.late_confirms import LOOKS_IN_TICK_TIME
 from leveret.cluster.mirrors.leaving import Leaving
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import PlannedChanges, RunningView
 from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
 from leveret.cluster.mirrors.replica_host import QueueReplica
@@ -46,7 +47,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class MirroredQueues:
-    """The mirrored queues of one node, as the `Listener` of mirror_records.py."""
+    """The mirrored queues of one node, as the `Listener` of mirrored_factory.py."""
 
     def __init__(
         self,
@@ -60,22 +61,24 @@ class MirroredQueues:
         wall_offset_ms: int,
     ) -> None:
         """wall_offset_ms: the wall clock minus the broker's clock."""
-        self.records = MirrorRecords(services.policies, services.config.cluster.sync_batch_size)
-        self.records.listener = self
+        self.factory = MirroredFactory(
+            services.queue_kinds.of(CLASSIC_QUEUE), remote_queues, services.policies,
+            services.config.cluster.sync_batch_size,
+        )  # fmt: skip
+        self.factory.listener = self
         self.replicas = Replicas(
             node, incarnation, services, links, remote_queues, self._ring_changes,
             self._is_synchronised, log.when_stable, services.clock.call_later_ms,
-            self._held_by_clients, wall_offset_ms, self.records.mirroring_of,
+            self._held_by_clients, wall_offset_ms, self.factory.mirroring_of,
         )  # fmt: skip
         self.planned = PlannedChanges(
-            node, services.vhosts, log.submit, services.turns, self.records.mirroring_of,
+            node, services.vhosts, log.submit, services.turns, self.factory.mirroring_of,
             RunningView(log, states, node), self._has_copy,
         )  # fmt: skip
         self._node = node
         self._leaving = Leaving(
             self.replicas.by_identity.values, log.submit, lambda: states.under_maintenance
         )
-        remote_queues.mirrors = self.records
         states.maintenance_changed = self.planned.look_at_all
         self._services = services
         self._log = log
@@ -96,9 +99,9 @@ class MirroredQueues:
 
     # Records
 
-    def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
+    def make_queue(self, specification: QueueSpecification, record: MirrorRecord) -> QueueClient:
         """The client of a queue that is declared with a record."""
-        return self.replicas.make_queue(declared, record)
+        return self.replicas.make_queue(specification, record)
 
     def record_changed(
         self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int

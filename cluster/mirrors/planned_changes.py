@@ -115,7 +115,7 @@ class PlannedChanges(Actor):
     """The changes that one node submits.
 
     is_over: the node stops, and submits no more changes. node: its name. mirroring_of: see
-    `MirrorRecords`. has_copy: whether the node has messages of the queue whose ring has this
+    `MirroredFactory`. has_copy: whether the node has messages of the queue whose ring has this
     identity. choose: returns a number below its argument, at random.
     """
 

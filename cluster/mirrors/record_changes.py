@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
@@ -149,7 +148,20 @@ class QueueFacts(NamedTuple):
     mirroring: Mirroring
 
 
-def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome | None:
+class Outcome(NamedTuple):
+    """The result of a change of a queue's record.
+
+    record: empty for a queue without mirrors. node: leads, or is waited for. new_copy, incarnation:
+    see `PlacementChange`.
+    """
+
+    record: bytes
+    node: str
+    new_copy: str = ""
+    incarnation: int = 0
+
+
+def complete(record: bytes, change: bytes, queue: QueueFacts) -> Outcome | None:
     """The outcome of a change; None if no node has messages of the queue. Raises Refused."""
     before, asked = decode_record(record), _changes.decode(change)
     if before is None:
@@ -162,14 +174,14 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome 
         return None
     if isinstance(asked, InRing) and isinstance(asked.change, Added):
         new = asked.change.new
-        return MirrorsOutcome(encode(after), after.home, new.node, new.incarnation)
-    return MirrorsOutcome(encode(after), after.home)
+        return Outcome(encode(after), after.home, new.node, new.incarnation)
+    return Outcome(encode(after), after.home)
 
 
-def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:
+def _first(asked: Change, queue: QueueFacts) -> Outcome:
     """The outcome of a change of a queue that is not mirrored."""
     if isinstance(asked, End | Forget | Rename):
-        return MirrorsOutcome(b"", queue.node)
+        return Outcome(b"", queue.node)
     if not isinstance(asked, Begin):
         raise Refused(f"{queue.title} is not mirrored")
     if not queue.may_be_mirrored:
@@ -177,14 +189,14 @@ def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:
     if asked.leader.node != queue.node:
         raise Refused(f"{queue.title} is on node {queue.node}, not on {asked.leader.node}")
     record = records.first(queue.title, asked.identity, asked.leader)
-    return MirrorsOutcome(encode(record), record.home)
+    return Outcome(encode(record), record.home)
 
 
-def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> MirrorsOutcome:
+def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> Outcome:
     if before.leader is None:
         raise Refused(f"{queue.title} waits for node {before.awaited}, so its mirrors are kept")
     records.require_leader(before, asked.leader)
-    return MirrorsOutcome(b"", before.home)
+    return Outcome(b"", before.home)
 
 
 def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:

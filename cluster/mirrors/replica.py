@@ -121,7 +121,7 @@ class Replica(Flushable):
         self._remote_leader.begin_with(remote, leader)
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
-        """A newer record is applied on this node. storage_id: see `QueueMirrors.changed`."""
+        """A newer record is applied on this node. storage_id: see `Listener`."""
         host = self._host
         for line in log_lines(self.record, record, host.node, host.incarnation):
             self._log(logging.INFO, line)

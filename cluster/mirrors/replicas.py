@@ -9,13 +9,11 @@ up to a limit; above that the link is closed, and the frames are sent again.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
-from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification, specification_of
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.turns import Flushable
 from leveret.broker.services.services import Services
@@ -109,21 +107,6 @@ class EarlyFrames:
                 del self._kept[identity]
 
 
-class LeaderOwner:
-    """The virtual host as the leading queue sees it: with the backing queue of the mirror."""
-
-    def __init__(self, vhost: VirtualHost, backing: BackingQueue) -> None:
-        self._vhost = vhost
-        self._backing = backing
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._vhost, name)
-
-    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
-        """The messages that the mirror has."""
-        return self._backing
-
-
 class Replicas:
     """See `Service` and `ReplicaHost`. by_identity: the mirrored queues by their rings' identities.
 
@@ -168,14 +151,14 @@ class Replicas:
 
     # Records
 
-    def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
+    def make_queue(self, specification: QueueSpecification, record: MirrorRecord) -> QueueClient:
         """The client of a queue that is declared with a record."""
-        vhost, identity = self._services.vhosts[declared.vhost], record.group.identity
+        vhost, identity = self._services.vhosts[specification.vhost], record.group.identity
         own, sender = OwnMember(), sender_number(self.node, self.incarnation)
         publishing = MirroredPublishing(
-            declared.name, identity, sender, own, self._remote_queues.untaken
+            specification.name, identity, sender, own, self._remote_queues.untaken
         )
-        queue = MirroredQueue(declared, publishing)
+        queue = MirroredQueue(specification, publishing)
         replica = Replica(self, vhost, identity, queue, publishing, own)
         self.by_identity[identity] = self._by_client[queue] = replica
         return queue
@@ -226,14 +209,7 @@ class Replicas:
 
     def _begin(self, vhost: VirtualHost, queue: QueueClient, record: MirrorRecord) -> Replica:
         """Mirroring of a queue that clients use begins."""
-        client = self.make_queue(
-            DeclaredQueue(
-                vhost.name, queue.name, queue.kind, queue.durable, queue.auto_delete,
-                queue.arguments, queue.placement,
-            ),
-            record,
-        )  # fmt: skip
-        client.storage_id = queue.storage_id
+        client = self.make_queue(specification_of(vhost.name, queue), record)
         replica = self.by_identity[record.group.identity]
         vhost.replace_queue(client)
         if isinstance(queue, ClassicQueue):
@@ -350,7 +326,7 @@ class Replicas:
 
     def opened(self, replica: QueueReplica) -> None:
         """The queue is led here from now on: nodes that wait for it may use it."""
-        self._remote_queues.added(replica.vhost.name, replica.queue)
+        self._remote_queues.added(replica.queue)
 
     def left(self, replica: QueueReplica) -> None:
         """The queue is no longer led here: nodes repeat their questions to the next leader."""
@@ -358,11 +334,8 @@ class Replicas:
 
     def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
         """The queue that leads, on a backing queue."""
-        client = replica.queue
-        owner = cast("QueueOwner", LeaderOwner(replica.vhost, backing))
-        return ClassicQueue(
-            owner, client.name, client.durable, client.auto_delete, client.arguments
-        )
+        vhost = replica.vhost
+        return ClassicQueue(vhost, specification_of(vhost.name, replica.queue), backing)
 
     def make_mirror_backing(self, replica: QueueReplica, lacked: list[Range]) -> BackingQueue:
         """A new backing queue for a mirror."""
@@ -384,11 +357,9 @@ class Replicas:
 
     def make_remote(self, queue: MirroredQueue, first_tag: int) -> RemoteQueue:
         """The client of the leader on another node. first_tag: that of its first delivery."""
-        return RemoteQueue(
-            self._remote_queues.home_node(queue.placement.node), queue.vhost_name, queue.kind,
-            queue.name, queue.durable, queue.auto_delete, queue.arguments, None,
-            queue.placement, first_tag, queue.leader_lost, queue.leads_again,
-        )  # fmt: skip
+        node = self._remote_queues.home_node(queue.placement.node)
+        specification = specification_of(queue.vhost_name, queue)
+        return RemoteQueue(node, specification, first_tag, queue.leader_lost, queue.leads_again)
 
     # Links
 

@@ -57,6 +57,7 @@ from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.partitions import configured_rules
 from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
+from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.cluster.rpc.rpc import Rpc
@@ -226,7 +227,7 @@ class ClusterNode:
         """Before declarations are restored: let queues of a clustered node live on other nodes."""
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
-            self._services.queue_places = self._queues
+            self._serve_cluster()
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""
@@ -290,7 +291,7 @@ class ClusterNode:
                 await self._begin_cluster_now()
 
     async def _begin_cluster_now(self) -> None:
-        self._set_places()
+        self._serve_cluster()
         parameters = self._services.parameters
         name = parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
         await in_task(
@@ -311,7 +312,7 @@ class ClusterNode:
 
     async def _take_membership(self, membership: Membership) -> None:
         """A member has taken this node, which has nothing of its own, into its cluster."""
-        self._set_places()
+        self._serve_cluster()
         await in_task(
             self.log.submit(
                 put_cluster_id(membership.cluster_id),
@@ -321,11 +322,13 @@ class ClusterNode:
         self.links.set_cluster(membership.cluster_id)
         await self._run(membership.members)
 
-    def _set_places(self) -> None:
+    def _serve_cluster(self) -> None:
         """From now on queues may live on other nodes; the ones declared so far live here."""
-        self._services.queue_places = self._queues
+        kinds = self._services.queue_kinds
+        serve_placed(kinds, self._queues)
+        kinds.add(self.mirrored_queues.factory)
         for vhost in self._services.vhosts.values():
-            vhost.set_places(self._queues)
+            vhost.joined_cluster()
 
     # Running
 

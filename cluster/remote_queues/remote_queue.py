@@ -24,20 +24,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
-from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
-    ExclusiveOwner,
     Got,
     QueueClient,
     QueueLength,
 )
-from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import UP
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -98,14 +96,7 @@ class RemoteQueue:
     def __init__(
         self,
         node: HomeNode,
-        vhost_name: str,
-        kind: QueueKind,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None,
-        placement: Placement,
+        specification: QueueSpecification,
         first_tag: int = frames.REMOTE_TAGS,
         leader_lost: Callable[[list[Consumer]], object] | None = None,
         leads_again: Callable[["RemoteQueue"], object] = lambda queue: None,
@@ -113,16 +104,16 @@ class RemoteQueue:
         self._node = node
         self._leads_again = leads_again
         self._leader_lost = leader_lost or _cancel
-        self.vhost_name = vhost_name
-        self.kind = kind
-        self.name = name
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.arguments = arguments
-        self.owner_connection = owner_connection
-        self.is_exclusive = owner_connection is not None
-        self.placement = placement
-        self.declared: QueueOptions = read_options(arguments)
+        self.vhost_name = specification.vhost
+        self.kind = specification.kind
+        self.name = specification.name
+        self.durable = specification.durable
+        self.auto_delete = specification.auto_delete
+        self.arguments = specification.arguments
+        self.owner_connection = specification.owner
+        self.is_exclusive = specification.is_exclusive
+        self.placement = specification.placement
+        self.declared = specification.options
         self.options = self.declared
         self.policy: Any = None
         self.operator_policy: Any = None
@@ -133,7 +124,7 @@ class RemoteQueue:
         self.may_redeliver = False
         self.figures = RemoteFigures(self)
         self.publisher_hold = RemoteHold(node, node.untaken)
-        self._owed = OwedConfirms(name)
+        self._owed = OwedConfirms(specification.name)
         self._number = 0
         self._first_tag = self._tag_end = first_tag
         self._consumers: dict[Consumer, RemoteConsumer] = {}

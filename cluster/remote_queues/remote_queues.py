@@ -1,4 +1,4 @@
-"""Queues on other nodes: the service of the links, and the places of queues for virtual hosts.
+"""Queues on other nodes: the service of the links, and the choice of the nodes of new ones.
 
 For each other node there is a `HomeNode`, through which this node uses the queues that live there,
 and while there is a link a `QueueHost`, through which the other node uses the queues of this one.
@@ -17,16 +17,14 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
-from leveret.broker.queues.contract.queue_kind import CLASSIC, QueueKind
-from leveret.broker.queues.contract.queue_mirrors import NO_MIRRORS, QueueMirrors
-from leveret.broker.queues.contract.queue_owner import QueueOwner
-from leveret.broker.queues.contract.queue_places import RemoteOwner
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import CLASSIC
+from leveret.broker.queues.contract.remote_owner import RemoteOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer, ServiceRegistry
@@ -36,7 +34,6 @@ from leveret.cluster.remote_queues.home_node import HomeNode
 from leveret.cluster.remote_queues.queue_frames import FrameError
 from leveret.cluster.remote_queues.queue_host import QueueHost
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
-from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
 
@@ -47,10 +44,10 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class RemoteQueues:
-    """See `Service` and `QueuePlaces`.
+    """See `Service`.
 
-    node, mirrors, incarnation: see `QueuePlaces`. not_to_choose: other nodes that get no new
-    queues. untaken: the bytes sent to other nodes and not taken.
+    node, incarnation: this node's name, and the number of its run. not_to_choose: other nodes that
+    get no new queues. untaken: the bytes sent to other nodes and not taken.
     """
 
     def __init__(
@@ -61,12 +58,10 @@ class RemoteQueues:
         settings: ClusterSettings,
         choose: Callable[[int], int] = secrets.randbelow,
         not_to_choose: Callable[[], frozenset[str]] = frozenset,
-        mirrors: QueueMirrors = NO_MIRRORS,
         incarnation: int = 0,
     ) -> None:
         self.node = node
         self.incarnation = incarnation
-        self.mirrors = mirrors
         self.turns = services.turns
         self.addresses = Addresses()
         self._services = services
@@ -81,8 +76,12 @@ class RemoteQueues:
 
     # Places
 
-    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> Placement:
-        """See `QueuePlaces.choose`."""
+    def choose(self, specification: QueueSpecification) -> Placement:
+        """Choose where a queue lives that is about to be declared on this node.
+
+        The arguments, the policies and the configuration determine how it is chosen.
+        """
+        vhost, name, kind = specification.vhost, specification.name, specification.kind
         policies = self._services.policies
         policy, operator_policy = (
             policies.of_queue(component, vhost, name, kind)
@@ -92,7 +91,7 @@ class RemoteQueues:
         settings = self._settings
         is_classic = kind.name == CLASSIC
         configured = settings.queue_master_locator if is_classic else settings.queue_leader_locator
-        locator = locator_of(kind, arguments, definition, configured)
+        locator = locator_of(kind, specification.arguments, definition, configured)
         node = choose_node(locator, self.node, self._queue_counts, self._choose)
         return Placement(node, 1 + secrets.randbits(62))
 
@@ -106,30 +105,8 @@ class RemoteQueues:
         others = {peer.name for peer in self._hosts} - self._not_to_choose()
         return {node: counts[node] for node in (self.node, *others)}
 
-    def make_remote(
-        self,
-        owner: QueueOwner,
-        kind: QueueKind,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None,
-        placement: Placement,
-    ) -> QueueClient:
-        """See `QueuePlaces.make_remote`."""
-        return RemoteQueue(
-            self._home(placement.node), owner.name, kind, name, durable, auto_delete, arguments,
-            owner_connection, placement,
-        )  # fmt: skip
-
-    def move(self, queue: QueueClient, placement: Placement) -> None:
-        """See `QueuePlaces.move`."""
-        if isinstance(queue, RemoteQueue):
-            queue.move(self._home(placement.node), placement)
-
-    def added(self, vhost: str, queue: QueueClient) -> None:
-        """See `QueuePlaces.added`."""
+    def added(self, queue: QueueClient) -> None:
+        """A queue was declared, or this node leads it from now on."""
         if queue.placement.node == self.node:
             for host in self._hosts.values():
                 host.declared(queue)

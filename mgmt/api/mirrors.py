@@ -18,7 +18,7 @@ from leveret.broker.runtime.patterns import Pattern, compile_pattern
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirror_records import may_be_mirrored
+from leveret.cluster.mirrors.mirrored_factory import may_be_mirrored
 from leveret.cluster.mirrors.planning import LedQueue, read_mirroring, rebalancing
 from leveret.cluster.mirrors.record_changes import Promote, encode
 from leveret.mgmt.api.call import Call

@@ -8,7 +8,6 @@ from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import effective_options, merged
-from leveret.broker.queues.contract.arguments import read_options
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
 from leveret.broker.runtime.pending_in_task import finish
 from leveret.broker.sessions.access import check
@@ -17,7 +16,6 @@ from leveret.broker.sessions.equivalence import require_same, require_same_argum
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import arguments_of, connect, flag
 from leveret.mgmt.api.errors import bad_request
-from leveret.mgmt.api.queues import properties_of
 from leveret.mgmt.api.routes import route
 
 CREATE, SAME, CONFLICT = "create", "same", "conflict"
@@ -30,28 +28,29 @@ async def plan_queue(call: Call) -> Any:
     vhost, name = call.broker.services.vhosts[call.vhost()], call.path("queue")
     body = await call.body()
     arguments = arguments_of(body)
+    specification = vhost.kinds.specify(
+        vhost.name, name, arguments, durable=flag(body, "durable"),
+        auto_delete=flag(body, "auto_delete"),
+    )  # fmt: skip
     queue = vhost.queues.get(name)
     outcome, reason = CREATE if queue is None else SAME, None
     try:
         with connect(call, vhost.name) as connection:
             session = connection.session
             await finish(check(session, QUEUE, name, "configure"))
-            properties = properties_of(body)
-            vhost.kinds.check_declaration(
-                arguments, properties.durable, False, properties.auto_delete, name, vhost.name
-            )
+            vhost.kinds.check(specification)
             if queue is not None:
-                require_same_queue(session, queue, properties)
+                require_same_queue(session, queue, specification)
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
     policies = call.facade.policies
-    kind = queue.kind if queue is not None else vhost.kinds.kind_of(arguments)
+    kind = queue.kind if queue is not None else specification.kind
     policy = policies.of_queue(POLICY, vhost.name, name, kind)
     operator = policies.of_queue(OPERATOR_POLICY, vhost.name, name, kind)
     definition = merged(policy, operator)
     options: dict[str, Any] = {}
     if reason is None:
-        options = effective_options(read_options(arguments), definition, kind)._asdict()
+        options = effective_options(specification.options, definition, kind)._asdict()
     differences: list[dict[str, Any]] = []
     if queue is not None:
         current = {"durable": queue.durable, "auto_delete": queue.auto_delete}

@@ -5,7 +5,7 @@ As in RabbitMQ, queues and exchanges that exist already are left unchanged.
 
 from collections.abc import Callable, Iterator
 
-from leveret.broker.amqp.field_table import decode_table, encode_table
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.auth.passwords import SHA256, hash_from_text
 from leveret.broker.auth.users import with_hash, with_password
@@ -17,7 +17,6 @@ from leveret.broker.declarations.values import (
     PutParameter,
     PutPermission,
     PutPolicy,
-    PutQueue,
     PutTopicPermission,
     PutUser,
     PutVhost,
@@ -140,12 +139,10 @@ class ItemDeclarations:
     def _queue(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
         if not self._node.has_queue(vhost, name):
-            arguments = _arguments(item)
-            home = self._node.choose_home(vhost, name, decode_table(arguments)[0])
-            yield PutQueue(
-                vhost, name, bool(item.get("durable", True)),
-                bool(item.get("auto_delete", False)), arguments,
-                node=home.node, identity=home.identity,
+            yield self._node.new_queue(
+                vhost, name, json_to_table(item.get("arguments") or {}),
+                durable=bool(item.get("durable", True)),
+                auto_delete=bool(item.get("auto_delete", False)),
             )  # fmt: skip
 
     def _binding(self, item: Item) -> Iterator[Declaration]:

@@ -230,10 +230,7 @@ class DeclaredObjects:
 
 def _own(vhost: VirtualHost) -> list[QueueClient]:
     """The queues of a vhost that live on this node."""
-    places = vhost.places
-    if places is None:
-        return list(vhost.queues.values())
-    return [queue for queue in vhost.queues.values() if queue.placement.node == places.node]
+    return [queue for queue in vhost.queues.values() if vhost.lives_here(queue)]
 
 
 def _declared(vhost: str, queue: QueueClient) -> DeclaredQueue:

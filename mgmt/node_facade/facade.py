@@ -18,7 +18,6 @@ from leveret.broker.declarations.values import Declaration
 from leveret.broker.node.broker import Broker
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import Inspection
-from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.pending import Answer
@@ -140,11 +139,17 @@ class NodeFacade(DeclaredObjects):
 
     def check_queue_arguments(self, arguments: Table, name: str, vhost: str) -> None:
         """Check the arguments of a queue. Raises ChannelFault."""
-        self._services.queue_kinds.check_arguments(arguments, name, vhost)
+        kinds = self._services.queue_kinds
+        kinds.check_arguments(kinds.specify(vhost, name, arguments))
 
-    def choose_home(self, vhost: str, name: str, arguments: Table) -> Placement:
-        """Where a queue that is about to be declared shall live. Raises KeyError."""
-        return self._vhosts[vhost].choose_home(name, arguments)
+    def new_queue(
+        self, vhost: str, name: str, arguments: Table, *, durable: bool, auto_delete: bool
+    ) -> Declaration:
+        """The declaration that adds a queue, for which a place is chosen. Raises KeyError."""
+        where = self._vhosts[vhost]
+        return where.declaration_of(
+            where.kinds.specify(vhost, name, arguments, durable=durable, auto_delete=auto_delete)
+        )
 
     def submit(self, *declarations: Declaration, requester: Requester) -> Answer[Any]:
         """Submit declarations; the answer is given when they are stored."""

@@ -4,13 +4,13 @@ import pytest
 
 from leveret.testing import EmbeddedBroker
 from tests.clients.test_aio_pika import *  # noqa: F403  (the same programs)
-from tests.later_queue import LATER_QUEUE, LaterQueue
+from tests.later_queue import LATER_QUEUES, LaterQueue
 
 
 @pytest.fixture
 async def embedded():
     async with EmbeddedBroker() as broker:
-        broker.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
+        broker.broker.services.queue_kinds.add(LATER_QUEUES)
         yield broker
 
 

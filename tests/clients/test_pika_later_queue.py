@@ -4,19 +4,17 @@ import pytest
 
 from leveret.testing import EmbeddedBroker
 from tests.clients.test_pika import *  # noqa: F403  (the same programs)
-from tests.later_queue import LATER_QUEUE, LaterQueue
+from tests.later_queue import LATER_QUEUES, LaterQueue
 
 
 def serve_later_queues(embedded):
-    embedded.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
+    embedded.broker.services.queue_kinds.add(LATER_QUEUES)
 
 
 @pytest.fixture
 def amqp_broker():
     with EmbeddedBroker.in_thread() as broker:
-        broker.call(
-            lambda embedded: embedded.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
-        )
+        broker.call(lambda embedded: embedded.broker.services.queue_kinds.add(LATER_QUEUES))
         yield broker
 
 

@@ -22,7 +22,7 @@ from leveret.broker.protocols.amqp091.connection.unsynced_replies import (
 from leveret.broker.runtime.turns import WORK_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.metadata.metadata import MetadataError
-from tests.later_queue import DELAY_MS, LATER_QUEUE, LaterQueue
+from tests.later_queue import DELAY_MS, LATER_QUEUES
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
 from tests.protocol.socketless import HeldSync, Node
 
@@ -338,7 +338,7 @@ async def test_a_lost_connection_gives_back_what_was_delivered_behind_an_answer(
 async def test_a_method_that_waited_for_something_else_does_not_hold_its_channel_for_a_sync(
     node, client
 ):
-    node.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
+    node.broker.services.queue_kinds.add(LATER_QUEUES)
     client.send(declare("a") + declare("b") + method_bytes(1, commands.Confirm.Select))
     for queue in ("a", "b"):
         assert not await names(node, client)

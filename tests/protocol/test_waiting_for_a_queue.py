@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from tests.later_queue import DELAY_MS, LATER_QUEUE, LaterQueue
+from tests.later_queue import DELAY_MS, LATER_QUEUES
 from tests.protocol.raw_client import opened, publish_bytes, side_of_broker, wait_until
 
 OPERATION_TIMEOUT_S = 15
@@ -12,9 +12,7 @@ OPERATION_TIMEOUT_S = 15
 @pytest.fixture
 def later(timeless):
     """A broker whose queues answer when the test moves its clock by `DELAY_MS`."""
-    timeless.call(
-        lambda embedded: embedded.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
-    )
+    timeless.call(lambda embedded: embedded.broker.services.queue_kinds.add(LATER_QUEUES))
     return timeless
 
 
@@ -29,7 +27,7 @@ def queue_named(name):
 
 
 def serve_later_queues(embedded):
-    embedded.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
+    embedded.broker.services.queue_kinds.add(LATER_QUEUES)
 
 
 def asked(broker, name, count):

@@ -60,7 +60,11 @@ class Node:
         self.store.open()
         self.vhost = VirtualHost("/", self.turns, self.clock, None, self.store)
         for name, storage_id in STORAGE_IDS.items():
-            self.vhost.add_queue(name, True, False, ARGUMENTS[name], None, storage_id)
+            self.vhost.add_queue(
+                self.vhost.kinds.specify(
+                    "/", name, ARGUMENTS[name], durable=True, storage_id=storage_id
+                )
+            )
         self.queues = self.vhost.queues
         self.source = self.queues["source"]
         self.store.all_restored()

@@ -18,14 +18,15 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.queues.classic.figures import ClassicFigures
-from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.placement import HERE, Placement
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
 from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
+from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import QueueFigures
 from leveret.broker.queues.dead_letters.dead_lettering import NO_DEAD_LETTERING, DeadLettering
 from leveret.broker.queues.delivery.age import QueueAges
@@ -105,34 +106,33 @@ class ClassicQueue(Actor):
     def __init__(
         self,
         owner: QueueOwner,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None = None,
-        storage_id: int = 0,
+        specification: QueueSpecification,
+        backing: BackingQueue | None = None,
     ) -> None:
+        """backing: the messages that it has already; None: the owner makes their place."""
         super().__init__()
         self._owner = owner
         self._turns = owner.turns
         self._clock = owner.clock
+        name = specification.name
         self.vhost_name, self.name = owner.name, name
-        self.durable, self.auto_delete = durable, auto_delete
-        self.arguments, self.owner_connection = arguments, owner_connection
-        self.is_exclusive = owner_connection is not None
-        self.declared = read_options(arguments)
+        self.durable, self.auto_delete = specification.durable, specification.auto_delete
+        self.arguments: Table = specification.arguments
+        self.owner_connection = specification.owner
+        self.is_exclusive = specification.is_exclusive
+        self.declared: QueueOptions = specification.options
         self.options: QueueOptions = self.declared
         self.policy: Any = None
         self.operator_policy: Any = None
-        self.storage_id = storage_id
-        self.placement: Placement = HERE
+        self.storage_id = specification.storage_id
+        self.placement: Placement = specification.placement
         self.bindings: dict[Any, Any] = {}
         self.is_deleted = False
         self.demand: Demand | None = None
         self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
         priority_max = self.declared.max_priority
         levels = priority_levels(priority_max) if priority_max else self.levels
-        self.backing: BackingQueue = owner.make_backing(self, levels)
+        self.backing = owner.make_backing(self, levels) if backing is None else backing
         self.what = resource(QUEUE, name, owner.name)
         self.reads = FailedReads(
             owner.clock, self.what, self.backing, self.ring, self._reading_changed
@@ -143,7 +143,7 @@ class ClassicQueue(Actor):
         self.ages = QueueAges(levels, self._turns.now_ms)
         self._plain_ages = None if levels is not None else self.ages.plain
         self.figures: QueueFigures = ClassicFigures(
-            self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
+            self.counts, self.ages, self.backing, self.ring, self.owner_connection, self._clock,
             self.reads,
         )  # fmt: skip
         self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)

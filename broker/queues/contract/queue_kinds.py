@@ -1,102 +1,98 @@
-"""The kinds of queues that a node serves: a table to which each kind adds itself.
+"""The kinds of queues that a node serves: a table to which the factory of each kind is added.
 
 `x-queue-type` chooses the kind of a queue that is declared; without it a queue is classic.
 """
 
-from typing import Protocol
+from collections.abc import Iterator
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.queues.contract.arguments import check_declare_arguments, check_queue_type
-from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.arguments import (
+    check_declare_arguments,
+    check_queue_type,
+    read_options,
+)
+from leveret.broker.queues.contract.placement import HERE, Placement
+from leveret.broker.queues.contract.queue_client import ExclusiveOwner
+from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC, NOT_SERVED, TYPE_ARGUMENT, QueueKind
-from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 
 
-class MakeQueue(Protocol):
-    """Makes a queue of one kind, with the state that a restart found."""
-
-    def __call__(
-        self,
-        owner: QueueOwner,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None,
-        storage_id: int,
-    ) -> QueueClient:
-        """The queue."""
-
-
 class QueueKinds:
-    """The table of one node."""
+    """The table of one node.
+
+    node: the node's name, if it is in a cluster; empty otherwise. incarnation: the number of its
+    run.
+    """
 
     def __init__(self) -> None:
-        self._served: dict[str, tuple[QueueKind, MakeQueue]] = {}
+        self.node = ""
+        self.incarnation = 0
+        self._factories: dict[str, QueueFactory] = {}
 
-    def add(self, kind: QueueKind, make: MakeQueue) -> None:
-        """Serve a kind, in place of the kind that was served under its name before."""
-        self._served[kind.name] = (kind, make)
+    def add(self, factory: QueueFactory) -> None:
+        """Serve a kind, in place of the factory that served its name before."""
+        self._factories[factory.kind.name] = factory
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The values that `x-queue-type` may have, including known kinds that are not served."""
-        return tuple(dict.fromkeys((*self._served, *NOT_SERVED)))
+    def __iter__(self) -> Iterator[QueueFactory]:
+        return iter(tuple(self._factories.values()))
 
-    def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
-        """Raise 406 with RabbitMQ's text for arguments that no such queue can have."""
-        check_queue_type(arguments, self._names, queue, vhost)
-        kind = self.kind_of(arguments)
-        check_declare_arguments(arguments, kind.arguments, queue, vhost)
-        kind.check_arguments(arguments, queue, vhost)
+    def of(self, kind: QueueKind) -> QueueFactory:
+        """The factory of a kind that is served."""
+        return self._factories[kind.name]
 
-    def check_declaration(
+    def specify(
         self,
-        arguments: Table,
-        durable: bool,
-        exclusive: bool,
-        auto_delete: bool,
-        queue: str,
         vhost: str,
-    ) -> None:
-        """Raise 406 with RabbitMQ's text if this node cannot declare such a queue."""
-        self.check_arguments(arguments, queue, vhost)
-        kind = self.kind_of(arguments)
-        kind.check_properties(durable, exclusive, auto_delete, queue, vhost)
-        self._require_served(kind, queue, vhost)
+        name: str,
+        arguments: Table,
+        *,
+        durable: bool = False,
+        auto_delete: bool = False,
+        owner: ExclusiveOwner | None = None,
+        storage_id: int = 0,
+        placement: Placement = HERE,
+    ) -> QueueSpecification:
+        """The specification of a queue, which may be impossible: see `check`.
 
-    def kind_of(self, arguments: Table) -> QueueKind:
-        """The kind that arguments ask for; the kind of classic queues if the value is unknown."""
+        A queue whose `x-queue-type` is unknown is classic.
+        """
+        return QueueSpecification(
+            vhost, name, self._kind_of(arguments), durable, auto_delete, arguments,
+            read_options(arguments), owner, storage_id, placement,
+        )  # fmt: skip
+
+    def _kind_of(self, arguments: Table) -> QueueKind:
         name = queue_type(arguments)
-        served = self._served.get(name)
-        if served is not None:
-            return served[0]
-        return NOT_SERVED.get(name) or self._served[CLASSIC][0]
+        factory = self._factories.get(name)
+        if factory is not None:
+            return factory.kind
+        return NOT_SERVED.get(name) or self._factories[CLASSIC].kind
 
-    def _require_served(self, kind: QueueKind, queue: str, vhost: str) -> None:
-        """Raise 406 for a kind that this node does not serve."""
-        if kind.name not in self._served:
+    def check(self, specification: QueueSpecification) -> None:
+        """Raise 406 with RabbitMQ's text if this node cannot declare such a queue."""
+        self.check_arguments(specification)
+        vhost, queue, kind, durable, auto_delete, *_ = specification
+        kind.check_properties(durable, specification.is_exclusive, auto_delete, queue, vhost)
+        if kind.name not in self._factories:
             what = resource(QUEUE, queue, vhost)
             raise precondition_failed(
                 f"invalid arg '{TYPE_ARGUMENT}' for {what}: "
                 f'"this node does not serve {kind.name} queues"'
             )
 
-    def make(
-        self,
-        owner: QueueOwner,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None,
-        storage_id: int,
-    ) -> QueueClient:
-        """A queue of the kind that its arguments ask for."""
-        _, make = self._served[queue_type(arguments)]
-        return make(owner, name, durable, auto_delete, arguments, owner_connection, storage_id)
+    def check_arguments(self, specification: QueueSpecification) -> None:
+        """Raise 406 with RabbitMQ's text for arguments that no such queue can have."""
+        vhost, queue, kind, arguments = (
+            specification.vhost, specification.name, specification.kind, specification.arguments,
+        )  # fmt: skip
+        # The values that `x-queue-type` may have include those of kinds that are not served.
+        types = tuple(dict.fromkeys((*self._factories, *NOT_SERVED)))
+        check_queue_type(arguments, types, queue, vhost)
+        check_declare_arguments(arguments, kind.arguments, queue, vhost)
+        kind.check_arguments(arguments, queue, vhost)
 
 
 def queue_type(arguments: Table) -> str:

@@ -25,13 +25,12 @@ from typing import ClassVar
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_implemented, resource_locked
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.contract.priority_levels import Levels
 from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import Consumer, ExclusiveOwner, Got, QueueLength
+from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import (
     MIRRORING_POLICIES,
     QUORUM,
@@ -40,6 +39,7 @@ from leveret.broker.queues.contract.queue_kind import (
     QueueKind,
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT
 from leveret.broker.queues.dead_letters.retained import (
     NO_RETAINED_DEAD_LETTERS,
@@ -57,6 +57,7 @@ from leveret.broker.queues.quorum.returned import (
 )
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
+from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry, Header, Message
 from leveret.storage.messages.message_run import run_of
 
@@ -107,14 +108,10 @@ class QuorumQueue(ClassicQueue):
     def __init__(
         self,
         owner: QueueOwner,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        arguments: Table,
-        owner_connection: ExclusiveOwner | None = None,
-        storage_id: int = 0,
+        specification: QueueSpecification,
+        backing: BackingQueue | None = None,
     ) -> None:
-        super().__init__(owner, name, durable, auto_delete, arguments, owner_connection, storage_id)
+        super().__init__(owner, specification, backing)
         self._returning: deque[tuple[Entry, bool]] = deque()
         self._is_refusing = False
         self._kept: tuple[Header, Header] | None = None

@@ -1,7 +1,7 @@
 """Queues, the nodes that they live on, and the nodes that mirror them.
 
 `ChangeQueueMirrors` asks for another leader or other mirrors. When it is ordered it is replaced by
-the outcome (broker/queues/contract/queue_mirrors.py), or left out if it changes nothing, if the
+the outcome (broker/queues/contract/queue_factory.py), or left out if it changes nothing, if the
 queue was deleted in the meantime, or if the node is not in a cluster.
 
 A declaration names the connection that owns an exclusive queue. If no such connection is registered
@@ -31,7 +31,7 @@ from leveret.broker.declarations.values import (
 )
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
-from leveret.broker.queues.contract.queue_places import RemoteOwner
+from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts, logger
@@ -150,15 +150,15 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         return queue is not None and queue.durable
 
     def stores_messages(self, it: PutQueue | Change) -> bool:
-        places = self._tables.vhosts[it.vhost].places
+        kinds = self._tables.vhosts[it.vhost].kinds
         if isinstance(it, PutQueue):
-            return it.durable and (places is None or it.node in ("", places.node))
+            return it.durable and (not kinds.node or it.node in ("", kinds.node))
         # A copy that an earlier run was asked for is not one of this run.
         return (
             isinstance(it, PutQueueMirrors)
             and self.is_durable(it)
-            and places is not None
-            and (it.new_copy, it.incarnation) == (places.node, places.incarnation)
+            and bool(kinds.node)
+            and (it.new_copy, it.incarnation) == (kinds.node, kinds.incarnation)
         )
 
     def _found(self, it: PutQueue | Change) -> QueueClient | None:
@@ -182,16 +182,19 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         return NO_STEPS
 
     def _add(self, vhost: VirtualHost, it: PutQueue) -> None:
-        is_own = vhost.places is None or it.owner_node in ("", vhost.places.node)
+        is_own = not vhost.node or it.owner_node in ("", vhost.node)
         owner = self._tables.exclusive_owners.get(it.owner) if is_own else None
         is_orphan = bool(it.owner) and is_own and owner is None
-        if is_orphan and vhost.places is None:
+        if is_orphan and not vhost.node:
             logger.info("%r is skipped: the connection that owns the queue has ended", it)
             return
         owner_elsewhere = RemoteOwner(it.owner, it.owner_node) if it.owner else None
         queue = vhost.add_queue(
-            it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0],
-            owner or owner_elsewhere, it.storage_id, Placement(it.node, it.identity, it.mirrors),
+            vhost.kinds.specify(
+                it.vhost, it.name, decode_table(it.arguments)[0], durable=it.durable,
+                auto_delete=it.auto_delete, owner=owner or owner_elsewhere,
+                storage_id=it.storage_id, placement=Placement(it.node, it.identity, it.mirrors),
+            )
         )  # fmt: skip
         if owner is not None:
             owner.exclusive_queues[it.name] = queue
@@ -278,7 +281,7 @@ def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
     """The node of the connection that owns a queue; empty without one, or without a cluster."""
     if isinstance(owner, RemoteOwner):
         return owner.node
-    return "" if owner is None or vhost.places is None else vhost.places.node
+    return "" if owner is None else vhost.node
 
 
 def _same_queue(
@@ -295,29 +298,30 @@ def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
     Raises 406 if the change is impossible.
     """
     queue = _same_queue(vhost, it)
-    if queue is None or vhost.places is None:
+    if queue is None:
         return None
-    outcome = vhost.places.mirrors.complete(vhost.name, queue, it.change)
+    outcome = vhost.kinds.of(queue.kind).complete(vhost.name, queue, it.change)
     if outcome is None:
         return DeleteQueue(it.vhost, it.name, acting_user=it.acting_user)
-    if outcome.record == queue.placement.record and outcome.node == queue.placement.node:
+    placement = outcome.placement
+    if placement == queue.placement:
         return None
     return PutQueueMirrors(
-        it.vhost, it.name, it.identity, outcome.node, outcome.record, outcome.new_copy,
+        it.vhost, it.name, it.identity, placement.node, placement.record, outcome.new_copy,
         incarnation=outcome.incarnation, acting_user=it.acting_user,
     )  # fmt: skip
 
 
 def _move(vhost: VirtualHost, it: PutQueueHome | PutQueueMirrors) -> None:
-    """Change the home of a queue, or the record of its mirrors."""
+    """Change the placement of a queue."""
     queue = _same_queue(vhost, it)
     if queue is None:
         return
     if isinstance(it, PutQueueMirrors):
-        vhost.set_placement(queue, Placement(it.node, it.identity, it.record), it.storage_id)
-    elif vhost.places is not None:
-        vhost.places.move(queue, Placement(it.node, it.identity))
-        vhost.routes_changed()
+        placement = Placement(it.node, it.identity, it.record)
+        vhost.set_placement(queue, placement, it.storage_id)
+    else:
+        vhost.set_placement(queue, queue.placement._replace(node=it.node))
 
 
 def deleting_with_vhost(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> Iterator[int]:

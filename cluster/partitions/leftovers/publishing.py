@@ -174,11 +174,11 @@ class LeftoverPublishing:
     def _placed(self, it: PutQueue) -> PutQueue:
         """The queue as it is declared now: on this node, with an identity of its own."""
         vhost = self._services.vhosts[it.vhost]
-        home = vhost.choose_home(it.name, decode_table(it.arguments)[0])
-        return PutQueue(
-            it.vhost, it.name, it.durable, it.auto_delete, it.arguments, node=home.node,
-            identity=home.identity,
+        specification = vhost.kinds.specify(
+            it.vhost, it.name, decode_table(it.arguments)[0], durable=it.durable,
+            auto_delete=it.auto_delete,
         )  # fmt: skip
+        return vhost.declaration_of(specification)
 
     async def _begin_queue(self, it: Declaration) -> None:
         if not isinstance(it, PutQueue):

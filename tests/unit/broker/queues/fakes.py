@@ -8,6 +8,7 @@ from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.messages.message import Address, Message
@@ -23,7 +24,6 @@ class FakeVhost:
     """Records dead letters and deletions."""
 
     name = "/"
-    places = None
 
     def __init__(self):
         self.turns = TurnsByHand()
@@ -37,6 +37,9 @@ class FakeVhost:
         if levels is not None:
             return PriorityQueue(levels, lambda level: TransientQueue())
         return TransientQueue()
+
+    def lives_here(self, queue):
+        return True
 
     def has_letters(self, queue):
         return False
@@ -115,7 +118,12 @@ def declared(vhost, auto_delete=False, **arguments):
     table = {
         name.replace("_", "-"): (letters[type(value)], value) for name, value in arguments.items()
     }
-    return ClassicQueue(vhost, "q", False, auto_delete, table)
+    return ClassicQueue(vhost, specified(table, auto_delete=auto_delete))
+
+
+def specified(arguments, **properties):
+    """The specification of the queue `q` in the vhost `/`."""
+    return served_kinds().specify("/", "q", arguments, **properties)
 
 
 def publish(queue, *bodies, ttl_ms=None, publisher=None, first=1, header=HEADER):

@@ -1,7 +1,6 @@
 """Records of queues' mirrors as declarations: asked for, completed, applied and written."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,22 +14,24 @@ from leveret.broker.declarations.values import (
     PutQueueMirrors,
     PutVhost,
 )
-from leveret.broker.queues.contract.arguments import read_options
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
+from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.registry import stored
 from leveret.broker.registry.contents import contents
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.declaring import Declared
 
 
-class Mirrors:
+class Mirrors(QueueFactory):
     """Names the leader's node and the new copy in a change, which is the record at the end.
 
     told: what it was told.
     """
 
     def __init__(self):
+        super().__init__(CLASSIC_QUEUE, ClassicQueue)
         self.told = []
 
     def complete(self, vhost, queue, change):
@@ -39,35 +40,20 @@ class Mirrors:
         if change == b"lost":
             return None
         node, new_copy, added, incarnation = json.loads(change)
-        return MirrorsOutcome(queue.placement.record + added.encode(), node, new_copy, incarnation)
+        record = queue.placement.record + added.encode()
+        placement = queue.placement._replace(node=node, record=record)
+        return PlacementChange(placement, new_copy, incarnation)
 
-    def make_queue(self, declared):
-        """A stand-in for a queue with a record, for its declaration."""
-        return SimpleNamespace(
-            name=declared.name, kind=declared.kind, durable=declared.durable,
-            auto_delete=declared.auto_delete, arguments=declared.arguments,
-            is_exclusive=False, owner_connection=None, policy=None, operator_policy=None,
-            declared=read_options(declared.arguments), apply=lambda options: None,
-        )  # fmt: skip
+    def added(self, vhost, queue, storage_id):
+        if queue.placement.record:
+            self.moved(vhost, queue, queue.placement, storage_id)
 
-    def changed(self, vhost, queue, storage_id):
-        placement = queue.placement
+    def moved(self, vhost, queue, placement, storage_id):
+        queue.placement = placement
         self.told.append((vhost, queue.name, placement.node, placement.record, storage_id))
 
     def policies_changed(self, vhost, queue):
         self.told.append((vhost, queue.name, queue.policy.name))
-
-
-class Places:
-    """The places of a node that all queues live on, or that others lead."""
-
-    node, incarnation = "a@host", 5
-
-    def __init__(self):
-        self.mirrors = Mirrors()
-
-    def added(self, vhost, queue):
-        pass
 
 
 class OneNode(Declared):
@@ -75,13 +61,13 @@ class OneNode(Declared):
 
     def __init__(self, path):
         super().__init__(SqliteMetadata(path))
-        self.places = Places()
-        self.mirrors = self.places.mirrors
+        self.mirrors = Mirrors()
         self.put(PutVhost("/"))
 
     def _make_vhost(self, name):
         vhost = super()._make_vhost(name)
-        vhost.places = self.places
+        vhost.kinds.node, vhost.kinds.incarnation = "a@host", 5
+        vhost.kinds.add(self.mirrors)
         return vhost
 
     def change(self, node, added="", new_copy="", name="q", incarnation=5):

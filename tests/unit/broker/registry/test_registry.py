@@ -203,7 +203,7 @@ class TestSkipping:
 
     def test_in_a_cluster_it_is_added_as_on_other_nodes_and_then_deleted(self, declared):
         vhost = declared.registry.vhosts["/"]
-        vhost.places = Places("a@host")
+        vhost.kinds.node = "a@host"
         declared.put(PutQueue("/", "q", owner="1.2.3.4:5 -> 6.7.8.9:5672", owner_node="a@host"))
         assert vhost.queues["q"].is_exclusive
         declared.turns.end_round()
@@ -211,18 +211,8 @@ class TestSkipping:
 
     def test_the_owner_of_an_exclusive_queue_may_be_a_connection_of_another_node(self, declared):
         vhost = declared.registry.vhosts["/"]
-        vhost.places = Places("a@host")
+        vhost.kinds.node = "a@host"
         declared.put(PutQueue("/", "q", owner="::1:5 -> ::1:5672", owner_node="b@host"))
         declared.turns.end_round()
         owner = vhost.queues["q"].owner_connection
         assert (owner.node, owner.peer_host, owner.peer_port) == ("b@host", "::1", 5)
-
-
-class Places:
-    """A cluster in which every queue lives on this node."""
-
-    def __init__(self, node):
-        self.node = node
-
-    def added(self, vhost, queue):
-        pass

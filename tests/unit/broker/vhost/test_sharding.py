@@ -39,7 +39,7 @@ def exchange(vhost):
 
 
 def add_queue(vhost, name):
-    vhost.add_queue(name, True, False, {}, None, 0)
+    vhost.add_queue(vhost.kinds.specify(vhost.name, name, {}, durable=True))
 
 
 def test_a_node_lacks_the_queues_that_do_not_exist(vhost, exchange):

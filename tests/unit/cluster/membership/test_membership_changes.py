@@ -8,7 +8,10 @@ import pytest
 
 from leveret.broker.declarations.values import ChangeQueueMirrors, DeleteQueue, PutQueueHome
 from leveret.broker.policies.parameters import Parameters
+from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import NotTaken
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.membership.members import MembershipRefused
@@ -25,7 +28,9 @@ from leveret.cluster.membership.membership_changes import (
     MembershipChanges,
 )
 from leveret.cluster.metadata.member_records import members_of, put_member
+from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.record_changes import Forget, Rename, encode
+from leveret.cluster.remote_queues.placed_factory import serve_placed
 
 
 class OneNode:
@@ -42,7 +47,10 @@ class OneNode:
         self.answers = {}
         self.asked = []
         self.takes = True
-        self.vhost = SimpleNamespace(name="/", queues={})
+        self.vhost = SimpleNamespace(name="/", queues={}, kinds=served_kinds())
+        serve_placed(self.vhost.kinds, SimpleNamespace(node=name, incarnation=1))
+        classic = self.vhost.kinds.of(CLASSIC_QUEUE)
+        self.vhost.kinds.add(MirroredFactory(classic, None, PolicyTable()))
         self.queues = []
         services = SimpleNamespace(
             parameters=self.parameters, vhosts={"/": self.vhost}, declarations=self
@@ -50,7 +58,9 @@ class OneNode:
         MembershipChanges(self, services, name, lambda: running, self._begin, lambda: is_in_view)
 
     def has_queue(self, name, home, mirrors=b""):
-        self.vhost.queues[name] = SimpleNamespace(name=name, placement=Placement(home, 7, mirrors))
+        self.vhost.queues[name] = SimpleNamespace(
+            name=name, kind=CLASSIC_QUEUE, placement=Placement(home, 7, mirrors)
+        )
 
     async def _begin(self):
         pass

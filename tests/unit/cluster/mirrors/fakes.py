@@ -2,8 +2,6 @@
 
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
@@ -13,7 +11,7 @@ from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
-from tests.unit.broker.queues.fakes import FakeVhost, declared
+from tests.unit.broker.queues.fakes import FakeVhost, declared, specified
 
 RING = 99
 A, B = Placement("a@host", 7), Placement("b@host", 7)
@@ -125,8 +123,7 @@ def leader_session(backing=None, log=None):
 def mirrored(own=None):
     """A mirrored queue that nobody leads yet."""
     publishing = MirroredPublishing("q", RING, 5, own or OwnMember(), UntakenBytes(lambda _: None))
-    described = DeclaredQueue("/", "q", CLASSIC_QUEUE, True, False, {}, A)
-    return MirroredQueue(described, publishing)
+    return MirroredQueue(specified({}, durable=True, placement=A), publishing)
 
 
 def led(queue, is_here=False, home=A):

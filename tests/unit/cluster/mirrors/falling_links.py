@@ -20,12 +20,13 @@ from collections import deque
 from itertools import combinations, permutations
 
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.contract.specification import specification_of
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.late_confirms import LOOKS_MAX
 from leveret.cluster.mirrors.planning import Mirroring
+from leveret.cluster.mirrors.record_changes import encode
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.rpc.refused import Refused
 from tests.linked_nodes import LinkedNode, LinkEnd
@@ -227,11 +228,9 @@ class FallingLinks(MirroredNodes):
         self._add_replicas(node)
         self.applied[name] = len(self.log)
         queue = node.queue()
-        declared = DeclaredQueue(
-            "/", "q", queue.kind, queue.durable, queue.auto_delete, queue.arguments,
-            Placement(self.record.home, queue.placement.identity),
-        )  # fmt: skip
-        node.vhost.replace_queue(node.replicas.make_queue(declared, self.record))
+        placement = Placement(self.record.home, queue.placement.identity, encode(self.record))
+        specification = specification_of("/", queue)._replace(placement=placement)
+        node.vhost.replace_queue(node.replicas.make_queue(specification, self.record))
         self._apply_on(node, self.record)
 
     # What happens

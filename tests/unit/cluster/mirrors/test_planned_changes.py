@@ -14,10 +14,12 @@ from leveret.broker.declarations.values import (
     PutQueue,
     PutVhost,
 )
-from leveret.broker.queues.contract.arguments import read_options
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_factory import QueueFactory
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died, HasJoined
-from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
 from leveret.cluster.mirrors.planning import RunningNodes
 from leveret.cluster.mirrors.record_changes import (
@@ -27,19 +29,40 @@ from leveret.cluster.mirrors.record_changes import (
     decode_record,
     encode,
 )
+from leveret.cluster.remote_queues.placed_factory import serve_placed
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.metadata.metadata import MetadataError
 from tests.declaring import Declared
 from tests.turns_by_hand import TurnsByHand
 
 
+class OtherNodes:
+    """The `RemoteQueues` of a node without links."""
+
+    incarnation = 1
+
+    def __init__(self, node):
+        self.node = node
+
+    def added(self, queue):
+        pass
+
+    def home_node(self, node):
+        return SimpleNamespace(peer=None, untaken=UntakenBytes(lambda is_behind: None))
+
+
 class OneNode(Declared):
-    """A node. It is its own `RunningView`, a `Listener` and the places of its queues."""
+    """A node. It is its own `RunningView` and a `Listener`."""
 
     def __init__(self, cluster, name, life=1):
         super().__init__(turns=TurnsByHand())
         self.cluster, self.node, self.life = cluster, name, life
+        self.others = OtherNodes(name)
         self.has_copy = True
-        self.mirrors = MirrorRecords(self.registry.policies)
+        self.mirrors = MirroredFactory(
+            QueueFactory(CLASSIC_QUEUE, ClassicQueue), self.others, self.registry.policies
+        )
         self.mirrors.listener = self
         self.planned = PlannedChanges(
             name, self.registry.vhosts, cluster.submit, self.turns, self.mirrors.mirroring_of,
@@ -48,22 +71,13 @@ class OneNode(Declared):
 
     def _make_vhost(self, name):
         vhost = super()._make_vhost(name)
-        vhost.places = self
+        serve_placed(vhost.kinds, self.others)
+        vhost.kinds.add(self.mirrors)
         return vhost
 
-    def added(self, vhost, queue):
-        pass
-
-    def make_queue(self, declared, record):
-        return self.make_remote(declared.vhost, declared.kind, declared.name)
-
-    def make_remote(self, owner, kind, name, *_):
-        """A stand-in for a queue that another node leads, with its policies and its record."""
-        return SimpleNamespace(
-            name=name, kind=kind, durable=True, is_exclusive=False, policy=None,
-            operator_policy=None, is_deleted=False, declared=read_options({}),
-            apply=lambda options: None,
-        )  # fmt: skip
+    def make_queue(self, specification, record):
+        """A stand-in for a queue that another node leads."""
+        return RemoteQueue(self.others.home_node(record.home), specification)
 
     # RunningView
 

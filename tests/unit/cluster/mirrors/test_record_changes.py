@@ -2,7 +2,6 @@
 
 import pytest
 
-from leveret.broker.queues.contract.queue_mirrors import MirrorsOutcome
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.planning import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
@@ -12,6 +11,7 @@ from leveret.cluster.mirrors.record_changes import (
     End,
     Forget,
     InRing,
+    Outcome,
     Promote,
     QueueFacts,
     Rename,
@@ -30,7 +30,7 @@ QUEUE = QueueFacts("queue 'q' in vhost '/'", "a", True, True, Mirroring("all"))
 
 def after(*changes, queue=QUEUE):
     """The outcome of changes, one after the other, of a queue without mirrors."""
-    outcome = MirrorsOutcome(b"", queue.node)
+    outcome = Outcome(b"", queue.node)
     for change in changes:
         outcome = complete(outcome.record, encode(change), queue._replace(node=outcome.node))
     return outcome
@@ -110,12 +110,12 @@ def test_a_queue_is_lost_with_the_last_node_that_had_it():
 
 
 def test_mirroring_ends_on_the_leaders_node():
-    assert after(*MIRRORED, Promote(B, A), End(B)) == MirrorsOutcome(b"", "b")
+    assert after(*MIRRORED, Promote(B, A), End(B)) == Outcome(b"", "b")
 
 
 @pytest.mark.parametrize("change", [End(A), Forget("b", ()), Rename("a", "x")])
 def test_a_queue_without_mirrors_stays_as_it_is(change):
-    assert after(change) == MirrorsOutcome(b"", "a")
+    assert after(change) == Outcome(b"", "a")
 
 
 def test_a_node_has_another_name():

@@ -6,8 +6,9 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.values import ChangeQueueMirrors, PutQueue
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
-from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import RunningView
 from leveret.cluster.mirrors.record_changes import (
     Begin,
@@ -49,10 +50,13 @@ class Mirroring(Cluster):
 
     def follow(self, name):
         node = self.nodes[name]
-        mirrors = MirrorRecords(node.declared.registry.policies)
-        listener = mirrors.listener = Listener(node.log)
-        vhost = node.declared.registry.vhosts["/"]
-        vhost.places = SimpleNamespace(node=name, incarnation=1, mirrors=mirrors)
+        kinds = node.declared.registry.vhosts["/"].kinds
+        kinds.node, kinds.incarnation = name, 1
+        factory = MirroredFactory(
+            kinds.of(CLASSIC_QUEUE), SimpleNamespace(node=name), node.declared.registry.policies
+        )
+        listener = factory.listener = Listener(node.log)
+        kinds.add(factory)
         return listener
 
     def ask(self, name, *changes):

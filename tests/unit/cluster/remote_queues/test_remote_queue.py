@@ -5,6 +5,7 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.specification import specification_of
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.remote_consumer import WINDOW_BYTES, WINDOW_MESSAGES
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
@@ -237,10 +238,8 @@ class TestLeaderOfAMirroredQueue:
 
     @pytest.fixture
     def leader(self, nodes, remote, lost):
-        return RemoteQueue(
-            nodes.by_name[A].queues._home(B), "/", remote.kind, "q", False, False, {}, None,
-            remote.placement, self.FIRST_TAG, lost.append,
-        )  # fmt: skip
+        home, specification = nodes.by_name[A].queues.home_node(B), specification_of("/", remote)
+        return RemoteQueue(home, specification, self.FIRST_TAG, lost.append)
 
     def test_tags_begin_where_they_are_to(self, nodes, leader, real):
         publish(real, b"1")

@@ -11,6 +11,7 @@ from tests.unit.broker.queues.fakes import (
     declared,
     publish,
     purged,
+    specified,
     subscribed,
 )
 
@@ -41,7 +42,7 @@ def consumer_of(queue, credit=1000, priority=0, tag="c"):
 
 
 def quorum_queue(vhost):
-    return QuorumQueue(vhost, "q", True, False, {"x-queue-type": ("S", "quorum")})
+    return QuorumQueue(vhost, specified({"x-queue-type": ("S", "quorum")}, durable=True))
 
 
 KINDS = pytest.mark.parametrize("make", [declared, quorum_queue])
@@ -189,7 +190,7 @@ def test_a_message_without_any_time_to_live_fills_a_consumer_too(vhost):
 
 
 def test_an_auto_delete_queue_wants_nothing_when_its_last_consumer_has_left(vhost):
-    queue = ClassicQueue(vhost, "q", False, True, {})
+    queue = ClassicQueue(vhost, specified({}, auto_delete=True))
     watch = Watch(queue)
     consumer = consumer_of(queue)
     queue.cancel(consumer)

@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import (
     CLASSIC_ARGUMENTS,
     CLASSIC_QUEUE,
@@ -11,6 +12,7 @@ from leveret.broker.queues.contract.queue_kind import (
     STREAM_QUEUE,
     QueueKind,
 )
+from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
 from leveret.broker.queues.served_kinds import served_kinds
 from tests.unit.broker.queues.fakes import FakeVhost
@@ -24,7 +26,10 @@ def kinds():
 
 
 def check(kinds, arguments, durable=True, exclusive=False, auto_delete=False):
-    kinds.check_declaration(arguments, durable, exclusive, auto_delete, "q", "/")
+    owner = RemoteOwner("127.0.0.1:1 -> 127.0.0.1:5672", "a@host") if exclusive else None
+    kinds.check(
+        kinds.specify("/", "q", arguments, durable=durable, auto_delete=auto_delete, owner=owner)
+    )
 
 
 def refusal(kinds, arguments, **properties):
@@ -36,7 +41,8 @@ def refusal(kinds, arguments, **properties):
 
 def test_a_queue_is_classic_unless_it_says_otherwise(kinds):
     check(kinds, {}, durable=False, exclusive=True, auto_delete=True)
-    made = kinds.make(FakeVhost(), "q", True, False, {}, None, 0)
+    specification = kinds.specify("/", "q", {}, durable=True)
+    made = kinds.of(specification.kind).make(FakeVhost(), specification)
     assert isinstance(made, ClassicQueue)
     assert made.kind is CLASSIC_QUEUE
 
@@ -63,7 +69,7 @@ def test_an_unknown_kind_is_refused(kinds):
 
 
 def test_a_kind_that_is_added_is_served(kinds):
-    kinds.add(SLOW, ClassicQueue)
+    kinds.add(QueueFactory(SLOW, ClassicQueue))
     arguments = {"x-queue-type": ("S", "slow")}
     check(kinds, arguments)
     assert refusal(kinds, arguments, auto_delete=True) == (

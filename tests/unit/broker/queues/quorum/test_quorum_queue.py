@@ -17,6 +17,7 @@ from tests.unit.broker.queues.fakes import (
     got,
     publish,
     ready,
+    specified,
     subscribed,
 )
 
@@ -32,7 +33,7 @@ def declared(vhost, **arguments):
     table = {
         name.replace("_", "-"): (letters[type(value)], value) for name, value in arguments.items()
     }
-    return QuorumQueue(vhost, "q", True, False, table)
+    return QuorumQueue(vhost, specified(table, durable=True))
 
 
 def headers_of(entry):

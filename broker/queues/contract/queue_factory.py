@@ -1,0 +1,93 @@
+"""The factory of a kind of queues: makes them on a node, and knows where they live.
+
+Whoever declares, stores, moves or deletes queues passes their placements on (placement.py) and asks
+the factory of their kind what they mean. `QueueFactory` is that of a node on its own, where every
+queue lives on the node. A cluster adds factories in its place (`QueueKinds.add`):
+
+    cluster/remote_queues/placed_factory.py   each queue lives on one node
+    cluster/mirrors/mirrored_factory.py       classic queues, which may have mirrors
+
+A placement changes by declarations only. Some are made at once, such as that of a renamed node.
+Others ask for a change, as bytes that the kind wrote (`ChangePlacement`): the node that orders
+declarations has the factory `complete` it, so that a change is always made on the placement that
+all changes before it have led to.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.broker.declarations.values import Declaration
+from leveret.broker.queues.contract.placement import HERE, Placement
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
+
+MakeQueue = Callable[[QueueOwner, QueueSpecification], QueueClient]
+"""Makes a queue of one kind on this node, with the messages that a restart found."""
+
+
+class PlacementChange(NamedTuple):
+    """The outcome of a change of a queue's placement.
+
+    new_copy: the node that gets a new copy by this change, without messages; empty for none.
+    incarnation: the run of the node that is to have the copy.
+    """
+
+    placement: Placement
+    new_copy: str = ""
+    incarnation: int = 0
+
+
+class QueueFactory:
+    """See the module. kind: that of its queues. make_here: makes those that live on this node."""
+
+    def __init__(self, kind: QueueKind, make_here: MakeQueue) -> None:
+        self.kind = kind
+        self.make_here = make_here
+
+    def place(self, specification: QueueSpecification) -> Placement:
+        """Choose where a queue lives that is about to be declared on this node."""
+        return HERE
+
+    def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
+        """The object that stands for a declared queue on this node."""
+        return self.make_here(owner, specification)
+
+    def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
+        """A queue was declared. storage_id: that of the messages which this node has."""
+
+    def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
+        """A queue has another placement from now on.
+
+        storage_id: that of the copy which begins on this node with the change; 0 for none.
+        """
+        queue.placement = placement
+
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
+        """The outcome of a change; None if no node has messages of the queue any longer.
+
+        It depends on declared objects only. Raises 406, with a text for the requester, if the
+        change is not possible.
+        """
+        return PlacementChange(queue.placement)
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """Other policies are in force for a queue."""
+
+    # The members of the cluster. Each declaration is submitted by the node that changes them
+
+    def node_renamed(
+        self, vhost: str, queue: QueueClient, old: str, new: str
+    ) -> Declaration | None:
+        """The declaration by which a queue lives on a renamed node; None: it does not change."""
+        return None
+
+    def node_removed(
+        self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
+    ) -> Declaration | None:
+        """The declaration by which a queue lives on without a node, or is deleted with it.
+
+        None: it does not change. left: the running nodes that stay.
+        """
+        return None

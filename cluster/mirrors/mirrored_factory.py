@@ -1,0 +1,156 @@
+"""The factory of classic queues in a cluster: each lives on one node, or is mirrored.
+
+The record of a placement names the leader and the mirrors of a queue (mirror_record.py); a queue
+without mirrors has none. The factory completes changes of a record with the state of the queue and
+its policies at that moment, and passes records and policies to the listener, which has the members
+of this node.
+"""
+
+from typing import Protocol
+
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.declarations.values import ChangeQueueMirrors, Declaration
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import PolicyTable, merged
+from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
+from leveret.broker.queues.contract.queue_kind import CLASSIC
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.cluster.mirrors import record_changes
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.planning import (
+    NOT_MIRRORED,
+    SYNC_BATCH_SIZE,
+    Mirroring,
+    read_mirroring,
+)
+from leveret.cluster.mirrors.record_changes import (
+    Forget,
+    QueueFacts,
+    Rename,
+    decode_record,
+    encode,
+)
+from leveret.cluster.remote_queues.placed_factory import PlacedFactory
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.rpc.refused import Refused
+
+
+class Listener(Protocol):
+    """Follows the records. Calls come in the order of the log, while an entry is applied."""
+
+    def make_queue(self, specification: QueueSpecification, record: MirrorRecord) -> QueueClient:
+        """The client of a queue that is declared with a record."""
+
+    def record_changed(
+        self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
+    ) -> None:
+        """A queue was declared with a record, has another one, or no longer has one.
+
+        storage_id: see `QueueFactory.added` and `QueueFactory.moved`.
+        """
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """Other policies are in force for a queue, or it was just declared and has some."""
+
+
+class MirroredFactory(PlacedFactory):
+    """See the module. listener: must be set before anything is declared."""
+
+    listener: Listener
+
+    def __init__(
+        self,
+        local: QueueFactory,
+        queues: RemoteQueues,
+        policies: PolicyTable,
+        sync_batch_size: int = SYNC_BATCH_SIZE,
+    ) -> None:
+        """policies: those of this node. sync_batch_size: as configured."""
+        super().__init__(local, queues)
+        self._policies = policies
+        self._sync_batch_size = sync_batch_size
+
+    def mirroring_of(self, vhost: str, queue: QueueClient) -> Mirroring:
+        """The mirroring that the matching policies of a queue ask for now."""
+        if not may_be_mirrored(queue):
+            return NOT_MIRRORED
+        policy, operator_policy = (
+            self._policies.of_queue(component, vhost, queue.name, queue.kind)
+            for component in (POLICY, OPERATOR_POLICY)
+        )
+        return read_mirroring(merged(policy, operator_policy), self._sync_batch_size)
+
+    def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
+        """The client of all members of a mirrored queue; otherwise as without mirrors."""
+        record = decode_record(specification.placement.record)
+        if record is None:
+            return super().make(owner, specification)
+        return self.listener.make_queue(specification, record)
+
+    def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
+        """A queue was declared, perhaps with a record."""
+        super().added(vhost, queue, storage_id)
+        record = decode_record(queue.placement.record)
+        if record is not None:
+            self.listener.record_changed(vhost, queue, record, storage_id)
+
+    def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
+        """A record has changed, begun or ended; or the node of a queue has another name."""
+        if not placement.record and not queue.placement.record:
+            super().moved(vhost, queue, placement, storage_id)
+            return
+        queue.placement = placement
+        record = decode_record(placement.record)
+        self.listener.record_changed(vhost, queue, record, storage_id)
+
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
+        """The outcome of a change of the record."""
+        # A name in AMQP may have any bytes; a record has text.
+        title = resource(QUEUE, queue.name, vhost).encode(errors="replace").decode()
+        placement = queue.placement
+        facts = QueueFacts(
+            title,
+            placement.node,
+            queue.durable,
+            may_be_mirrored(queue),
+            self.mirroring_of(vhost, queue),
+        )
+        try:
+            outcome = record_changes.complete(placement.record, change, facts)
+        except Refused as error:
+            raise precondition_failed(str(error)) from None
+        if outcome is None:
+            return None
+        after = placement._replace(node=outcome.node, record=outcome.record)
+        return PlacementChange(after, outcome.new_copy, outcome.incarnation)
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """Other policies are in force for a queue."""
+        self.listener.policies_changed(vhost, queue)
+
+    def node_renamed(
+        self, vhost: str, queue: QueueClient, old: str, new: str
+    ) -> Declaration | None:
+        """Any node may have a copy of a mirrored queue."""
+        if not queue.placement.record:
+            return super().node_renamed(vhost, queue, old, new)
+        change = encode(Rename(old, new))
+        return ChangeQueueMirrors(vhost, queue.name, queue.placement.identity, change)
+
+    def node_removed(
+        self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
+    ) -> Declaration | None:
+        """A mirrored queue is deleted only if no other node has a copy."""
+        if not queue.placement.record:
+            return super().node_removed(vhost, queue, node, left)
+        change = encode(Forget(node, tuple(sorted(left))))
+        return ChangeQueueMirrors(vhost, queue.name, queue.placement.identity, change)
+
+
+def may_be_mirrored(queue: QueueClient) -> bool:
+    """Whether a queue is of a kind that can be mirrored, and not exclusive."""
+    return queue.kind.name == CLASSIC and not queue.is_exclusive
