@@ -33,7 +33,8 @@ from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import PlannedChanges, RunningView
 from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
-from leveret.cluster.mirrors.replica_host import QueueReplica
+from leveret.cluster.mirrors.replica import Replica
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -66,11 +67,13 @@ class MirroredQueues:
             services.config.cluster.sync_batch_size,
         )  # fmt: skip
         self.factory.listener = self
-        self.replicas = Replicas(
-            node, incarnation, services, links, remote_queues, self._ring_changes,
-            self._is_synchronised, log.when_stable, services.clock.call_later_ms,
-            self._held_by_clients, wall_offset_ms, self.factory.mirroring_of,
+        host = ReplicaHost(
+            node, incarnation, services, remote_queues, log.when_stable,
+            self.factory.mirroring_of, wall_offset_ms,
         )  # fmt: skip
+        self.replicas = Replicas(
+            host, links, self._ring_changes, self._is_synchronised, self._held_by_clients
+        )
         self.planned = PlannedChanges(
             node, services.vhosts, log.submit, services.turns, self.factory.mirroring_of,
             RunningView(log, states, node), self._has_copy,
@@ -131,20 +134,20 @@ class MirroredQueues:
         connections = cast("Iterable[HoldingConnection]", self._services.open_counts.connections)
         return held_of(connections, queue)
 
-    def _ring_changes(self, replica: QueueReplica, change: RingChange) -> None:
+    def _ring_changes(self, replica: Replica, change: RingChange) -> None:
         assert not isinstance(change, Renewed), "no ring renews itself"
         self._submit_later(replica, InRing(change))
 
-    def _is_synchronised(self, replica: QueueReplica, mirror: Member) -> None:
+    def _is_synchronised(self, replica: Replica, mirror: Member) -> None:
         record = replica.record
         if record is not None and record.leader is not None:
             self._submit_later(replica, Synchronised(mirror, record.leader))
 
-    def _submit_later(self, replica: QueueReplica, change: Change) -> None:
+    def _submit_later(self, replica: Replica, change: Change) -> None:
         member = replica.member
         self._services.turns.after_round(lambda: self._submit(replica, change, member))
 
-    def _submit(self, replica: QueueReplica, change: Change, member: Member | None) -> None:
+    def _submit(self, replica: Replica, change: Change, member: Member | None) -> None:
         if replica.member != member or replica.is_over:
             return
 

@@ -21,9 +21,11 @@ RP1. This node has a ring exactly while the record names a living member of this
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.turns import Flushable
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -50,6 +52,16 @@ from leveret.storage.contract.backing_queue import BackingQueue
 logger = logging.getLogger("leveret.cluster")
 
 
+class ReplicaRequests(NamedTuple):
+    """What replicas ask of the service of their node. ended: the queue is deleted, or the node
+    stops. submit, synchronised: see `Replicas`.
+    """
+
+    submit: Callable[["Replica", Change], object]
+    synchronised: Callable[["Replica", Member], object]
+    ended: Callable[["Replica"], object]
+
+
 class Replica(Flushable):
     """See the module. identity: that of the ring. queue: the client. publishing: the client's part.
 
@@ -58,34 +70,36 @@ class Replica(Flushable):
     """
 
     __slots__ = (
-        "_frames", "_host", "_promotion", "_remote_leader", "copy", "identity", "is_over", "late",
-        "own", "publishing", "queue", "record", "vhost",
+        "_frames", "_host", "_promotion", "_remote_leader", "_requests", "copy", "identity",
+        "is_over", "late", "own", "publishing", "queue", "record", "vhost",
     )  # fmt: skip
 
     def __init__(
         self,
         host: ReplicaHost,
-        vhost: VirtualHost,
+        requests: ReplicaRequests,
         identity: int,
-        queue: MirroredQueue,
-        publishing: MirroredPublishing,
-        own: OwnMember,
+        specification: QueueSpecification,
     ) -> None:
         super().__init__()
         self._host = host
-        self.vhost = vhost
+        self._requests = requests
+        self.vhost: VirtualHost = host.vhosts[specification.vhost]
         self.identity = identity
-        self.queue = queue
-        self.publishing = publishing
-        self.own = own
+        self.own = own = OwnMember()
+        untaken = host.remote_queues.untaken
+        self.publishing = MirroredPublishing(
+            specification.name, identity, host.sender, own, untaken
+        )
+        self.queue = MirroredQueue(specification, self.publishing)
         self.record: MirrorRecord | None = None
-        self._remote_leader = RemoteLeader(queue, host.make_remote)
+        self._remote_leader = RemoteLeader(self.queue, host.make_remote)
         self._promotion = promotion.Promotion()
         self.copy = RetainedCopy(host.when_stable, self.work)
-        self._frames = ReplicaFrames(identity, own, publishing, host)
+        self._frames = ReplicaFrames(identity, own, self.publishing, host)
         self.late = late_confirms.LateConfirms()
         self.is_over = False
-        queue.ended = self._queue_ended
+        self.queue.ended = self._queue_ended
 
     def __repr__(self) -> str:
         return f"<Replica of {self.queue!r}>"
@@ -140,7 +154,7 @@ class Replica(Flushable):
         elif storage_id:
             # A restart has found messages under this storage id.
             self.queue.storage_id = storage_id
-            self.copy.messages = host.open_copy(self)
+            self.copy.messages = host.open_copy(self.vhost, self.queue)
         if self.own.ring is not None:
             self.own.ring.group_changed(record.group)
         self.copy.discard_unless_named(record, host.node)
@@ -205,7 +219,7 @@ class Replica(Flushable):
 
     def _end_leading(self, leading: LeaderSession) -> None:
         self.own.leading = None
-        self._host.left(self)
+        self._host.left(self.queue)
         demotion.end_leading(leading, self.queue, self.publishing)
 
     def _queue_ended(self, is_deleted: bool) -> None:
@@ -217,7 +231,7 @@ class Replica(Flushable):
             if mirror is not None:
                 self.copy.messages = mirror.give_up()
             self.copy.delete()
-        self._host.ended(self)
+        self._requests.ended(self)
 
     def end_mirroring(self) -> QueueClient:
         """The queue is no longer mirrored: returns its client from now on.
@@ -276,11 +290,12 @@ class Replica(Flushable):
             self._frames.opened()
 
     def _leader_parts(self) -> promotion.LeaderParts:
-        host = self._host
+        host, vhost, queue = self._host, self.vhost, self.queue
         return promotion.LeaderParts(
-            partial(host.mirroring_of, self), partial(host.synchronised, self),
-            partial(host.make_leader, self), host.when_stable, self.flush, self.flush_later,
-            host.call_later_ms, host.wall_offset_ms,
+            partial(host.mirroring_of, vhost.name, queue),
+            partial(self._requests.synchronised, self),
+            partial(host.make_leader, vhost, queue), host.when_stable, self.flush,
+            self.flush_later, host.call_later_ms, host.wall_offset_ms,
         )  # fmt: skip
 
     def _promote(self) -> None:
@@ -298,7 +313,7 @@ class Replica(Flushable):
         leading = promotion.promoted(self._leader_parts(), promoted, record, self.member)
         self.own.mirror, self.own.leading = None, leading
         self.queue.led_by(leading.queue, is_here=True)
-        self._host.opened(self)
+        self._host.opened(self.queue)
         promotion.settle_owed(leading, self.publishing)
         self._frames.opened()
 
@@ -331,7 +346,7 @@ class Replica(Flushable):
 
     def submit(self, change: Change) -> None:
         """Have a change made in the record; repeat it until it is made or refused."""
-        self._host.submit(self, change)
+        self._requests.submit(self, change)
 
     # The mirror (MirrorUser)
 
@@ -347,7 +362,7 @@ class Replica(Flushable):
 
     def flush_later(self) -> None:
         """Call `flush` at the end of the round."""
-        self._host.replica_flush_later(self)
+        self._host.flush_later(self)
 
     def leave(self, error: Exception) -> None:
         """The mirror's messages are not the leader's: it dies, and the node gets another one."""
@@ -363,7 +378,7 @@ class Replica(Flushable):
 
     def make_backing(self, lacked: list[Range]) -> BackingQueue:
         """A new backing queue for a mirror that lacks these positions."""
-        return self._host.make_mirror_backing(self, lacked)
+        return self._host.make_mirror_backing(self.vhost, self.queue, lacked)
 
     def work(self, steps: Iterator[int]) -> None:
         """Take the steps of freeing messages in turns of the event loop."""

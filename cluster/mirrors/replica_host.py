@@ -1,111 +1,155 @@
-"""The interface of a node for the replicas of its mirrored queues (replicas.py)."""
+"""A node, as the replicas of its mirrored queues use it: its links, its queues and its time."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.specification import specification_of
+from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.turns import Flushable
+from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.gm.group import Change, Member
-from leveret.cluster.links.services import Peer
+from leveret.cluster.gm.group import Member
+from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.early_frames import EarlyFrames
+from leveret.cluster.mirrors.leader_session import sender_number
+from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.planning import Mirroring
+from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
-from leveret.cluster.mirrors.ring import RingNode
+from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
-from leveret.storage.messages.addresses import Addresses
 
 
-class QueueReplica(Protocol):
-    """A replica, as its node sees it: see `Replica`."""
+class ReplicaHost:
+    """The node. peers: the linked nodes, by their names; member_nodes: to send contents to them.
 
-    identity: int
-    vhost: VirtualHost
-    queue: MirroredQueue
-    record: MirrorRecord | None
-    is_over: bool
-
-    @property
-    def member(self) -> Member | None:
-        """The member on its node; None if there is none."""
-
-    def flush(self) -> None:
-        """The end of a round."""
-
-
-class ReplicaHost(RingNode, Protocol):
-    """A node, as its replicas see it (replicas.py).
-
-    node, incarnation: its own. senders: the names of the linked nodes and its own, by their numbers
-    as senders (`sender_number`). wall_offset_ms: the wall clock minus the broker's clock.
+    senders: the names of the linked nodes and of this one, by their numbers as senders. early: the
+    frames for members that this node does not have yet. mirroring_of: the mirroring that the
+    matching policies of a queue ask for now. wall_offset_ms: the wall clock minus the broker's
+    clock. when_stable: calls back when all that is applied now is applied on all nodes of the view,
+    on disk.
     """
 
-    node: str
-    incarnation: int
-    senders: dict[int, str]
-    addresses: Addresses
-    wall_offset_ms: int
+    def __init__(
+        self,
+        node: str,
+        incarnation: int,
+        services: Services,
+        remote_queues: RemoteQueues,
+        when_stable: Callable[[Callable[[], object]], object],
+        mirroring_of: Callable[[str, QueueClient], Mirroring] = lambda vhost, queue: NOT_MIRRORED,
+        wall_offset_ms: int = 0,
+    ) -> None:
+        self.node = node
+        self.incarnation = incarnation
+        self.remote_queues = remote_queues
+        self.when_stable = when_stable
+        self.mirroring_of = mirroring_of
+        self.wall_offset_ms = wall_offset_ms
+        self.addresses = remote_queues.addresses
+        self.vhosts = services.vhosts
+        self.call_later_ms = services.clock.call_later_ms
+        self._turns = services.turns
+        self.sender = sender_number(node, incarnation)
+        self.senders = {self.sender: node}
+        self.peers: dict[str, Peer] = {}
+        self.member_nodes: dict[str, MemberNode] = {}
+        self.early = EarlyFrames()
 
-    @property
-    def peers(self) -> dict[str, Peer]:
-        """The linked nodes."""
+    # Links
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        self.peers[peer.name] = peer
+        self.senders[sender_number(peer.name, peer.incarnation)] = peer.name
+        self.member_nodes[peer.name] = MemberNode(peer)
+
+    def peer_down(self, peer: Peer) -> None:
+        """The link to a node is down."""
+        del self.peers[peer.name]
+        del self.senders[sender_number(peer.name, peer.incarnation)]
+        del self.member_nodes[peer.name]
+        self.early.peer_down(peer)
+
+    def send(self, node: str, pieces: Sequence[bytes]) -> None:
+        """Send a frame to another node, if it is linked."""
+        peer = self.peers.get(node)
+        if peer is not None:
+            peer.send(MULTICAST_SERVICE, *pieces)
+
+    def keep_early(self, node: str, identity: int, message: bytes) -> None:
+        """Keep a ring's message of a node for the next member of this one, if it is linked."""
+        peer = self.peers.get(node)
+        if peer is not None:
+            self.early.add(identity, peer, message)
+
+    def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
+        """Have a report made to a node at the end of the round, if its link lasts."""
+        if self.peers.get(peer.name) is peer:
+            self.remote_queues.host(peer).report_later(publishes, size)
 
     @property
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
+        return self.remote_queues.is_held
 
-    def submit(self, replica: QueueReplica, change: Change) -> None:
-        """Have the ring of the record changed; repeat it until it is made or refused."""
+    # Time
 
-    def mirroring_of(self, replica: QueueReplica) -> Mirroring:
-        """The mirroring that the matching policies of the queue ask for now."""
+    def flush_later(self, flushable: Flushable) -> None:
+        """Call `flush` at the end of the round."""
+        self._turns.flush_later(flushable)
 
-    def synchronised(self, replica: QueueReplica, mirror: Member) -> None:
-        """Have a mirror marked as synchronised in the record."""
-
-    def when_stable(self, listener: Callable[[], object]) -> None:
-        """Call back when all that is applied now is applied on all nodes of the view, on disk."""
-
-    def replica_flush_later(self, replica: Flushable) -> None:
-        """Call `flush` of the replica at the end of the round."""
-
-    def keep_early(self, node: str, identity: int, message: bytes) -> None:
-        """Keep a ring's message of a node for the next member of this one, if it is linked."""
-
-    @property
-    def member_nodes(self) -> Mapping[str, MemberNode]:
-        """The linked nodes, to send contents to."""
-
-    def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
-        """Have a report made to a node at the end of the round."""
-
-    def call_later_ms(self, delay_ms: int, callback: Callable[[], object]) -> object:
-        """Call back after a time."""
+    def after_ms(self, delay_ms: int, ring: Ring, member: Member) -> None:
+        """Call `pause_over` after a time."""
+        self.call_later_ms(delay_ms, lambda: ring.pause_over(member))
 
     def work(self, what: str, steps: Iterator[int]) -> None:
         """Take steps in turns of the event loop."""
+        LongWork(self._turns, what, steps).start()
 
-    def opened(self, replica: QueueReplica) -> None:
+    # Queues
+
+    def opened(self, queue: MirroredQueue) -> None:
         """The queue is led here from now on: nodes that wait for it may use it."""
+        self.remote_queues.added(queue)
 
-    def left(self, replica: QueueReplica) -> None:
+    def left(self, queue: MirroredQueue) -> None:
         """The queue is no longer led here: nodes repeat their questions to the next leader."""
+        self.remote_queues.left(queue)
 
-    def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
+    def make_leader(
+        self, vhost: VirtualHost, client: MirroredQueue, backing: BackingQueue
+    ) -> ClassicQueue:
         """The queue that leads, on a backing queue."""
-
-    def open_copy(self, replica: QueueReplica) -> BackingQueue:
-        """The messages that a restart found under the queue's storage id."""
-
-    def ended(self, replica: QueueReplica) -> None:
-        """The queue is deleted, or the node stops."""
-
-    def make_mirror_backing(self, replica: QueueReplica, lacked: list[Range]) -> BackingQueue:
-        """A new backing queue for a mirror that lacks these positions."""
+        return ClassicQueue(vhost, specification_of(vhost.name, client), backing)
 
     def make_remote(self, queue: MirroredQueue, first_tag: int) -> RemoteQueue:
         """The client of the leader on another node. first_tag: that of its first delivery."""
+        node = self.remote_queues.home_node(queue.placement.node)
+        specification = specification_of(queue.vhost_name, queue)
+        return RemoteQueue(node, specification, first_tag, queue.leader_lost, queue.leads_again)
+
+    def make_mirror_backing(
+        self, vhost: VirtualHost, queue: MirroredQueue, lacked: list[Range]
+    ) -> BackingQueue:
+        """A new backing queue for a mirror that lacks these positions."""
+        return make_mirror_queue(
+            lacked,
+            _levels_of(queue),
+            lambda level, is_head: vhost.make_part(queue, level, is_head),
+        )
+
+    def open_copy(self, vhost: VirtualHost, queue: MirroredQueue) -> BackingQueue:
+        """The messages that a restart found under the queue's storage id."""
+        return vhost.make_backing(queue, _levels_of(queue))
+
+
+def _levels_of(queue: MirroredQueue) -> Levels | None:
+    priority_max = queue.declared.max_priority
+    return priority_levels(priority_max) if priority_max else None

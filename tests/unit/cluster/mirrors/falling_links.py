@@ -27,6 +27,7 @@ from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.late_confirms import LOOKS_MAX
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.record_changes import encode
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.rpc.refused import Refused
 from tests.linked_nodes import LinkedNode, LinkEnd
@@ -85,13 +86,16 @@ class FallingLinks(MirroredNodes):
         super().__init__(*names)
 
     def _add_replicas(self, node):
+        host = ReplicaHost(
+            node.name, node.incarnation, node.services, node.queues,
+            lambda listener: self._when_stable(node.name, listener),
+            lambda vhost, queue: self.mirroring,
+        )  # fmt: skip
         node.replicas = Replicas(
-            node.name, node.incarnation, node.services, node.links, node.queues,
+            host, node.links,
             lambda replica, change: self.asked.append(change),
             lambda replica, mirror: self.asked.append((mirror, replica.member)),
-            lambda listener: self._when_stable(node.name, listener),
-            node.clock.call_later_ms, lambda queue: [],
-            mirroring_of=lambda vhost, queue: self.mirroring,
+            lambda queue: [],
         )  # fmt: skip
         node.replicas.view_changed(is_in_view=True)
 

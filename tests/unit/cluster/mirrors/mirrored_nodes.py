@@ -5,6 +5,7 @@ from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.mirrors.record_changes import encode
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.rpc.refused import Refused
 from tests.linked_nodes import Nodes
@@ -30,11 +31,14 @@ class MirroredNodes(Nodes):
             self._add_replicas(node)
 
     def _add_replicas(self, node):
+        host = ReplicaHost(
+            node.name, node.incarnation, node.services, node.queues, self.stable.append,
+            lambda vhost, queue: self.mirroring,
+        )  # fmt: skip
         node.replicas = Replicas(
-            node.name, node.incarnation, node.services, node.links, node.queues,
-            lambda replica, change: self.change(change), self.synchronised, self.stable.append,
-            node.clock.call_later_ms, lambda queue: [],
-            mirroring_of=lambda vhost, queue: self.mirroring,
+            host, node.links, lambda replica, change: self.change(change),
+            lambda replica, mirror: self.synchronised(replica, mirror),  # noqa: PLW0108 - replaceable
+            lambda queue: [],
         )  # fmt: skip
         node.replicas.view_changed(is_in_view=True)
         for (name, _), end in self.ends.items():

@@ -225,15 +225,15 @@ class TestSynchronising:
         assert nodes.bodies(B) == [b"1", b"2", b"3", b"4", b"5"]
 
     def test_one_whose_link_breaks_before_the_record_says_that_it_is_synchronised(self, nodes):
-        told = []
-        nodes.by_name[A].replicas._synchronised = lambda *found: told.append(found)
+        told, synchronised = [], nodes.synchronised
+        nodes.synchronised = lambda *found: told.append(found)
         nodes.set_policy(AUTOMATIC)
         nodes.settle()
         assert len(told) == 1
         nodes.unlink(A, B)
         nodes.link(A, B)
         nodes.settle()
-        nodes.synchronised(*told[-1])
+        synchronised(*told[-1])
         nodes.settle()
         assert self.is_synchronised(nodes)
         assert nodes.bodies(B) == [b"1", b"2", b"3", b"4", b"5"]
