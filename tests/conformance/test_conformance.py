@@ -14,8 +14,8 @@ from tests.conformance.scenario import every_scenario
 from tests.conformance.transcripts import Transcripts
 from tests.mgmt.served_node import ServedNode
 
-QUIET_SECONDS = 0.8
-"""A broker that sends nothing for so long has nothing to send, also on a busy machine."""
+QUIET_SECONDS, LONG_QUIET_SECONDS = 0.8, 12
+"""A broker that sends nothing for so long has nothing to send: nearly always, and always."""
 SCENARIOS = every_scenario()
 
 
@@ -40,7 +40,10 @@ def transcripts(request, tmp_path_factory):
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.identifier)
 def test_it_answers_as_rabbitmq_does(scenario, transcripts, golden):
-    assert not differences(golden[scenario.identifier], transcripts.of(scenario))
+    expected = golden[scenario.identifier]
+    if differences(expected, transcripts.of(scenario)):
+        # On a busy machine, an answer may have come after the time in which it was waited for.
+        assert not differences(expected, transcripts.again(scenario, LONG_QUIET_SECONDS))
 
 
 def test_nothing_is_recorded_that_no_scenario_asks(golden):

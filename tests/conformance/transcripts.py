@@ -19,6 +19,7 @@ class Transcripts:
     """The transcripts of scenarios that run in the background. A context manager."""
 
     def __init__(self, target: Target, scenarios: Iterable[Scenario], at_once: int = AT_ONCE):
+        self._target = target
         self._pool = ThreadPoolExecutor(at_once)
         self._running: dict[str, Future] = {
             scenario.identifier: self._pool.submit(transcript_of, scenario, target)
@@ -34,6 +35,10 @@ class Transcripts:
     def of(self, scenario):
         """What the broker answered. Raises what the scenario raised."""
         return self._running[scenario.identifier].result()
+
+    def again(self, scenario, quiet_seconds):
+        """What it answers to one who listens for so long."""
+        return transcript_of(scenario, self._target._replace(quiet_seconds=quiet_seconds))
 
 
 def transcript_of(scenario, target):

@@ -166,12 +166,14 @@ class WireClient:
     def read_until_quiet(self, quiet_seconds=None):
         """Every event until the broker falls silent or closes the socket.
 
-        A connection.close is answered, as the protocol asks.
+        A connection.close is answered, as the protocol asks. quiet_seconds: at the least; who
+        listens to the broker may want to listen for longer.
         """
+        seconds = max(quiet_seconds or 0, self.quiet_seconds)
         events = []
         while True:
             try:
-                event = self.read_event(quiet_seconds or self.quiet_seconds)
+                event = self.read_event(seconds)
                 events.append(event)
                 if event["method"] == "connection.close":
                     self.send(0, "connection.close-ok")

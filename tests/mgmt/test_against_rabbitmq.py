@@ -15,10 +15,11 @@ import pytest
 
 from tests.mgmt.recorder.broker import Broker
 from tests.mgmt.recorder.scenarios import SCENARIOS
+from tests.patience import PATIENCE_SECONDS
 
 DELIBERATE = json.loads((Path(__file__).parent / "golden" / "deliberate.json").read_text())
 RUNNING = "REPLAY_HTTP_PORT" in os.environ
-SETTLE_SECONDS = 12 if RUNNING else 6
+SETTLE_SECONDS = 12 if RUNNING else PATIENCE_SECONDS
 """Sums of a vhost are updated every five seconds; RabbitMQ needs two such rounds."""
 
 

@@ -93,11 +93,15 @@ class Here:
 
     def wait_for_error(self, text):
         """The link does not run, and the reason says this."""
-        self.node.wait_until(
-            lambda: [one for one in self.links() if text in one.get("error", "")],
-            f"'{text}' is the reason",
-        )
-        return self.links()[0]["error"]
+        errors = []
+
+        def is_told():
+            # A link that tries again has no error for a while.
+            errors[:] = [one["error"] for one in self.links() if text in one.get("error", "")]
+            return errors
+
+        self.node.wait_until(is_told, f"'{text}' is the reason")
+        return errors[0]
 
     def take(self, count):
         found = []
