@@ -1,0 +1,244 @@
+"""The log of a member: terms, kinds and configurations of its entries, and payloads to be sent.
+
+Consecutive entries of one term and kind are a run, so a log of a million entries is a few numbers.
+Entries through the base are discarded. Payloads are kept only between the moment when a leader
+takes them and the moment when it has sent them to all members in reach; others it has to read.
+
+    discarded ... base | run | run | run ... last
+                                  kept payloads
+
+Invariants:
+
+RF4  Entries are appended right after the last one, and their terms never fall.
+RF10 What is discarded is covered by a committed snapshot.
+"""
+
+from bisect import bisect_right
+
+from leveret.cluster.raft.configuration import Configuration, decode_configuration
+from leveret.cluster.raft.outputs import CONFIGURATION
+
+KEPT_BYTES_MAX = 4 * 1024 * 1024
+"""Payloads above that are read again: as much as may be sent to a member without an answer."""
+
+
+class StoredRun:
+    """A run as a restart found it. payloads: those of configurations, else none."""
+
+    __slots__ = ("count", "first", "kind", "payloads", "term")
+
+    def __init__(self, first: int, count: int, term: int, kind: int, payloads: list[bytes]) -> None:
+        self.first = first
+        self.count = count
+        self.term = term
+        self.kind = kind
+        self.payloads = payloads
+
+
+class Stored:
+    """What a restart found on disk. configuration: the snapshot's, or that of a new group."""
+
+    __slots__ = ("configuration", "runs", "snapshot_index", "snapshot_term", "term", "vote")
+
+    def __init__(
+        self, configuration: Configuration, term: int = 0, vote: str = "",
+        snapshot_index: int = 0, snapshot_term: int = 0, runs: tuple[StoredRun, ...] = (),
+    ) -> None:  # fmt: skip
+        self.configuration = configuration
+        self.term = term
+        self.vote = vote
+        self.snapshot_index = snapshot_index
+        self.snapshot_term = snapshot_term
+        self.runs = runs
+
+
+class EntryLog:
+    """The log of one member."""
+
+    def __init__(self, stored: Stored) -> None:
+        self.snapshot_index = stored.snapshot_index
+        self._begin(stored.snapshot_index, stored.snapshot_term, stored.configuration)
+        self.is_cut_off = bool(stored.runs) and not self._recover(stored)
+        """The entries that were found do not belong to the snapshot, and have to be voided."""
+        if self.is_cut_off:
+            self._begin(stored.snapshot_index, stored.snapshot_term, stored.configuration)
+
+    def _begin(self, index: int, term: int, configuration: Configuration) -> None:
+        self.base_index, self.base_term = index, term
+        self.last_index, self.last_term = index, term
+        self._starts: list[int] = []
+        self._terms: list[int] = []
+        self._kinds: list[int] = []
+        self._kept: list[bytes] = []
+        self._kept_first, self._kept_bytes = index + 1, 0
+        self._configurations: list[tuple[int, Configuration]] = [(index, configuration)]
+
+    def _recover(self, stored: Stored) -> bool:
+        """Take the entries that were found, unless the snapshot is of another log."""
+        runs = stored.runs
+        snapshot = stored.snapshot_index
+        first = runs[0].first
+        if first <= snapshot:
+            # The first entry's place becomes the base: its own term is known, not the one before.
+            self.base_index, self.base_term = first, runs[0].term
+            self.last_index, self.last_term = first, runs[0].term
+        elif first != snapshot + 1:
+            return False
+        for run in runs:
+            skipped = max(0, self.last_index + 1 - run.first)
+            if run.count > skipped:
+                self._extend(run.first + skipped, run.term, run.kind, run.count - skipped)
+            if run.kind == CONFIGURATION:
+                for place, payload in enumerate(run.payloads):
+                    if run.first + place > snapshot:
+                        configuration = decode_configuration(payload)
+                        self._configurations.append((run.first + place, configuration))
+        self._kept_first = self.last_index + 1
+        return self.term_of(snapshot) == stored.snapshot_term
+
+    # Questions
+
+    def term_of(self, index: int) -> int:
+        """The term of an entry, or of the base; -1 if it is not known."""
+        if index == self.base_index:
+            return self.base_term
+        if not self.base_index < index <= self.last_index:
+            return -1
+        return self._terms[bisect_right(self._starts, index) - 1]
+
+    def kind_of(self, index: int) -> int:
+        """The kind of an entry after the base."""
+        return self._kinds[bisect_right(self._starts, index) - 1]
+
+    def end_of_run(self, index: int) -> int:
+        """The last index of the run of an entry."""
+        place = bisect_right(self._starts, index)
+        return self._starts[place] - 1 if place < len(self._starts) else self.last_index
+
+    def last_like(self, index: int, term: int) -> int:
+        """The last entry up to an index whose term is not above a given one.
+
+        One before the base if those are discarded.
+        """
+        index = min(index, self.last_index)
+        place = bisect_right(self._starts, index) - 1
+        while place >= 0 and self._terms[place] > term:
+            index = self._starts[place] - 1
+            place -= 1
+        if place < 0 and (index < self.base_index or self.base_term > term):
+            return self.base_index - 1
+        return index
+
+    @property
+    def configuration(self) -> Configuration:
+        """The newest configuration."""
+        return self._configurations[-1][1]
+
+    @property
+    def configuration_index(self) -> int:
+        """The index of the newest configuration."""
+        return self._configurations[-1][0]
+
+    def configuration_at(self, index: int) -> tuple[int, Configuration]:
+        """The configuration that is in force at an index, and where it is."""
+        found = self._configurations[0]
+        for one in self._configurations:
+            if one[0] <= index:
+                found = one
+        return found
+
+    # Changes
+
+    def append(self, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
+        """Append entries."""
+        self._extend(first, term, kind, len(payloads))
+        if kind == CONFIGURATION:
+            for place, payload in enumerate(payloads):
+                self._configurations.append((first + place, decode_configuration(payload)))
+
+    def _extend(self, first: int, term: int, kind: int, count: int) -> None:
+        assert first == self.last_index + 1, "RF4: entries have no gap"
+        assert term >= self.last_term, "RF4: terms never fall"
+        if not self._starts or self._terms[-1] != term or self._kinds[-1] != kind:
+            self._starts.append(first)
+            self._terms.append(term)
+            self._kinds.append(kind)
+        self.last_index, self.last_term = self.last_index + count, term
+
+    def truncate(self, first: int) -> None:
+        """Void the entries from an index on."""
+        assert first > self.base_index, "RF10: what was discarded is committed"
+        while self._starts and self._starts[-1] >= first:
+            self._starts.pop()
+            self._terms.pop()
+            self._kinds.pop()
+        while self._configurations[-1][0] >= first:
+            self._configurations.pop()
+        self.last_index = first - 1
+        self.last_term = self._terms[-1] if self._terms else self.base_term
+        self.forget_payloads(first)
+
+    def reset(self, index: int, term: int, configuration: Configuration) -> None:
+        """Begin after a snapshot."""
+        self._begin(index, term, configuration)
+        self.snapshot_index = index
+
+    def discard(self, through: int) -> None:
+        """Discard entries through an index."""
+        assert through <= self.snapshot_index, "RF10: a snapshot covers what is discarded"
+        if through <= self.base_index:
+            return
+        term = self.term_of(through)
+        place = bisect_right(self._starts, through) - 1
+        del self._starts[:place], self._terms[:place], self._kinds[:place]
+        if through == self.end_of_run(through):
+            del self._starts[:1], self._terms[:1], self._kinds[:1]
+        else:
+            self._starts[0] = through + 1
+        configuration = self.configuration_at(through)
+        later = [one for one in self._configurations if one[0] > configuration[0]]
+        self._configurations = [configuration, *later]
+        self.base_index, self.base_term = through, term
+
+    # Payloads
+
+    def keep(self, first: int, payloads: list[bytes], size: int) -> None:
+        """Keep the payloads of new entries, to send them."""
+        if not self._kept:
+            self._kept_first = first
+        self._kept += payloads
+        self._kept_bytes += size
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self.forget_payloads(first + len(payloads))
+
+    def payloads(self, first: int, bytes_max: int) -> list[bytes] | None:
+        """Payloads of one run from an index on; None if they are not kept."""
+        place = first - self._kept_first
+        count = len(self._kept)
+        if not 0 <= place < count:
+            return None
+        end = min(count, self.end_of_run(first) + 1 - self._kept_first)
+        if self._kept_bytes <= bytes_max:
+            return self._kept[place:end]
+        return within(self._kept[place:end], bytes_max)
+
+    def forget_payloads(self, before: int) -> None:
+        """Keep no payloads of entries before an index."""
+        count = before - self._kept_first
+        if count >= len(self._kept):
+            self._kept = []
+            self._kept_first, self._kept_bytes = before, 0
+        elif count > 0:
+            for payload in self._kept[:count]:
+                self._kept_bytes -= len(payload)
+            del self._kept[:count]
+            self._kept_first = before
+
+
+def within(payloads: list[bytes], bytes_max: int) -> list[bytes]:
+    """The first ones that have so many bytes together; at least one."""
+    for place, payload in enumerate(payloads):
+        bytes_max -= len(payload)
+        if bytes_max < 0 and place:
+            return payloads[:place]
+    return payloads

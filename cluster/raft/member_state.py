@@ -1,0 +1,200 @@
+"""The state of a member in all its roles: term, vote, log, and how much of them is on disk.
+
+Writes are numbered. Messages that say a term wait until the write of that term and vote is on disk.
+How far the log is on disk follows from the same numbers, and not from indexes and terms: an entry
+may be appended, truncated and appended again, and a sync that covers the first of these only
+proves nothing about the last.
+
+Invariants:
+
+RF1  A member sends no message before its term and its vote in that term are on disk.
+RF5  What is committed is never truncated, and the commit index never falls.
+"""
+
+from collections import deque
+
+from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.entry_log import EntryLog, Stored
+from leveret.cluster.raft.messages import Message
+from leveret.cluster.raft.outputs import (
+    Append,
+    Committed,
+    Output,
+    Reset,
+    SaveTerm,
+    Send,
+    Truncate,
+    Wake,
+)
+
+
+class _LogWrite:
+    """A write of the log that is not on disk. last: the last index that it is a reason to have."""
+
+    __slots__ = ("last", "number")
+
+    def __init__(self, number: int, last: int) -> None:
+        self.number = number
+        self.last = last
+
+
+class _HeldMessage:
+    """A message that waits for a write."""
+
+    __slots__ = ("message", "to", "write")
+
+    def __init__(self, write: int, to: str, message: Message) -> None:
+        self.write = write
+        self.to = to
+        self.message = message
+
+
+class MemberState:
+    """writes: the number of the last write; synced_writes: through which one they are on disk.
+
+    synced_index: the entries through this one are on disk. linked: the members to which a link
+    lives; reachable: those of them that are heard.
+    """
+
+    def __init__(self, group: int, me: str, stored: Stored) -> None:
+        self.group = group
+        self.me = me
+        self.term = stored.term
+        self.vote = stored.vote
+        self.log = EntryLog(stored)
+        self.commit = stored.snapshot_index
+        self.linked: set[str] = set()
+        self.reachable: set[str] = set()
+        self.now_ms = 0
+        self.outputs: list[Output] = []
+        self.writes = self.synced_writes = self.term_write = 0
+        self.synced_index = self.log.last_index
+        self._log_writes: deque[_LogWrite] = deque()
+        self._held: list[_HeldMessage] = []
+        if self.log.is_cut_off:
+            self._write_reset()
+
+    # Writes
+
+    def save_term(self, term: int, vote: str) -> None:
+        """Enter a term, or vote in it."""
+        assert term > self.term or not self.vote, "RF2: one vote a term"
+        self.term, self.vote = term, vote
+        self.writes += 1
+        self.term_write = self.writes
+        self.outputs.append(SaveTerm(term, vote))
+
+    def append(self, term: int, kind: int, payloads: list[bytes]) -> None:
+        """Append entries."""
+        first = self.log.last_index + 1
+        self.log.append(first, term, kind, payloads)
+        self.outputs.append(Append(first, term, kind, payloads))
+        self._note_log_write()
+
+    def truncate(self, first: int) -> None:
+        """Void the entries from an index on."""
+        assert first > self.commit, "RF5: what is committed stays"
+        self.log.truncate(first)
+        self.outputs.append(Truncate(first))
+        self._cap(first - 1)
+        self._note_log_write()
+
+    def reset(self, index: int, term: int, configuration: Configuration) -> None:
+        """Begin the log after a snapshot that is newer than all that is committed here."""
+        assert index > self.commit, "RF5: the commit index never falls"
+        self.log.reset(index, term, configuration)
+        self.commit = index
+        self._write_reset()
+
+    def _write_reset(self) -> None:
+        self.outputs.append(Reset(self.log.base_index, self.log.base_term))
+        self._cap(0)
+        self._note_log_write()
+
+    def _note_log_write(self) -> None:
+        self.writes += 1
+        self._log_writes.append(_LogWrite(self.writes, self.log.last_index))
+
+    def _cap(self, last: int) -> None:
+        """Entries after this one are no more what was written."""
+        self.synced_index = min(self.synced_index, last)
+        for write in self._log_writes:
+            write.last = min(write.last, last)
+
+    def synced(self, writes: int) -> None:
+        """The writes through this one are on disk."""
+        assert writes <= self.writes, "what was not written cannot be on disk"
+        self.synced_writes = max(writes, self.synced_writes)
+        log_writes = self._log_writes
+        while log_writes and log_writes[0].number <= writes:
+            self.synced_index = max(self.synced_index, log_writes.popleft().last)
+        if self._held:
+            for one in self._held:
+                if one.write <= writes:
+                    self.outputs.append(Send(one.to, one.message))
+            self._held = [one for one in self._held if one.write > writes]
+
+    @property
+    def is_term_synced(self) -> bool:
+        """Whether the term and the vote are on disk."""
+        return self.synced_writes >= self.term_write
+
+    # Outputs
+
+    def send(self, to: str, message: Message) -> None:
+        """Send a message, as soon as its term is on disk (RF1)."""
+        if to not in self.linked:
+            return
+        if self.synced_writes >= self.term_write:
+            self.outputs.append(Send(to, message))
+        else:
+            self._held.append(_HeldMessage(self.term_write, to, message))
+
+    def lose_messages(self, to: str) -> None:
+        """The link to a member has ended, and with it what was to be sent."""
+        self._held = [one for one in self._held if one.to != to]
+
+    def wake_in(self, pause_ms: int) -> int:
+        """Ask to be woken after a pause; returns when."""
+        at_ms = self.now_ms + max(pause_ms, 1)
+        self.outputs.append(Wake(at_ms))
+        return at_ms
+
+    def advance_commit(self, through: int) -> bool:
+        """Take over a commit index; returns whether it is news."""
+        if through <= self.commit:
+            return False
+        assert through <= self.log.last_index, "RF5: what is committed is here"
+        self.commit = through
+        self.outputs.append(Committed(through))
+        return True
+
+    # Questions
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether this member is a voter, or its removal as one is not committed.
+
+        In that case a majority may need its log, which may be the only one with the removal.
+        """
+        log = self.log
+        if self.me in log.configuration.voters:
+            return True
+        return self.me in log.configuration_at(self.commit)[1].voters
+
+    @property
+    def reaches_majority(self) -> bool:
+        """Whether the voters in reach, with this member if it is one, could elect a leader."""
+        configuration = self.log.configuration
+        count = 0
+        for voter in configuration.voters:
+            if voter == self.me or voter in self.reachable:
+                count += 1
+        return count >= configuration.majority
+
+    def is_like(self, last_term: int, last_index: int) -> bool:
+        """Whether a log that ends with this entry is at least as new as the own one (RF2)."""
+        log = self.log
+        if last_term != log.last_term:
+            return last_term > log.last_term
+        return last_index >= log.last_index
