@@ -338,9 +338,15 @@ class Leading:
     # Snapshots
 
     def _send_snapshot(self, one: Progress) -> None:
-        index = self.state.log.snapshot_index
-        one.await_snapshot(index)
-        self.state.outputs.append(SendSnapshot(one.member, index))
+        """Have a snapshot sent, and say who leads: the member hears no entries for a while."""
+        state = self.state
+        log = state.log
+        one.await_snapshot(log.snapshot_index)
+        question = Entries(
+            state.group, state.term, log.base_index, log.base_term, 0, 0, DATA, []
+        )  # fmt: skip
+        state.send(one.member, question)
+        state.outputs.append(SendSnapshot(one.member, log.snapshot_index))
 
     def snapshot_sent(self, member: str, index: int) -> None:
         """A member has installed the snapshot at an index."""
