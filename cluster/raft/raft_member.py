@@ -70,7 +70,7 @@ class RaftMember:
         self.is_removed = False
         self._random = random
         self._is_leader_heard = False
-        self._matched = 0
+        self._matched = self._acknowledged = 0
         self._owes_answer = False
         self._stand_ms = 0
         self._attempts = 0
@@ -101,10 +101,12 @@ class RaftMember:
 
     def _answer_leader(self) -> None:
         state = self.state
-        if self._owes_answer and self.leader and self.leading is None:
-            match = min(self._matched, state.synced_index)  # RF6
-            if match == self._matched:
-                self._owes_answer = False
+        if not self._owes_answer or self.leading is not None or not self.leader:
+            return
+        match = min(self._matched, state.synced_index)  # RF6
+        if match == self._matched or match > self._acknowledged:
+            self._owes_answer = match < self._matched
+            self._acknowledged = match
             state.send(self.leader, Acknowledgement(state.group, state.term, match))
 
     def _plan_election(self) -> None:
@@ -246,7 +248,8 @@ class RaftMember:
         leading, self.leading = self.leading, None
         self.campaign = None
         self._lose_leader()
-        self._matched, self._owes_answer = 0, False
+        self._matched = self._acknowledged = 0
+        self._owes_answer = False
         if leading is not None:
             leading.end()
 

@@ -72,10 +72,12 @@ class RaftHistory:
         entry = node.disk.on_disk().get(index)
         require(entry is not None, "RF6:", node.name, "acknowledges", index, "before its sync")
         leader = self.world.nodes[to].machine
-        if leader is not None and leader.leading and leader.state.term == message.term:
-            if index >= leader.state.log.base_index:
-                term = leader.state.log.term_of(index)
-                require(term == entry[0], "RF6:", node.name, "acknowledges another entry", index)
+        if leader is None or leader.leading is None or leader.state.term != message.term:
+            return
+        log = leader.state.log
+        if index >= log.base_index:
+            is_same = log.term_of(index) == entry[0]
+            require(is_same, "RF6:", node.name, "acknowledges another entry", index)
 
     # Logs
 
@@ -117,7 +119,7 @@ class RaftHistory:
         self._committed_in[index] = node.machine.state.term
         machine = node.machine
         assert machine is not None
-        is_leader = self.leaders.get(machine.state.term) == node.name
+        is_leader = machine.leading or self.leaders.get(machine.state.term) == node.name
         require(is_leader, "RF7:", node.name, "follows, and commits", index)
         # A change of the members in the same round comes after this output.
         _, configuration = machine.state.log.configuration_at(max(node.disk.entries()))
@@ -158,6 +160,11 @@ class RaftHistory:
 
     # The end
 
+    def check_all_committed(self) -> None:
+        """A leader commits what is before its term without being asked to."""
+        for node in self.world.leaders():
+            require(node.applied == node.machine.state.log.last_index, "RP6: not all is committed")
+
     def check_end(self) -> None:
         """Everything is up and quiet: one leader, all have all, nobody has a timer."""
         world = self.world
@@ -172,4 +179,6 @@ class RaftHistory:
             node = world.nodes[name]
             require(node.value == leader.value, "RP7:", name, "has not what the leader has")
             require(node.machine.leader == leader.name, name, "follows", node.machine.leader)
+            known = node.machine.state.log.configuration
+            require(known == log.configuration, "RP4:", name, "has the configuration", known)
             require(not [at for at in node.wakes if at > node.clock], "RF12:", name, "has a timer")

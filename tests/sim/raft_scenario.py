@@ -63,6 +63,7 @@ class RaftScenario:
             world.do(("heal way", *way))
         self._connect_all()
         world.run(SETTLE_MS)
+        world.history.check_all_committed()
         leaders = world.leaders()
         if leaders:
             world.do(("propose", leaders[-1].name, (3,)))
@@ -99,9 +100,9 @@ class RaftScenario:
         if node.machine is None or node.is_paused:
             return ("start", node.name) if node.machine is None and rates < 0.5 else None
         leaders = [one for one in world.leaders() if not one.is_paused]
-        if draw < 0.85:
+        if draw < 0.78:
             return self._propose(random.choice(leaders)) if leaders else self._repair(node)
-        if draw < 0.90:
+        if draw < 0.85:
             return self._repair(node)
         if random.random() < self.snapshot_rate:
             return self._snapshot(node)
