@@ -10,7 +10,7 @@ takes them and the moment when it has sent them to all members in reach; others 
 Invariants:
 
 RF4  Entries are appended right after the last one, and their terms never fall.
-RF10 What is discarded is covered by a committed snapshot.
+RF10  What is discarded is covered by a committed snapshot.
 """
 
 from bisect import bisect_right

@@ -7,7 +7,7 @@
 
 Invariants:
 
-RF11 What is sent to a member and not acknowledged is at most WINDOW_BYTES and one message.
+RF11  What is sent to a member and not acknowledged is at most WINDOW_BYTES and one message.
 """
 
 from collections import deque

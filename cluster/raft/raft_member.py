@@ -1,6 +1,6 @@
 """The state machine of one member of a group: inputs of its service, and outputs for it.
 
-**Promises.** RP1 to RP9 of docs/design/quorum-queues.md. **Not promised.** That there is a leader
+**Promises.** RG1 to RG9 of docs/design/quorum-queues.md. **Not promised.** That there is a leader
 without a majority of the voters in reach of each other.
 
 **Mechanism.** It is Raft with entries in runs (entry_log.py), and with the links' liveness in the
@@ -17,7 +17,7 @@ Invariants (others are in the modules of this folder):
 
 RF6  A follower acknowledges what is on its disk and equal to the leader's log.
 RF9  A term has one leader.
-RF12 A member that leads, or has a leader in reach, has no timer once all members have what it has.
+RF12  A member that leads, or has a leader in reach, has no timer once all members have what it has.
 """
 
 from collections.abc import Callable

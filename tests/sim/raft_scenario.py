@@ -5,8 +5,8 @@
 
 One to five nodes found the group, others may be added. Leaders propose, change members, hand over
 and take snapshots, and all that is in the middle of the rest: members crash and lose what was not
-synced, pause, have a stalled disk or a clock that jumps; links fall, lose the end of what was on the
-way, and return; one direction is cut. In the end everything comes up, and all has to settle.
+synced, pause, have a stalled disk or a clock that jumps; links fall, lose the end of what was on
+the way, and return; one direction is cut. In the end everything comes up, and all has to settle.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.sim.properties import Broken
 from tests.sim.raft_world import Action, RaftNode, RaftWorld
 
 LINES = 60
-STEPS = (60, 400)
+STEPS = (100, 1_000)
 SETTLE_MS = 30_000
 MEMBERSHIPS = (Membership.VOTER, Membership.VOTER, Membership.NON_VOTER, None)
 
@@ -33,9 +33,11 @@ class RaftScenario:
         names = "abcdef"[: random.randint(*sizes)]
         members = names[: random.choice((1, len(names), len(names), max(1, len(names) - 1)))]
         self.fault_rate = random.choice((0.02, 0.1, 0.3, 0.5))
-        self.member_rate = random.choice((0.0, 0.1, 0.4))
+        self.member_rate = random.choice((0.0, 0.3, 0.8))
         self.snapshot_rate = random.choice((0.0, 0.2, 0.6))
         self.steps = random.randint(*STEPS)
+        self.is_stormy = random.random() < 0.4
+        """Leaders fall and return all the time, with few entries between."""
         self.world = RaftWorld(names, members, random, machine)
 
     def run(self) -> None:
@@ -88,7 +90,10 @@ class RaftScenario:
         draw = random.random()
         if draw < 0.55:
             due = world.due()
-            return random.choice(due) if due else ("pass", random.choice((1, 20, 100, 500)))
+            action = random.choice(due) if due else ("pass", random.choice((1, 20, 100, 500)))
+            if action[0] == "sync" and random.random() < 0.5:
+                return ("sync", action[1], random.randint(1, action[2]))
+            return action
         if draw < 0.62:
             return ("pass", random.choice((1, 10, 50, 200, 1000)))
         node = world.nodes[random.choice(world.names)]
@@ -100,6 +105,10 @@ class RaftScenario:
         if node.machine is None or node.is_paused:
             return ("start", node.name) if node.machine is None and rates < 0.5 else None
         leaders = [one for one in world.leaders() if not one.is_paused]
+        if self.is_stormy and rates < 0.75:
+            if leaders and rates > 0.65:
+                return self._storm(random.choice(leaders))
+            return self._repair(node)
         if draw < 0.78:
             return self._propose(random.choice(leaders)) if leaders else self._repair(node)
         if draw < 0.85:
@@ -124,6 +133,13 @@ class RaftScenario:
         is_gone = self.world.nodes[other].is_removed
         return ("change", node.name, other, None if is_gone else random.choice(MEMBERSHIPS))
 
+    def _storm(self, leader: RaftNode) -> Action:
+        random = self.random
+        kept = random.randint(0, 4)
+        if random.random() < 0.5:
+            return ("isolate", leader.name, kept)
+        return ("crash", leader.name, random.randint(0, len(leader.disk.writes)), kept)
+
     def _snapshot(self, node: RaftNode) -> Action:
         if node.snapshots and self.random.random() < 0.5:
             return ("snapshot fails", node.name, next(iter(node.snapshots)))
@@ -135,11 +151,8 @@ class RaftScenario:
             return ("heal way", *random.choice(sorted(world.cut)))
         if node.disk.is_stalled:
             return ("unstall", node.name)
-        others = [one for one in world.names if one != node.name]
-        other = random.choice(others) if others else ""
-        return (
-            ("connect", node.name, other) if other and world.may_connect(node.name, other) else None
-        )
+        down = [pair for pair in combinations(world.names, 2) if world.may_connect(*pair)]
+        return ("connect", *random.choice(down)) if down else None
 
     def _fault(self, node: RaftNode) -> Action | None:
         world, random = self.world, self.random

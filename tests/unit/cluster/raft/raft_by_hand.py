@@ -6,7 +6,10 @@ The simulator's properties are checked at each step.
 from itertools import combinations
 from random import Random
 
+from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.messages import Answer, AskVote, Vote, decode_message
+from leveret.cluster.raft.raft_member import RaftMember
 from leveret.cluster.raft.status import status
 from tests.sim.raft_world import RaftWorld
 
@@ -88,6 +91,26 @@ class RaftByHand(RaftWorld):
         question = AskVote(5, term, is_pre_vote, last_index, last_term, 99)
         answers = [one for one in self.said(name, sender, question) if isinstance(one, Vote)]
         return answers[0].answer if answers else None
+
+
+def elected(voters, *runs, term):
+    """A member by itself that restarts with entries, and is elected in the next term."""
+    others = [one for one in voters if one != "a"]
+    found = tuple([StoredRun(*run, []) for run in runs])
+    member = RaftMember(5, "a", Stored(Configuration(tuple(voters)), term, runs=found), lambda: 0.5)
+    for other in others:
+        member.link_up(other, 1)
+    member.take_outputs()
+    member.wake(1_000)
+    member.take_outputs()
+    for is_pre_vote in (True, False):
+        for other in others:
+            member.received(other, Vote(5, term + 1, is_pre_vote, Answer.GRANTED), 1_001)
+        member.take_outputs()
+        member.synced(member.state.writes, 1_002)
+        member.take_outputs()
+    assert member.leading is not None
+    return member
 
 
 GRANTED, OLD_TERM, HAS_LEADER, HAS_VOTED, LOG_BEHIND, REMOVED = Answer

@@ -1,5 +1,9 @@
 """Elections: who stands, who votes for whom, and why there is no leader."""
 
+from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.election import rank
+from leveret.cluster.raft.entry_log import Stored
+from leveret.cluster.raft.member_state import MemberState
 from leveret.cluster.raft.messages import Entries, Mismatch, TakeLead
 from leveret.cluster.raft.status import NoLeader
 from tests.unit.cluster.raft.raft_by_hand import (
@@ -225,11 +229,6 @@ def test_a_quiet_group_has_no_timer_and_sends_nothing():
 
 
 def test_the_groups_of_a_dead_node_are_shared_out():
-    from leveret.cluster.raft.configuration import Configuration
-    from leveret.cluster.raft.election import rank
-    from leveret.cluster.raft.entry_log import Stored
-    from leveret.cluster.raft.member_state import MemberState
-
     voters = Configuration(("a", "b", "c"))
     first = [rank(MemberState(group, "b", Stored(voters)), "a") for group in range(10)]
     assert sorted(first) == [0] * 5 + [1] * 5

@@ -1,8 +1,9 @@
 """Changes of the members, one at a time, and handing the lead over."""
 
 from leveret.cluster.raft.configuration import Membership, Refusal
-from leveret.cluster.raft.messages import AskVote
-from tests.unit.cluster.raft.raft_by_hand import GRANTED, REMOVED, RaftByHand
+from leveret.cluster.raft.messages import Acknowledgement, AskVote
+from leveret.cluster.raft.outputs import DATA
+from tests.unit.cluster.raft.raft_by_hand import GRANTED, REMOVED, RaftByHand, elected
 
 VOTER, NON_VOTER = Membership.VOTER, Membership.NON_VOTER
 
@@ -64,20 +65,12 @@ def test_a_change_is_refused_with_the_reason():
 
 def test_a_leader_changes_no_member_before_it_has_committed_an_entry_of_its_term():
     """Two leaders that each add a member to an old configuration have majorities apart."""
-    group = RaftByHand("abcd", members="abcd", leader="a")
-    group.do(("stall", "b"))
-    group.do(("stall", "c"))
-    group.do(("stall", "d"))
-    group.do(("transfer", "a", "b"))
-    for name in "bcd":
-        group.do(("unstall", name))
-    while not group.machine("b").leading:
-        group.settle(1)
-        group.do(("pass", 1)) if not group.due() else group.do(group.due()[0])
-    if group.status("b").commit < group.machine("b").leading._first:
-        assert change(group, "d", None, by="b") is Refusal.NOT_YET
-    group.settle()
-    assert change(group, "d", None, by="b") is None
+    leader = elected("abcd", (1, 3, 1, DATA), term=1)
+    assert leader.change_member("d", None) is Refusal.NOT_YET
+    for name in "bc":
+        leader.received(name, Acknowledgement(5, 2, 4), 2_000)
+    leader.take_outputs()
+    assert leader.change_member("d", None) is None
 
 
 def test_a_removed_member_is_told():

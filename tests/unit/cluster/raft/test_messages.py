@@ -1,0 +1,67 @@
+"""Messages as bytes: what is read is what was written, and damage is one error."""
+
+from random import Random
+
+import pytest
+
+from leveret.cluster.raft.messages import (
+    Acknowledgement,
+    Answer,
+    AskVote,
+    Entries,
+    MessageError,
+    Mismatch,
+    NotLeading,
+    Removed,
+    TakeLead,
+    Vote,
+    decode_message,
+    encode_message,
+)
+
+MESSAGES = [
+    Entries(5, 2, 7, 1, 6, 2, 0, [b"one", b"", b"x" * 70_000]),
+    Acknowledgement(5, 2, 9),
+    Mismatch(5, 2, 7, 4, 1),
+    AskVote(5, 3, True, 9, 2, 4),
+    Vote(5, 3, False, Answer.REMOVED),
+    TakeLead(5, 3),
+    NotLeading(5, 3),
+    Removed(5, 3, 8),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+def test_a_message_is_read_as_it_was_written(message):
+    assert decode_message(encode_message(message)) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES[1:], ids=lambda one: type(one).__name__)
+def test_what_is_cut_short_is_no_message(message):
+    data = encode_message(message)
+    for end in range(len(data)):
+        with pytest.raises(MessageError):
+            decode_message(data[:end])
+
+
+def test_another_version_is_refused_by_name():
+    with pytest.raises(MessageError, match="begins with 02; this version reads 01"):
+        decode_message(b"\x02" + encode_message(MESSAGES[1])[1:])
+
+
+@pytest.mark.parametrize("index", [-1, 1 << 62, 1 << 63])
+def test_numbers_out_of_range_are_refused(index):
+    with pytest.raises(MessageError):
+        decode_message(encode_message(Acknowledgement(5, 2, index)))
+
+
+def test_any_bytes_are_a_message_or_an_error():
+    random = Random(1)
+    for _ in range(2_000):
+        data = bytearray(encode_message(random.choice(MESSAGES[1:])))
+        for _ in range(random.randint(1, 3)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        try:
+            decode_message(bytes(data))
+        except MessageError:
+            continue

@@ -1,0 +1,194 @@
+"""Replication and commitment, each situation by hand."""
+
+import pytest
+
+from leveret.cluster.raft import leading as leading_module
+from leveret.cluster.raft.messages import Acknowledgement, Entries
+from leveret.cluster.raft.outputs import DATA
+from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
+from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
+
+
+def progress(group, member):
+    return next(one for one in group.status(group.leader).progress if one.member == member)
+
+
+def test_an_entry_is_committed_when_a_majority_has_it_on_disk():
+    group = RaftByHand("abc", leader="a")
+    for name in "abc":
+        group.do(("stall", name))
+    commit = group.status("a").commit
+    group.propose()
+    group.deliver()
+    assert group.status("a").commit == commit
+    group.do(("unstall", "b"))
+    group.settle(1)
+    assert group.status("a").commit == commit
+    group.do(("unstall", "c"))
+    group.settle(1)
+    assert group.status("a").commit == commit + 1
+
+
+def test_followers_learn_what_is_committed_when_the_group_goes_quiet():
+    group = RaftByHand("abc", leader="a")
+    group.propose()
+    group.settle(50)
+    assert group.status("b").commit < group.status("a").commit
+    group.settle(100)
+    assert group.status("b").commit == group.status("c").commit == group.status("a").commit
+
+
+def test_a_new_leader_commits_what_is_before_its_term_without_a_proposal():
+    group = RaftByHand("abc", leader="a")
+    group.do(("stall", "a"))
+    group.isolate("c")
+    group.deliver()
+    group.propose(by="a")
+    group.deliver()
+    group.do(("sync", "b", 1))
+    group.stop("a")
+    group.join("c")
+    group.settle()
+    assert group.leader == "b"
+    assert group.status("b").commit == group.status("b").last_index
+    assert group.data("c") == [b"1 .."]
+
+
+def test_an_entry_of_an_earlier_term_is_not_committed_by_counting():
+    """Figure 8 of the paper: a majority has it, and a later leader may still truncate it."""
+    leader = elected("abcde", (1, 1, 1, DATA), (2, 1, 2, DATA), term=3)
+    for name in "bc":
+        leader.received(name, Acknowledgement(5, 4, 2), 2_000)
+    leader.take_outputs()
+    assert leader.state.commit == 0
+    for name in "bc":
+        leader.received(name, Acknowledgement(5, 4, 3), 2_001)
+    leader.take_outputs()
+    assert leader.state.commit == 3
+
+
+def test_what_only_an_old_leader_had_is_truncated_and_its_configuration_with_it():
+    group = RaftByHand("abcd", members="abc", leader="a")
+    group.isolate("a")
+    group.propose(by="a")
+    group.machine("a").change_member("c", None)
+    group.carry_out(group.nodes["a"])
+    assert group.status("a").configuration.voters == ("a", "b")
+    group.settle()
+    group.join("a")
+    group.settle()
+    assert group.leader in "bc"
+    assert group.data("a") == []
+    assert group.status("a").configuration.voters == ("a", "b", "c")
+
+
+def test_the_place_where_long_logs_differ_is_found_in_two_rounds():
+    group = RaftByHand("abc", leader="a")
+    for _ in range(3):
+        group.propose()
+    group.settle()
+    group.isolate("a")
+    for _ in range(200):
+        group.propose(by="a")
+    group.settle()
+    for _ in range(200):
+        group.propose()
+    group.settle()
+    before = len(group.trace)
+    group.join("a")
+    rejected = 0
+    while group.due():
+        group.do(group.due()[0])
+        rejected += sum(
+            isinstance(item, bytes) and item[2:3] == b"\x03" for item in group.ways["a", "b"]
+        )
+    assert group.data("a") == group.data("b")
+    assert rejected <= 2
+    assert len(group.trace) - before < 60
+
+
+def test_a_follower_far_behind_is_sent_what_is_read_batch_by_batch():
+    group = RaftByHand("abc", leader="a")
+    group.isolate("c")
+    for _ in range(20):
+        group.propose(100_000, 100_000)
+    group.settle()
+    before = len(group.trace)
+    group.join("c")
+    group.settle()
+    assert group.data("c") == group.data("a")
+    assert len([one for one in group.trace[before:] if one[0] == "read"]) > 10
+
+
+def test_a_link_that_falls_in_the_middle_loses_nothing():
+    group = RaftByHand("abc", leader="a")
+    for kept in range(4):
+        for _ in range(4):
+            group.propose()
+        group.do(("break", "a", "c", kept))
+        group.settle(20)
+        group.join("c")
+        group.settle()
+        assert group.data("c") == group.data("a")
+
+
+def test_a_full_window_waits_for_an_acknowledgement():
+    one = Progress("b", 1)
+    one.acknowledged(0)
+    assert one.state == REPLICATING
+    one.sent(1, WINDOW_BYTES - 1)
+    assert one.may_send()
+    one.sent(2, 5)
+    assert not one.may_send()
+    with pytest.raises(AssertionError, match="RF11"):
+        one.sent(3, 1)
+    one.acknowledged(1)
+    assert (one.may_send(), one.in_flight) == (True, 5)
+
+
+def test_a_member_that_is_asked_gets_one_message_at_a_time():
+    one = Progress("b", 4)
+    assert one.may_send()
+    one.sent(3, 0)
+    assert (one.may_send(), one.asked, one.state) == (False, 3, PROBING)
+
+
+def test_a_member_whose_disk_stalls_has_no_more_than_a_window_on_its_way():
+    group = RaftByHand("abc", leader="a")
+    group.do(("stall", "c"))
+    for _ in range(80):
+        group.propose(100_000)
+        group.settle(1)
+    assert group.status("a").commit == group.status("a").last_index
+    in_flight = progress(group, "c").in_flight_bytes
+    assert WINDOW_BYTES <= in_flight < WINDOW_BYTES + leading_module.BATCH_BYTES
+    group.do(("unstall", "c"))
+    group.settle()
+    assert group.data("c") == group.data("a")
+
+
+def test_entries_that_come_twice_are_appended_once():
+    group = RaftByHand("abc", leader="a")
+    group.propose()
+    group.settle()
+    status = group.status("b")
+    last = status.last_index
+    again = Entries(5, status.term, last - 1, status.term, 0, status.term, 0, [b"1 .."])
+    assert group.said("b", "a", again) == [Acknowledgement(5, status.term, last)]
+    assert group.status("b").last_index == last
+
+
+def test_a_follower_commits_only_through_what_it_was_just_shown():
+    group = RaftByHand("abc", leader="a")
+    status = group.status("b")
+    group.said("b", "a", Entries(5, status.term, status.last_index, status.term, 99, 0, 0, []))
+    assert group.status("b").commit == status.last_index
+
+
+def test_proposals_of_one_round_are_one_message():
+    group = RaftByHand("abc", leader="a")
+    machine = group.machine("a")
+    for number in range(5):
+        machine.propose([b"%d" % number])
+    group.carry_out(group.nodes["a"])
+    assert [len(group.ways["a", name]) for name in "bc"] == [1, 1]
