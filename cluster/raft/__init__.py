@@ -1,5 +1,5 @@
 """A group of members that agree on a log by Raft. One member is a pure state machine.
 
-docs/design/quorum-queues.md has the promises (RG1 to RG9) and the mechanism. `raft_member.py` is
+docs/design/quorum-queues.md has the promises (QG1 to QG9) and the mechanism. `raft_member.py` is
 the machine; its service calls it, and carries out what it asks for (`outputs.py`).
 """

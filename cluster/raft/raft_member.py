@@ -1,6 +1,6 @@
 """The state machine of one member of a group: inputs of its service, and outputs for it.
 
-**Promises.** RG1 to RG9 of docs/design/quorum-queues.md. **Not promised.** That there is a leader
+**Promises.** QG1 to QG9 of docs/design/quorum-queues.md. **Not promised.** That there is a leader
 without a majority of the voters in reach of each other.
 
 **Mechanism.** It is Raft with entries in runs (entry_log.py), and with the links' liveness in the

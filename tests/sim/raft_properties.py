@@ -6,7 +6,7 @@ The letters are those of docs/design/quorum-queues.md.
 from typing import TYPE_CHECKING
 
 from leveret.cluster.raft.messages import Acknowledgement, Answer, AskVote, Message, Vote
-from leveret.cluster.raft.outputs import Append, Output, Reset, Send, Truncate
+from leveret.cluster.raft.outputs import CONFIGURATION, Append, Output, Reset, Send, Truncate
 from leveret.cluster.raft.progress import LOST
 from tests.sim.properties import require
 
@@ -35,14 +35,14 @@ class RaftHistory:
     def elected(self, node: "RaftNode", term: int) -> None:
         """A member leads in a term: election safety, leader completeness."""
         known = self.leaders.setdefault(term, node.name)
-        require(known == node.name, f"RG1: {known} and {node.name} lead in term {term}")
+        require(known == node.name, f"QG1: {known} and {node.name} lead in term {term}")
         self.count("elected")
         entries = node.disk.entries()
         for index, (entry, _) in self.committed.items():
             if index > node.disk.snapshot.index and self._committed_in[index] < term:
                 require(
                     entries.get(index) == entry,
-                    f"RG2: {node.name} leads in term {term} without {index}, which is committed",
+                    f"QG2: {node.name} leads in term {term} without {index}, which is committed",
                 )
 
     def sends(self, node: "RaftNode", output: Send) -> None:
@@ -93,13 +93,27 @@ class RaftHistory:
         if not isinstance(write, Append):
             return
         entries = node.disk.entries()
+        if write.kind == CONFIGURATION and machine.leading is not None:
+            self._changes_members(node, entries, write)
         for place, payload in enumerate(write.payloads):
             index = write.first + place
             before = entries.get(index - 1)
             previous = before[0] if before else self._term_before(node, index)
             value = (previous, write.kind, payload)
             known = self._written.setdefault((index, write.term), value)
-            require(known == value, "RG3: two entries", index, "of term", write.term, known, value)
+            require(known == value, "QG3: two entries", index, "of term", write.term, known, value)
+
+    def _changes_members(
+        self, node: "RaftNode", entries: dict[int, "Entry"], write: Append
+    ) -> None:
+        """A leader changes the members: RF8."""
+        earlier = [one for one, (_, kind, _) in entries.items() if kind == CONFIGURATION]
+        index = max([one for one in earlier if one < write.first], default=0)
+        require(index <= node.applied, "RF8: two changes of the members at a time on", node.name)
+        is_committed = node.applied <= node.disk.snapshot.index or (
+            entries[node.applied][0] == write.term
+        )
+        require(is_committed, "RF8:", node.name, "changes members before its term's first commit")
 
     def _term_before(self, node: "RaftNode", index: int) -> int:
         machine = node.machine
@@ -112,13 +126,15 @@ class RaftHistory:
         known = self.committed.get(index)
         if known is not None:
             require(
-                known == (entry, value), "RG4:", node.name, "applies", entry, "at", index, known
+                known == (entry, value), "QG4:", node.name, "applies", entry, "at", index, known
             )
             return
         self.committed[index] = (entry, value)
         self._committed_in[index] = node.machine.state.term
         machine = node.machine
         assert machine is not None
+        is_last = index == machine.state.commit
+        require(not is_last or entry[0] == machine.state.term, "RF7:", node.name, "commits", entry)
         is_leader = machine.leading or self.leaders.get(machine.state.term) == node.name
         require(is_leader, "RF7:", node.name, "follows, and commits", index)
         # A change of the members in the same round comes after this output.
@@ -131,7 +147,7 @@ class RaftHistory:
         ]
         require(
             len(have) >= configuration.majority,
-            f"RG2: {node.name} commits {index}, which only {have} of {configuration.voters} have",
+            f"QG2: {node.name} commits {index}, which only {have} of {configuration.voters} have",
         )
 
     def restarted(self, node: "RaftNode") -> None:
@@ -141,7 +157,7 @@ class RaftHistory:
         for index, (entry, _) in self.committed.items():
             log = machine.state.log
             if index <= machine.state.commit and index > log.base_index:
-                require(log.term_of(index) == entry[0], "RG4: restarted with another", index)
+                require(log.term_of(index) == entry[0], "QG4: restarted with another", index)
 
     def removed(self, node: "RaftNode") -> None:
         """A member is told that it is none: the newest committed configuration says so."""
@@ -163,22 +179,22 @@ class RaftHistory:
     def check_all_committed(self) -> None:
         """A leader commits what is before its term without being asked to."""
         for node in self.world.leaders():
-            require(node.applied == node.machine.state.log.last_index, "RG6: not all is committed")
+            require(node.applied == node.machine.state.log.last_index, "QG6: not all is committed")
 
     def check_end(self) -> None:
         """Everything is up and quiet: one leader, all have all, nobody has a timer."""
         world = self.world
         newest = max(self.leaders)
         leaders = [one for one in world.leaders() if one.machine.state.term >= newest]
-        require(len(leaders) == 1, "RG6: leaders at the end:", [one.name for one in leaders])
+        require(len(leaders) == 1, "QG6: leaders at the end:", [one.name for one in leaders])
         leader = leaders[0]
         log = leader.machine.state.log
-        require(leader.applied == log.last_index, "RG6: not all is committed at the end")
-        require(max(self.committed) == leader.applied, "RG2: committed is more than the leader has")
+        require(leader.applied == log.last_index, "QG6: not all is committed at the end")
+        require(max(self.committed) == leader.applied, "QG2: committed is more than the leader has")
         for name in log.configuration.members:
             node = world.nodes[name]
-            require(node.value == leader.value, "RG7:", name, "has not what the leader has")
+            require(node.value == leader.value, "QG7:", name, "has not what the leader has")
             require(node.machine.leader == leader.name, name, "follows", node.machine.leader)
             known = node.machine.state.log.configuration
-            require(known == log.configuration, "RG4:", name, "has the configuration", known)
+            require(known == log.configuration, "QG4:", name, "has the configuration", known)
             require(not [at for at in node.wakes if at > node.clock], "RF12:", name, "has a timer")
