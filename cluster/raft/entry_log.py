@@ -150,11 +150,13 @@ class EntryLog:
     # Changes
 
     def append(self, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
-        """Append entries."""
-        self._extend(first, term, kind, len(payloads))
+        """Append entries. Raises ValueError if one is to be a configuration and is none."""
+        configurations = []
         if kind == CONFIGURATION:
-            for place, payload in enumerate(payloads):
-                self._configurations.append((first + place, decode_configuration(payload)))
+            configurations = [decode_configuration(payload) for payload in payloads]
+        self._extend(first, term, kind, len(payloads))
+        for place, configuration in enumerate(configurations):
+            self._configurations.append((first + place, configuration))
 
     def _extend(self, first: int, term: int, kind: int, count: int) -> None:
         assert first == self.last_index + 1, "RF4: entries have no gap"

@@ -46,6 +46,7 @@ from leveret.cluster.raft.messages import (
     AskVote,
     Entries,
     Message,
+    MessageError,
     Mismatch,
     NotLeading,
     Removed,
@@ -210,7 +211,10 @@ class RaftMember:
     # Inputs: messages
 
     def received(self, sender: str, message: Message, now_ms: int) -> None:
-        """Take a message of a linked member. One of another group is dropped."""
+        """Take a message of a linked member. One of another group is dropped.
+
+        Raises ValueError if its entries cannot be: the link is to be dropped.
+        """
         self._at(now_ms)
         state = self.state
         if message.group != state.group:
@@ -296,6 +300,11 @@ class RaftMember:
             state.send(sender, Mismatch(state.group, state.term, previous, hint, hint_term))
             return
         last = previous + len(message.payloads)
+        if message.payloads and not message.previous_term <= message.entry_term <= message.term:
+            raise MessageError(
+                f"entries of term {message.entry_term} come from a leader of term "
+                f"{message.term} after one of term {message.previous_term}"
+            )
         if last > self._matched:
             self._add(message, last)
             self._matched = last

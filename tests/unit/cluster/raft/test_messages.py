@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 
+from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import (
     Acknowledgement,
     Answer,
@@ -18,6 +20,8 @@ from leveret.cluster.raft.messages import (
     decode_message,
     encode_message,
 )
+from leveret.cluster.raft.outputs import CONFIGURATION, DATA
+from leveret.cluster.raft.raft_member import RaftMember
 
 MESSAGES = [
     Entries(5, 2, 7, 1, 6, 2, 0, [b"one", b"", b"x" * 70_000]),
@@ -65,3 +69,20 @@ def test_any_bytes_are_a_message_or_an_error():
             decode_message(bytes(data))
         except MessageError:
             continue
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        Entries(5, 2, 0, 0, 0, 3, DATA, [b"of a term to come"]),
+        Entries(5, 2, 0, 2, 0, 1, DATA, [b"of a term before the previous entry's"]),
+        Entries(5, 2, 0, 0, 0, 2, CONFIGURATION, [b"no configuration"]),
+    ],
+    ids=["later", "earlier", "configuration"],
+)
+def test_entries_that_cannot_be_are_refused_and_change_nothing(entries):
+    member = RaftMember(5, "b", Stored(Configuration(("a", "b"))), lambda: 0.5)
+    member.link_up("a", 1)
+    with pytest.raises(ValueError):
+        member.received("a", entries, 2)
+    assert (member.state.log.last_index, member.state.commit) == (0, 0)
