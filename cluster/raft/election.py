@@ -63,7 +63,7 @@ class Campaign:
 
 
 def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -> Answer:
-    """The answer to a member that asks. leader: who leads, as far as this member knows.
+    """The answer to a member that asks. leader: who leads, in the view of this member.
 
     A vote does not depend on whether the sender is a voter here: it may have become one.
     """

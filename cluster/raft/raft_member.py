@@ -244,7 +244,7 @@ class RaftMember:
             self._removed_at(message.configuration_index)
 
     def _enter_term(self, term: int) -> None:
-        """A higher term is known: nobody leads in it, as far as this member knows."""
+        """A higher term is known: this member knows of no leader in it."""
         self.state.save_term(term, "")
         self._leave_roles()
 
