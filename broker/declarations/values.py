@@ -277,11 +277,11 @@ class PutQueueHome(InVhost, frozen=True):
     identity: int
 
 
-class ChangeQueueMirrors(InVhost, frozen=True):
-    """Ask for another leader or other mirrors of a queue (`QueueMirrors`).
+class ChangePlacement(InVhost, frozen=True, tag="ChangeQueueMirrors"):
+    """Ask for another placement of a queue, as bytes of its kind (`QueueFactory.complete`).
 
-    When it is ordered it is replaced by `PutQueueMirrors`, or by the deletion of the queue, so that
-    the change is made once, on the newest record. identity: the queue's.
+    When it is ordered it is replaced by `PutPlacement`, or by the deletion of the queue, so that
+    the change is made once, on the newest placement. identity: the queue's.
     """
 
     name: str
@@ -289,8 +289,8 @@ class ChangeQueueMirrors(InVhost, frozen=True):
     change: bytes
 
 
-class PutQueueMirrors(InVhost, frozen=True):
-    """Replace the record of a queue's mirrors with a `MirrorsOutcome`.
+class PutPlacement(InVhost, frozen=True, tag="PutQueueMirrors"):
+    """Replace the placement of a queue. The fields from `node` on are a `PlacementChange`.
 
     identity: the queue's. storage_id: the number under which the new copy is stored; its node sets
     it.
@@ -345,7 +345,7 @@ AnyDeclaration = (
     | PutTopicPermission | DeleteTopicPermission | PutPolicy | DeletePolicy
     | PutVhostLimits | DeleteVhostLimits | PutUserLimits | DeleteUserLimits
     | PutParameter | DeleteParameter | RequireParameter | PutExchange | DeleteExchange
-    | PutQueue | DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+    | PutQueue | DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement
     | PutBinding | DeleteBinding
 )  # fmt: skip
 

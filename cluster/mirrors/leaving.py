@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations.values import ChangeQueueMirrors, Submit
+from leveret.broker.declarations.values import ChangePlacement, Submit
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died
 from leveret.cluster.mirrors.record_changes import Change, InRing, Promote, encode
@@ -107,7 +107,7 @@ class Leaving:
 
         answer.when_given(answered)
         self._submit(
-            ChangeQueueMirrors(
+            ChangePlacement(
                 replica.vhost.name, queue.name, queue.placement.identity, encode(change)
             ),
             answer=answer,

@@ -9,7 +9,7 @@ of this node.
 from typing import Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
-from leveret.broker.declarations.values import ChangeQueueMirrors, Declaration
+from leveret.broker.declarations.values import ChangePlacement, Declaration
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import PolicyTable, merged
 from leveret.broker.queues.contract.placement import Placement
@@ -139,7 +139,7 @@ class MirroredFactory(PlacedFactory):
         if not queue.placement.record:
             return super().node_renamed(vhost, queue, old, new)
         change = encode(Rename(old, new))
-        return ChangeQueueMirrors(vhost, queue.name, queue.placement.identity, change)
+        return ChangePlacement(vhost, queue.name, queue.placement.identity, change)
 
     def node_removed(
         self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
@@ -148,7 +148,7 @@ class MirroredFactory(PlacedFactory):
         if not queue.placement.record:
             return super().node_removed(vhost, queue, node, left)
         change = encode(Forget(node, tuple(sorted(left))))
-        return ChangeQueueMirrors(vhost, queue.name, queue.placement.identity, change)
+        return ChangePlacement(vhost, queue.name, queue.placement.identity, change)
 
 
 def may_be_mirrored(queue: QueueClient) -> bool:

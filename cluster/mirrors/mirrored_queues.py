@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations.values import ChangeQueueMirrors
+from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -159,7 +159,7 @@ class MirroredQueues:
             self._services.clock.call_later_ms(AGAIN_MS, try_again)
             return
         queue, vhost = replica.queue, replica.vhost
-        declaration = ChangeQueueMirrors(
+        declaration = ChangePlacement(
             vhost.name, queue.name, queue.placement.identity, encode(change)
         )
         answer: Answer[None] = Answer()

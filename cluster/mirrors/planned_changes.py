@@ -21,7 +21,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations.values import ChangeQueueMirrors, Submit
+from leveret.broker.declarations.values import ChangePlacement, Submit
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.names import QUEUE, resource
@@ -205,9 +205,7 @@ class PlannedChanges(Actor):
     def _ask_for(self, vhost: str, queue: QueueClient, change: Change) -> None:
         place = (vhost, queue.name)
         self._asked.add(place)
-        declaration = ChangeQueueMirrors(
-            vhost, queue.name, queue.placement.identity, encode(change)
-        )
+        declaration = ChangePlacement(vhost, queue.name, queue.placement.identity, encode(change))
         answer: Answer[None] = Answer()
 
         def answered() -> None:

@@ -1,6 +1,6 @@
 """Changes of a queue's record as bytes, and their outcomes.
 
-A change is declared with `ChangeQueueMirrors`. The node that orders declarations makes it on the
+A change is declared with `ChangePlacement`. The node that orders declarations makes it on the
 record, and with the policies, of that moment (`complete`). The permitted requesters of each change:
 
     Begin                       the node of the queue

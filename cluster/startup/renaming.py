@@ -16,9 +16,9 @@ from leveret.broker.declarations.values import (
     Declaration,
     DeleteParameter,
     PutParameter,
+    PutPlacement,
     PutQueue,
     PutQueueHome,
-    PutQueueMirrors,
 )
 from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
@@ -132,7 +132,7 @@ def _declaration(it: Declaration, names: Names) -> Declaration:
                 owner_node=owner_node,
                 mirrors=rename(it.mirrors, names),
             )
-        case PutQueueMirrors():
+        case PutPlacement():
             return replace(
                 it,
                 node=names.get(it.node, it.node),

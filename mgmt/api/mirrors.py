@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations.values import ChangeQueueMirrors
+from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
@@ -182,7 +182,7 @@ async def _promote(call: Call, found: Found, node: str) -> None:
     mirror = record.on(node)
     assert mirror is not None, "a mirror is chosen"
     change = encode(Promote(mirror.id, record.leader))
-    declaration = ChangeQueueMirrors(vhost.name, queue.name, queue.placement.identity, change)
+    declaration = ChangePlacement(vhost.name, queue.name, queue.placement.identity, change)
     logger.info("%s is led by %s instead of %s", what, node, queue.placement.node)
     try:
         await in_task(call.broker.services.declarations.submit(declaration))

@@ -1,6 +1,6 @@
 """Queues, the nodes that they live on, and the nodes that mirror them.
 
-`ChangeQueueMirrors` asks for another leader or other mirrors. When it is ordered it is replaced by
+`ChangePlacement` asks for another leader or other mirrors. When it is ordered it is replaced by
 the outcome (broker/queues/contract/queue_factory.py), or left out if it changes nothing, if the
 queue was deleted in the meantime, or if the node is not in a cluster.
 
@@ -22,12 +22,12 @@ from leveret.broker.amqp.field_table import decode_table, encode_table
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import (
-    ChangeQueueMirrors,
+    ChangePlacement,
     Declaration,
     DeleteQueue,
+    PutPlacement,
     PutQueue,
     PutQueueHome,
-    PutQueueMirrors,
 )
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
@@ -51,13 +51,13 @@ QUEUE_COPY = "queue-copy"
 """That of the rows with the storage ids of this node's copies of queues, which count in place of
 those that the queues were declared with."""
 
-Change = DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+Change = DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement
 
 
 class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
     """The queues of all vhosts."""
 
-    types = (PutQueue, DeleteQueue, PutQueueHome, ChangeQueueMirrors, PutQueueMirrors)
+    types = (PutQueue, DeleteQueue, PutQueueHome, ChangePlacement, PutPlacement)
     components = (QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY)
 
     # On disk
@@ -69,7 +69,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                 _put_queue(it, metadata)
             case PutQueueHome():
                 _put_home(it, metadata)
-            case PutQueueMirrors():
+            case PutPlacement():
                 with metadata.batch():
                     _put_home(it, metadata)
                     _put_record(metadata, it.vhost, it.name, it.record)
@@ -80,7 +80,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                     metadata.delete_queue(it.vhost, it.name)
                     for component in DeclaredQueues.components:
                         metadata.delete_parameter(it.vhost, component, it.name)
-            case ChangeQueueMirrors():
+            case ChangePlacement():
                 raise AssertionError(f"{it!r} was not completed")
 
     @staticmethod
@@ -114,14 +114,12 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         return DeleteQueue(it.vhost, it.name)
 
     @classmethod
-    def becoming(cls, mine: PutQueue, theirs: PutQueue) -> PutQueueMirrors | None:
+    def becoming(cls, mine: PutQueue, theirs: PutQueue) -> PutPlacement | None:
         """A queue that has mirrors stays if only its home and its mirrors differ."""
         is_mirrored = mine.mirrors or theirs.mirrors
         if not is_mirrored or replace(mine, node=theirs.node, mirrors=theirs.mirrors) != theirs:
             return None
-        return PutQueueMirrors(
-            theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.mirrors
-        )
+        return PutPlacement(theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.mirrors)
 
     def contents(self) -> Iterator[PutQueue]:
         for vhost in self._tables.vhosts.values():
@@ -139,7 +137,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
     def completed(self, it: PutQueue | Change) -> Declaration | None:
         if isinstance(it, PutQueue):
             return None if self._found(it) is not None else it
-        if isinstance(it, ChangeQueueMirrors):
+        if isinstance(it, ChangePlacement):
             return _outcome(self._tables.vhosts[it.vhost], it)
         return it
 
@@ -155,7 +153,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             return it.durable and (not kinds.node or it.node in ("", kinds.node))
         # A copy that an earlier run was asked for is not one of this run.
         return (
-            isinstance(it, PutQueueMirrors)
+            isinstance(it, PutPlacement)
             and self.is_durable(it)
             and bool(kinds.node)
             and (it.new_copy, it.incarnation) == (kinds.node, kinds.incarnation)
@@ -174,10 +172,10 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             case PutQueue():
                 if it.name not in vhost.queues:
                     self._add(vhost, it)
-            case PutQueueHome() | PutQueueMirrors():
+            case PutQueueHome() | PutPlacement():
                 _move(vhost, it)
                 self._tables.dependents.resource_changed(QUEUE, it.vhost, it.name)
-            case ChangeQueueMirrors():
+            case ChangePlacement():
                 raise AssertionError(f"{it!r} was not completed")
         return NO_STEPS
 
@@ -233,7 +231,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                 yield _act(it, "queue.created", f"Declared {name}", durable=it.durable)
             case PutQueueHome():
                 yield _act(it, "queue.moved", f"Moved {name} to node '{it.node}'", node=it.node)
-            case PutQueueMirrors():
+            case PutPlacement():
                 text = f"Changed the mirrors of {name}, which is led by node '{it.node}'"
                 yield _act(it, "queue.mirrors.changed", text, node=it.node)
             case DeleteQueue() if (queue := self._found(it)) is not None:
@@ -262,7 +260,7 @@ def _put_queue(it: PutQueue, metadata: Metadata) -> None:
             _put_record(metadata, it.vhost, it.name, it.mirrors)
 
 
-def _put_home(it: PutQueue | PutQueueHome | PutQueueMirrors, metadata: Metadata) -> None:
+def _put_home(it: PutQueue | PutQueueHome | PutPlacement, metadata: Metadata) -> None:
     put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
 
 
@@ -285,14 +283,14 @@ def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
 
 
 def _same_queue(
-    vhost: VirtualHost, it: PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+    vhost: VirtualHost, it: PutQueueHome | ChangePlacement | PutPlacement
 ) -> QueueClient | None:
     """The queue that a declaration means; None if it was deleted, even if its name is in use."""
     queue = vhost.queues.get(it.name)
     return queue if queue is not None and queue.placement.identity == it.identity else None
 
 
-def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
+def _outcome(vhost: VirtualHost, it: ChangePlacement) -> Declaration | None:
     """The outcome of a change, computed from the record before everything submitted with it (DC4).
 
     Raises 406 if the change is impossible.
@@ -306,18 +304,18 @@ def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
     placement = outcome.placement
     if placement == queue.placement:
         return None
-    return PutQueueMirrors(
+    return PutPlacement(
         it.vhost, it.name, it.identity, placement.node, placement.record, outcome.new_copy,
         incarnation=outcome.incarnation, acting_user=it.acting_user,
     )  # fmt: skip
 
 
-def _move(vhost: VirtualHost, it: PutQueueHome | PutQueueMirrors) -> None:
+def _move(vhost: VirtualHost, it: PutQueueHome | PutPlacement) -> None:
     """Change the placement of a queue."""
     queue = _same_queue(vhost, it)
     if queue is None:
         return
-    if isinstance(it, PutQueueMirrors):
+    if isinstance(it, PutPlacement):
         placement = Placement(it.node, it.identity, it.record)
         vhost.set_placement(queue, placement, it.storage_id)
     else:

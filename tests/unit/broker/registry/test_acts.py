@@ -8,7 +8,7 @@ from leveret.broker.auth.users import with_hash
 from leveret.broker.declarations.requester import AMQP, CONTROL, DEFINITIONS, HTTP, NODE, Requester
 from leveret.broker.declarations.values import (
     AnyDeclaration,
-    ChangeQueueMirrors,
+    ChangePlacement,
     DeleteBinding,
     DeleteExchange,
     DeleteParameter,
@@ -26,10 +26,10 @@ from leveret.broker.declarations.values import (
     PutExchange,
     PutParameter,
     PutPermission,
+    PutPlacement,
     PutPolicy,
     PutQueue,
     PutQueueHome,
-    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -86,10 +86,10 @@ SAID = (
     (PutQueue("/", "p"), "Declared queue 'p' in vhost '/'"),
     (DeleteQueue("/", "q"), "Deleted queue 'q' in vhost '/' with 0 messages"),
     (PutQueueHome("/", "q", "rabbit@two", 0), "Moved queue 'q' in vhost '/' to node 'rabbit@two'"),
-    (PutQueueMirrors("/", "q", 0, "rabbit@two", b"record"),
+    (PutPlacement("/", "q", 0, "rabbit@two", b"record"),
      "Changed the mirrors of queue 'q' in vhost '/', which is led by node 'rabbit@two'"),
     # It is told when it has been made one of the above.
-    (ChangeQueueMirrors("/", "q", 0, b"change"),),
+    (ChangePlacement("/", "q", 0, b"change"),),
     (PutBinding("/", "x", "q", "key"),
      "Bound queue 'q' to exchange 'x' in vhost '/' with routing key 'key'"),
     (DeleteBinding("/", "x", "q", "bound"),
@@ -98,8 +98,8 @@ SAID = (
     (DeleteVhost("/"), "Deleting vhost '/'"),
 )  # fmt: skip
 IN_VHOST = (
-    PutExchange, DeleteExchange, PutQueue, DeleteQueue, PutQueueHome, PutQueueMirrors,
-    ChangeQueueMirrors, PutBinding, DeleteBinding,
+    PutExchange, DeleteExchange, PutQueue, DeleteQueue, PutQueueHome, PutPlacement,
+    ChangePlacement, PutBinding, DeleteBinding,
 )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from leveret.broker.declarations.values import (
     PutExchange,
     PutParameter,
     PutPermission,
+    PutPlacement,
     PutPolicy,
     PutQueue,
-    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -103,7 +103,7 @@ MIRRORED = PutQueue("/", "m", True, node="a@host", identity=7, mirrors=b"first")
 def test_a_mirrored_queue_stays_while_another_node_leads(theirs):
     mine = declared([PutVhost("/"), MIRRORED])
     made = changes(contents(mine.registry), [PutVhost("/"), theirs])
-    assert made == [PutQueueMirrors("/", "m", 7, theirs.node, theirs.mirrors)]
+    assert made == [PutPlacement("/", "m", 7, theirs.node, theirs.mirrors)]
     queue = mine.registry.vhosts["/"].queues["m"]
     mine.put(*made)
     assert list(contents(mine.registry)) == [PutVhost("/"), theirs]
@@ -113,7 +113,7 @@ def test_a_mirrored_queue_stays_while_another_node_leads(theirs):
 def test_a_queue_that_is_mirrored_from_now_on_stays():
     alone = PutQueue("/", "m", True, node="a@host", identity=7)
     made = changes([PutVhost("/"), alone], [PutVhost("/"), MIRRORED])
-    assert made == [PutQueueMirrors("/", "m", 7, "a@host", b"first")]
+    assert made == [PutPlacement("/", "m", 7, "a@host", b"first")]
 
 
 def test_a_mirrored_queue_that_was_declared_again_is_another_one():

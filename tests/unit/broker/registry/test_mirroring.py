@@ -5,13 +5,13 @@ import json
 import pytest
 
 from leveret.broker.declarations.values import (
-    ChangeQueueMirrors,
+    ChangePlacement,
     DeleteQueue,
     DeleteVhost,
     Policy,
+    PutPlacement,
     PutPolicy,
     PutQueue,
-    PutQueueMirrors,
     PutVhost,
 )
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
@@ -72,7 +72,7 @@ class OneNode(Declared):
 
     def change(self, node, added="", new_copy="", name="q", incarnation=5):
         change = json.dumps([node, new_copy, added, incarnation]).encode()
-        self.put(ChangeQueueMirrors("/", name, 7, change))
+        self.put(ChangePlacement("/", name, 7, change))
 
     @property
     def after_restart(self):
@@ -147,18 +147,18 @@ def test_a_change_that_leads_to_the_same_record_is_no_declaration(node):
 
 def test_a_change_that_is_not_possible_is_refused_with_its_reason(node):
     with pytest.raises(ValueError, match="it cannot be"):
-        node.put(ChangeQueueMirrors("/", "q", 7, b"impossible"))
+        node.put(ChangePlacement("/", "q", 7, b"impossible"))
 
 
 def test_a_queue_that_nobody_has_messages_of_any_more_is_deleted(node):
-    node.put(ChangeQueueMirrors("/", "q", 7, b"lost"))
+    node.put(ChangePlacement("/", "q", 7, b"lost"))
     assert node.registry.vhosts["/"].queues == {}
 
 
 @pytest.mark.parametrize("change", [
-    ChangeQueueMirrors("/", "q", 6, b'["b@host", "", "x"]'),
-    ChangeQueueMirrors("/", "other", 7, b'["b@host", "", "x"]'),
-    PutQueueMirrors("/", "q", 6, "b@host", b"x"),
+    ChangePlacement("/", "q", 6, b'["b@host", "", "x"]'),
+    ChangePlacement("/", "other", 7, b'["b@host", "", "x"]'),
+    PutPlacement("/", "q", 6, "b@host", b"x"),
 ])  # fmt: skip
 def test_a_change_of_another_life_of_the_queue_changes_nothing(node, change):
     node.put(change)
@@ -168,7 +168,7 @@ def test_a_change_of_another_life_of_the_queue_changes_nothing(node, change):
 
 def test_mirroring_ends(node):
     node.change("b@host", "x")
-    node.put(PutQueueMirrors("/", "q", 7, "b@host", b""))
+    node.put(PutPlacement("/", "q", 7, "b@host", b""))
     assert node.mirrors.told[-1] == ("/", "q", "b@host", b"", 0)
     assert queue_of(node).mirrors == b""
     assert [one.mirrors for one in node.after_restart] == [b""]

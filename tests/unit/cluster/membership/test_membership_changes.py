@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from leveret.broker.declarations.values import ChangeQueueMirrors, DeleteQueue, PutQueueHome
+from leveret.broker.declarations.values import ChangePlacement, DeleteQueue, PutQueueHome
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.contract.placement import Placement
@@ -154,8 +154,8 @@ async def test_a_mirrored_queue_does_not_go_with_a_node_that_leaves():
     forget = encode(Forget("gone", ("a",)))
     assert node.queues == [
         DeleteQueue("/", "alone"),
-        ChangeQueueMirrors("/", "led", 7, forget),
-        ChangeQueueMirrors("/", "mirrored", 7, forget),
+        ChangePlacement("/", "led", 7, forget),
+        ChangePlacement("/", "mirrored", 7, forget),
     ]
 
 
@@ -165,6 +165,6 @@ async def test_mirrors_are_known_by_the_new_name_of_their_node():
     rename = encode(Rename("gone", "new"))
     assert node.queues == [
         PutQueueHome("/", "alone", "new", 7),
-        ChangeQueueMirrors("/", "led", 7, rename),
-        ChangeQueueMirrors("/", "mirrored", 7, rename),
+        ChangePlacement("/", "led", 7, rename),
+        ChangePlacement("/", "mirrored", 7, rename),
     ]

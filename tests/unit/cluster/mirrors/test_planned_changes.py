@@ -7,7 +7,7 @@ import pytest
 from leveret.broker.amqp.errors import Fault, not_allowed
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.values import (
-    ChangeQueueMirrors,
+    ChangePlacement,
     DeletePolicy,
     Policy,
     PutPolicy,
@@ -154,7 +154,7 @@ class Cluster:
         return answer
 
     def change(self, change):
-        self.submit(ChangeQueueMirrors("/", "q", 2, encode(change))).result()
+        self.submit(ChangePlacement("/", "q", 2, encode(change))).result()
 
     def mirror(self, definition):
         self.put(PutPolicy("policy", Policy("/", "ha", "^q$", "queues", definition, 0)))

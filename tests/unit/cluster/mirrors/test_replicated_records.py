@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.declarations.values import ChangeQueueMirrors, PutQueue
+from leveret.broker.declarations.values import ChangePlacement, PutQueue
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
@@ -61,7 +61,7 @@ class Mirroring(Cluster):
 
     def ask(self, name, *changes):
         answers = [
-            self.nodes[name].log.submit(ChangeQueueMirrors("/", "q", 7, encode(change)))
+            self.nodes[name].log.submit(ChangePlacement("/", "q", 7, encode(change)))
             for change in changes
         ]
         self.run()
@@ -103,7 +103,7 @@ def test_of_two_that_report_the_same_death_one_changes_the_record(cluster):
     cluster.ask("a", *MIRRORED)
     died = InRing(Died((A,), B))
     for name in "bc":
-        cluster.nodes[name].log.submit(ChangeQueueMirrors("/", "q", 7, encode(died)))
+        cluster.nodes[name].log.submit(ChangePlacement("/", "q", 7, encode(died)))
     cluster.run()
     assert cluster.listeners["a"].homes[-2:] == ["a", "b"]
 
@@ -120,7 +120,7 @@ def test_a_node_that_was_away_learns_of_the_new_leader(cluster):
 def test_a_removal_is_stable_when_the_nodes_that_are_left_have_it_on_disk(cluster):
     cluster.ask("a", *MIRRORED)
     a, b = cluster.nodes["a"], cluster.nodes["b"]
-    a.log.submit(ChangeQueueMirrors("/", "q", 7, encode(InRing(Died((B,), A)))))
+    a.log.submit(ChangePlacement("/", "q", 7, encode(InRing(Died((B,), A)))))
     cluster.pass_frames()
     assert cluster.record("a").find(B) is None
     heard = len(cluster.listeners["a"].stable)

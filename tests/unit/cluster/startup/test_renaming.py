@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from leveret.broker.declarations.values import DeleteParameter, PutQueue, PutQueueMirrors, PutVhost
+from leveret.broker.declarations.values import DeleteParameter, PutPlacement, PutQueue, PutVhost
 from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
@@ -108,7 +108,7 @@ def test_entries_of_the_log():
         return [
             PutQueue("/", "a", True, node=name),
             PutQueue("/", "m", True, node=name, mirrors=record_of(name)),
-            PutQueueMirrors("/", "m", 3, name, record_of(name), new_copy=name),
+            PutPlacement("/", "m", 3, name, record_of(name), new_copy=name),
             put_member(name, True),
             DeleteParameter(CLUSTER_NODE, NO_VHOST, name),
             PutVhost("a"),
