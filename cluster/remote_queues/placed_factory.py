@@ -61,5 +61,6 @@ class PlacedFactory(QueueFactory):
 def serve_placed(kinds: QueueKinds, queues: RemoteQueues) -> None:
     """The node is in a cluster from now on: queues of all its kinds may live on other nodes."""
     kinds.node, kinds.incarnation = queues.node, queues.incarnation
+    kinds.fit = lambda factory: PlacedFactory(factory, queues)
     for factory in kinds:
-        kinds.add(PlacedFactory(factory, queues))
+        kinds.add(kinds.fit(factory))

@@ -1,9 +1,12 @@
 """The kinds of queues that a node serves: a table to which the factory of each kind is added.
 
-`x-queue-type` chooses the kind of a queue that is declared; without it a queue is classic.
+`x-queue-type` chooses the kind of a queue that is declared; without it a queue is classic. An
+installed package serves a further kind: in the group `leveret.queue_kinds`, under the kind's name,
+it names a function without arguments that makes the factory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
@@ -17,19 +20,23 @@ from leveret.broker.queues.contract.queue_client import ExclusiveOwner
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC, NOT_SERVED, TYPE_ARGUMENT, QueueKind
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.runtime.extensions import Extensions
 from leveret.broker.runtime.names import QUEUE, resource
+
+INSTALLED: Final[Extensions[Callable[[], QueueFactory]]] = Extensions("leveret.queue_kinds", {})
 
 
 class QueueKinds:
     """The table of one node.
 
     node: the node's name, if it is in a cluster; empty otherwise. incarnation: the number of its
-    run.
+    run. fit: fits the factory of an installed package to the cluster.
     """
 
     def __init__(self) -> None:
         self.node = ""
         self.incarnation = 0
+        self.fit: Callable[[QueueFactory], QueueFactory] = lambda factory: factory
         self._factories: dict[str, QueueFactory] = {}
 
     def add(self, factory: QueueFactory) -> None:
@@ -66,6 +73,8 @@ class QueueKinds:
 
     def _kind_of(self, arguments: Table) -> QueueKind:
         name = queue_type(arguments)
+        if name not in self._factories and name in INSTALLED:
+            self.add(self.fit(INSTALLED[name]()))
         factory = self._factories.get(name)
         if factory is not None:
             return factory.kind
