@@ -144,7 +144,7 @@ async def test_a_node_without_tls_and_one_with_it_are_not_linked(authority, capl
     async with pair(None, ours) as (a, b):
         await refused(
             caplog,
-            "not the protocol between Leveret nodes",
+            "does not speak the protocol between Leveret nodes",
             "it closed the connection before the handshake; all nodes of a cluster need",
         )
         assert not a.service.calls + b.service.calls
