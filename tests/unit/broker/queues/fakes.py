@@ -32,6 +32,7 @@ class FakeVhost:
         self.discarded = []
         self.deleted = []
         self.tracer = None
+        self.node = ""
 
     def make_backing(self, queue, levels):
         if levels is not None:
