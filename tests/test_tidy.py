@@ -38,6 +38,9 @@ PACKED = {".whl", ".gz", ".bz2", ".xz", ".zip", ".tar", ".deb", ".jar", ".so", "
 LABEL = re.compile(r"(?<![\w$%\\/])([A-Z]{1,3})(\d{1,2})(?!\w)")
 DEFINED_LABEL = re.compile(r"^\s*(?:Invariant )?([A-Z]{1,3}\d{1,2})(?:[.:] |  )", re.MULTILINE)
 NOT_LABELS = {"MD5", "RC4"}
+NAMED_MODULE = re.compile(r"(?<![\w*{}/])(?:[\w-]+/)*([a-z_0-9]+\.py)\b")
+MODULES_OF_OTHERS = {"first_word.py", "test_orders.py"}
+"""Modules that are examples of what users write."""
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
@@ -197,6 +200,19 @@ def test_no_archive_or_program_is_in_the_repository():
 def test_there_are_files():
     assert "broker/amqp/frames.py" in FILES
     assert len(OURS) > 50
+
+
+def test_modules_that_are_named_exist():
+    modules = {path.name for path in ROOT.glob("*.py")} | {Path(name).name for name in FILES}
+    pages = [str(page.relative_to(ROOT)) for page in PAGES]
+    named = {
+        f"{name}: {module}"
+        for name in [*OURS, *pages]
+        if name.endswith((".py", ".md"))
+        for module in NAMED_MODULE.findall((ROOT / name).read_text("utf-8"))
+        if module not in modules | MODULES_OF_OTHERS
+    }
+    assert named == set()
 
 
 @pytest.mark.parametrize("name", ["README.md", *(str(page.relative_to(ROOT)) for page in PAGES)])

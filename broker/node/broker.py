@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from leveret.broker.amqp.content_header import read_stored
+from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.config import Config, Listener
 from leveret.broker.declarations.audit import Audit
+from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.moving.moving import Moving
@@ -38,6 +40,7 @@ from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes,
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.loop_watch import LoopWatch
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.runtime.system_clock import SystemClock
@@ -70,6 +73,23 @@ HEADERS_KEPT = 64
 """Messages that are read from disk share their properties with earlier ones that had the same."""
 
 logger = logging.getLogger("leveret.broker")
+
+
+class RestoreError(Exception):
+    """A stored queue or exchange has a type that this node does not have."""
+
+    def __init__(self, declaration: Declaration, fault: Fault) -> None:
+        match declaration:
+            case PutQueue():
+                what = resource(QUEUE, declaration.name, declaration.vhost)
+            case PutExchange():
+                what = resource(EXCHANGE, declaration.name, declaration.vhost)
+            case _:
+                what = repr(declaration)
+        super().__init__(
+            f"{what} cannot be restored: {fault.explanation}; if its type is of a package that was "
+            "removed, install the package again"
+        )
 
 
 class NodeParts(tables.Dependents, Protocol):
@@ -284,7 +304,10 @@ class Broker:
         registry, counts = self.services.registry, self.services.counts
         note, total = progress.of_step("restoring queues", "queues"), len(definitions.queues)
         for declaration in stored.declarations(definitions):
-            registry.apply(declaration)
+            try:
+                registry.apply(declaration)
+            except Fault as fault:
+                raise RestoreError(declaration, fault) from None
             note(counts.queues_created, total)
         # Recovered queues do not count as created.
         counts.queues_created = 0

@@ -154,12 +154,15 @@ class VirtualHost:
     def add_queue(self, specification: QueueSpecification) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found.
 
-        A queue that was declared before its node was in a cluster lives here.
+        A queue that was declared before its node was in a cluster lives here. Raises 406 if it
+        lives here and this node does not serve its kind.
         """
         placement = specification.placement
         if not placement.node:
             placement = placement._replace(node=self.node)
             specification = specification._replace(placement=placement)
+        if placement.node == self.node:
+            self.kinds.require_served(specification)
         factory = self.kinds.of(specification.kind)
         queue = factory.make(self, specification)
         self.queues[specification.name] = queue

@@ -15,6 +15,7 @@ from leveret.broker.config import ConfigError, SettingError, explain, explain_ke
 from leveret.broker.config.known_settings import OWN
 from leveret.broker.config.loader import CONFIG_FILE_VARIABLE
 from leveret.broker.config.setting_error import described
+from leveret.broker.node.broker import RestoreError
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.membership.membership_changes import ClusterError
 from leveret.mgmt.cli.serve import serve
@@ -46,7 +47,9 @@ def main(arguments: list[str]) -> int:
         _give_up(explain(settings, error), EXIT_BAD_CONFIGURATION)
     except BackendError as error:
         _give_up(explain_key(settings, str(error)), EXIT_BAD_CONFIGURATION)
-    except (DataDirectoryInUse, MetadataError, StoreError, ClusterError, DiscoveryError) as error:
+    except (
+        DataDirectoryInUse, MetadataError, StoreError, RestoreError, ClusterError, DiscoveryError,
+    ) as error:  # fmt: skip
         _give_up(str(error), EXIT_CANNOT_START)
     except DataDirectoryError as error:
         _give_up(explain(settings, SettingError("data_dir", str(error))), EXIT_BAD_CONFIGURATION)

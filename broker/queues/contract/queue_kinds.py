@@ -47,8 +47,11 @@ class QueueKinds:
         return iter(tuple(self._factories.values()))
 
     def of(self, kind: QueueKind) -> QueueFactory:
-        """The factory of a kind that is served."""
-        return self._factories[kind.name]
+        """The factory of a kind.
+
+        A queue of a kind that is not served can only live on another node, as a classic one may.
+        """
+        return self._factories.get(kind.name) or self._factories[CLASSIC]
 
     def specify(
         self,
@@ -85,11 +88,16 @@ class QueueKinds:
         self.check_arguments(specification)
         vhost, queue, kind, durable, auto_delete, *_ = specification
         kind.check_properties(durable, specification.is_exclusive, auto_delete, queue, vhost)
-        if kind.name not in self._factories:
-            what = resource(QUEUE, queue, vhost)
+        self.require_served(specification)
+
+    def require_served(self, specification: QueueSpecification) -> None:
+        """Raise 406 if this node does not serve the kind that `x-queue-type` names."""
+        name = queue_type(specification.arguments)
+        if name not in self._factories:
+            what = resource(QUEUE, specification.name, specification.vhost)
             raise precondition_failed(
                 f"invalid arg '{TYPE_ARGUMENT}' for {what}: "
-                f'"this node does not serve {kind.name} queues"'
+                f'"this node does not serve {name} queues"'
             )
 
     def check_arguments(self, specification: QueueSpecification) -> None:

@@ -1,7 +1,7 @@
 """Dead-lettering: messages that died in a queue are published to its dead-letter exchange.
 
 At most once and without confirms, as classic queues of RabbitMQ do it; worker.py does
-it at least once. queues/dead_letter.py makes the headers of dead letters and finds cycles.
+it at least once. queues/dead_letters/header.py makes the headers of dead letters and finds cycles.
 
 Messages that die together in one queue for one reason make a run. Its dead letters are made one by
 one, and published in runs again (`letter_runs`): letters to one address that queues treat alike and

@@ -1,7 +1,7 @@
 """Dead-lettering at least once: publishes the dead letters that one queue keeps, with confirms.
 
 Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
-it, and there was at least one. Until then it is in its source (queues/kept_letters.py).
+it, and there was at least one. Until then it is in its source (queues/dead_letters/retained.py).
 
 Not promised: that a target gets a letter once. After a crash all unsettled letters are published
 again.
