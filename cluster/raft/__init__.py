@@ -1,5 +1,6 @@
-"""A group of members that agree on a log by Raft. One member is a pure state machine.
+"""A group of members that agree on a log through Raft. Each member is a pure state machine.
 
-docs/design/quorum-queues.md has the promises (QG1 to QG9) and the mechanism. `raft_member.py` is
-the machine; its service calls it, and carries out what it asks for (`outputs.py`).
+docs/design/quorum-queues.md states the guarantees (QG1 to QG9) and describes the mechanism.
+`raft_member.py` is the state machine; a service calls it and carries out its outputs
+(`outputs.py`).
 """

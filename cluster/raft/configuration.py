@@ -1,12 +1,12 @@
-"""Who belongs to a group, and what may change it.
+"""The members of a group, and the changes that its leader accepts.
 
-A configuration is an entry of the log. It is in force from the moment when it is appended, and
-no more when it is truncated. One change is one member, so that a majority of the voters before a
-change and a majority of those after it have a member in common.
+A configuration is an entry of the log. It takes effect when it is appended and ceases to apply when
+it is truncated. Each change concerns one member, so any majority of the voters before the change
+and any majority after it have a member in common.
 
 Invariants:
 
-RF8  A configuration differs from the one before it by the vote of at most one member, except after
+RF8  A configuration differs from the previous one by the vote of at most one member, except after
      a forced recovery.
 """
 
@@ -16,31 +16,31 @@ import msgspec
 
 
 class Membership(Enum):
-    """What a member is. RabbitMQ has the same words."""
+    """The kind of a member, in RabbitMQ's words."""
 
     VOTER = "voter"
     PROMOTABLE = "promotable"
-    """It becomes a voter when it has caught up."""
+    """Becomes a voter when it has caught up."""
     NON_VOTER = "non_voter"
 
 
 class Refusal(Enum):
-    """Why the leader does not do what was asked of it."""
+    """Why the leader refuses a request."""
 
     NOT_LEADER = "this member is not the leader"
     NOT_YET = "the leader has not committed an entry of its term"
     CHANGE_UNDER_WAY = "another change of the members is not committed"
-    TRANSFER_UNDER_WAY = "the lead is being handed over"
-    MEMBER_ALREADY = "it is a member already"
+    TRANSFER_UNDER_WAY = "a transfer of the leadership is under way"
+    MEMBER_ALREADY = "it is already a member"
     NO_MEMBER = "it is not a member"
     NO_VOTER = "it is not a voter"
     LAST_VOTER = "it is the only voter"
-    UNREACHABLE = "its node is not reachable"
-    LEADER_ALREADY = "it is the leader"
+    UNREACHABLE = "its node cannot be reached"
+    LEADER_ALREADY = "it is already the leader"
 
 
 class Configuration(msgspec.Struct, frozen=True, array_like=True):
-    """The members of a group, each in one of the three tuples."""
+    """The members of a group. Each member is in exactly one of the three tuples."""
 
     voters: tuple[str, ...] = ()
     promotable: tuple[str, ...] = ()
@@ -53,17 +53,17 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """The number of voters that a majority needs."""
         return len(self.voters) // 2 + 1
 
     def with_member(self, member: str, membership: Membership) -> "Configuration":
-        """With one member more. A voter has to catch up first."""
+        """Return a copy with an additional member. A future voter has to catch up first."""
         if membership is Membership.NON_VOTER:
             return Configuration(self.voters, self.promotable, (*self.non_voters, member))
         return Configuration(self.voters, (*self.promotable, member), self.non_voters)
 
     def without_member(self, member: str) -> "Configuration":
-        """With one member less."""
+        """Return a copy without a member."""
         kept = [
             tuple([one for one in members if one != member])
             for members in (self.voters, self.promotable, self.non_voters)
@@ -71,23 +71,23 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         return Configuration(*kept)
 
     def with_voter(self, member: str) -> "Configuration":
-        """With a member that is promoted."""
+        """Return a copy in which a member is a voter."""
         rest = self.without_member(member)
         return Configuration((*rest.voters, member), rest.promotable, rest.non_voters)
 
 
 def encode_configuration(configuration: Configuration) -> bytes:
-    """The payload of an entry."""
+    """Encode a configuration as the payload of an entry."""
     return msgspec.msgpack.encode(configuration)
 
 
 def decode_configuration(payload: bytes) -> Configuration:
-    """Read the payload of an entry. Raises ValueError."""
+    """Decode the payload of an entry. Raises ValueError."""
     return _DECODER.decode(payload)
 
 
 def votes_changed(before: Configuration, after: Configuration) -> int:
-    """How many members have a vote in one of two configurations only."""
+    """Return the number of members that have a vote in only one of two configurations."""
     return len(set(before.voters) ^ set(after.voters))
 
 

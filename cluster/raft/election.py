@@ -1,12 +1,13 @@
-"""Votes: who is given one, and how many a member has.
+"""Elections: whether a member grants its vote, and how a candidate counts the votes it gets.
 
-A member without a leader asks first whether it would get the votes (pre-vote), which changes
-nothing anywhere. Only if a majority says yes does it enter a new term, write its vote for itself,
-and ask. So a member that was away, or has a bad link, does not take the lead from a good leader.
+A member without a leader first asks whether it would get the votes (pre-vote), which changes no
+state on any member. Only if a majority agrees does it enter a new term, write its vote for itself,
+and ask for votes. So a member that was away or has a bad link cannot depose a healthy leader.
 
 Invariants:
 
-RF2  A member votes for one candidate a term, whose log is at least as new as its own.
+RF2  A member votes for at most one candidate per term, and only if the candidate's log is at least
+     as new as its own.
 """
 
 from leveret.cluster.raft.member_state import MemberState
@@ -14,13 +15,15 @@ from leveret.cluster.raft.messages import Answer, AskVote, Vote
 
 FIRST_PAUSE_MS = 50
 SPREAD_MS = 100
-"""Voters stand one after the other, n x 50 to 150 ms apart: an election takes less on a LAN."""
+"""Voters stand for election one after the other, n x 50 to 150 ms apart: on a LAN, an election
+takes less than that.
+"""
 RETRY_MS = 150
 RETRY_MAX_MS = 2000
 
 
 class Campaign:
-    """An election that a member wants to win. term: the one in which it would lead."""
+    """A member's attempt to be elected. term: the term in which it would lead."""
 
     def __init__(self, state: MemberState, term: int, is_pre_vote: bool) -> None:
         self.term = term
@@ -31,7 +34,7 @@ class Campaign:
             self.ask(voter)
 
     def ask(self, voter: str) -> None:
-        """Ask a voter."""
+        """Ask a voter for its vote, unless it has answered."""
         state = self._state
         if voter == state.me or voter in self.answers:
             return
@@ -43,14 +46,14 @@ class Campaign:
         state.send(voter, question)
 
     def answered(self, voter: str, vote: Vote) -> None:
-        """A voter has answered."""
+        """Record the answer of a voter. Only the first one counts."""
         is_current = vote.term == self.term or vote.answer is not Answer.GRANTED
         if is_current and vote.is_pre_vote == self.is_pre_vote:
             self.answers.setdefault(voter, vote.answer)
 
     @property
     def is_won(self) -> bool:
-        """Whether a majority of the voters is for it. The own vote counts when it is on disk."""
+        """Whether a majority of the voters agrees. The own vote counts once it is on disk."""
         state = self._state
         configuration = state.log.configuration
         count = 0
@@ -63,9 +66,10 @@ class Campaign:
 
 
 def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -> Answer:
-    """The answer to a member that asks. leader: who leads, in the view of this member.
+    """Return the answer to a request for a vote. leader: the leader that this member knows, or "".
 
-    A vote does not depend on whether the sender is a voter here: it may have become one.
+    The answer does not depend on whether the sender is a voter in the configuration known here: it
+    may have become one since.
     """
     index, configuration = state.log.configuration_at(state.commit)
     if index > question.configuration_index and sender not in configuration.members:
@@ -85,9 +89,10 @@ def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -
 
 
 def rank(state: MemberState, lost: str) -> int:
-    """The place of this member among the voters that may follow a lost leader.
+    """Return this member's position among the voters that may succeed a lost leader.
 
-    It begins at another one in each group, so that the groups of a dead node are shared out.
+    The order starts at a different voter in each group, so that the groups of a failed node are
+    spread over the remaining nodes.
     """
     voters = {one for one in state.log.configuration.voters if one != lost}
     order = sorted(voters | {state.me})

@@ -1,16 +1,17 @@
-"""The log of a member: terms, kinds and configurations of its entries, and payloads to be sent.
+"""The log of a member: terms, kinds and configurations of its entries, and payloads not yet sent.
 
-Consecutive entries of one term and kind are a run, so a log of a million entries is a few numbers.
-Entries through the base are discarded. Payloads are kept only between the moment when a leader
-takes them and the moment when it has sent them to all members in reach; others it has to read.
+Consecutive entries of one term and kind form a run, so a log of a million entries takes a few
+numbers. Entries up to and including the base are discarded. A leader keeps a payload from the
+moment it accepts it until it has sent it to all members in reach; it has to read older ones from
+disk.
 
     discarded ... base | run | run | run ... last
                                   kept payloads
 
 Invariants:
 
-RF4  Entries are appended right after the last one, and their terms never fall.
-RF10  What is discarded is covered by a committed snapshot.
+RF4  Entries are appended directly after the last one, and their terms never decrease.
+RF10  Discarded entries are covered by a snapshot of committed entries.
 """
 
 from bisect import bisect_right
@@ -19,11 +20,13 @@ from leveret.cluster.raft.configuration import Configuration, decode_configurati
 from leveret.cluster.raft.outputs import CONFIGURATION
 
 KEPT_BYTES_MAX = 4 * 1024 * 1024
-"""Payloads above that are read again: as much as may be sent to a member without an answer."""
+"""Once more bytes are kept, all are dropped and read from disk when needed: the same limit as for
+bytes that are sent to a member without an acknowledgement.
+"""
 
 
 class StoredRun:
-    """A run as a restart found it. payloads: those of configurations, else none."""
+    """A run that a restart found on disk. payloads: only those of configurations."""
 
     __slots__ = ("count", "first", "kind", "payloads", "term")
 
@@ -36,7 +39,7 @@ class StoredRun:
 
 
 class Stored:
-    """What a restart found on disk. configuration: the snapshot's, or that of a new group."""
+    """The data a restart found. configuration: the snapshot's, or the first of a new group."""
 
     __slots__ = ("configuration", "runs", "snapshot_index", "snapshot_term", "term", "vote")
 
@@ -59,7 +62,7 @@ class EntryLog:
         self.snapshot_index = stored.snapshot_index
         self._begin(stored.snapshot_index, stored.snapshot_term, stored.configuration)
         self.is_cut_off = bool(stored.runs) and not self._recover(stored)
-        """The entries that were found do not belong to the snapshot, and have to be voided."""
+        """The entries found on disk do not belong to the snapshot, and have to be voided."""
         if self.is_cut_off:
             self._begin(stored.snapshot_index, stored.snapshot_term, stored.configuration)
 
@@ -74,12 +77,13 @@ class EntryLog:
         self._configurations: list[tuple[int, Configuration]] = [(index, configuration)]
 
     def _recover(self, stored: Stored) -> bool:
-        """Take the entries that were found, unless the snapshot is of another log."""
+        """Take the entries found on disk; return whether the snapshot belongs to the same log."""
         runs = stored.runs
         snapshot = stored.snapshot_index
         first = runs[0].first
         if first <= snapshot:
-            # The first entry's place becomes the base: its own term is known, not the one before.
+            # The first entry becomes the base: its term is known, that of the entry before it is
+            # not.
             self.base_index, self.base_term = first, runs[0].term
             self.last_index, self.last_term = first, runs[0].term
         elif first != snapshot + 1:
@@ -99,7 +103,7 @@ class EntryLog:
     # Questions
 
     def term_of(self, index: int) -> int:
-        """The term of an entry, or of the base; -1 if it is not known."""
+        """Return the term of an entry or of the base; -1 if it is not known."""
         if index == self.base_index:
             return self.base_term
         if not self.base_index < index <= self.last_index:
@@ -107,18 +111,18 @@ class EntryLog:
         return self._terms[bisect_right(self._starts, index) - 1]
 
     def kind_of(self, index: int) -> int:
-        """The kind of an entry after the base."""
+        """Return the kind of an entry after the base."""
         return self._kinds[bisect_right(self._starts, index) - 1]
 
     def end_of_run(self, index: int) -> int:
-        """The last index of the run of an entry."""
+        """Return the last index of the run to which an entry belongs."""
         place = bisect_right(self._starts, index)
         return self._starts[place] - 1 if place < len(self._starts) else self.last_index
 
     def last_like(self, index: int, term: int) -> int:
-        """The last entry up to an index whose term is not above a given one.
+        """Return the index of the last entry up to `index` whose term is at most `term`.
 
-        One before the base if those are discarded.
+        If all such entries are discarded, it is the index before the base.
         """
         index = min(index, self.last_index)
         place = bisect_right(self._starts, index) - 1
@@ -140,7 +144,7 @@ class EntryLog:
         return self._configurations[-1][0]
 
     def configuration_at(self, index: int) -> tuple[int, Configuration]:
-        """The configuration that is in force at an index, and where it is."""
+        """Return the configuration that is in effect at an index, and before it its own index."""
         found = self._configurations[0]
         for one in self._configurations:
             if one[0] <= index:
@@ -150,7 +154,7 @@ class EntryLog:
     # Changes
 
     def append(self, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
-        """Append entries. Raises ValueError if one is to be a configuration and is none."""
+        """Append entries. Raises ValueError if the payload of a configuration cannot be decoded."""
         configurations = []
         if kind == CONFIGURATION:
             configurations = [decode_configuration(payload) for payload in payloads]
@@ -168,8 +172,8 @@ class EntryLog:
         self.last_index, self.last_term = self.last_index + count, term
 
     def truncate(self, first: int) -> None:
-        """Void the entries from an index on."""
-        assert first > self.base_index, "RF10: what was discarded is committed"
+        """Remove the entries from an index on."""
+        assert first > self.base_index, "RF10: discarded entries are committed"
         while self._starts and self._starts[-1] >= first:
             self._starts.pop()
             self._terms.pop()
@@ -181,13 +185,13 @@ class EntryLog:
         self.forget_payloads(first)
 
     def reset(self, index: int, term: int, configuration: Configuration) -> None:
-        """Begin after a snapshot."""
+        """Start an empty log after a snapshot."""
         self._begin(index, term, configuration)
         self.snapshot_index = index
 
     def discard(self, through: int) -> None:
-        """Discard entries through an index."""
-        assert through <= self.snapshot_index, "RF10: a snapshot covers what is discarded"
+        """Discard the entries up to and including an index."""
+        assert through <= self.snapshot_index, "RF10: a snapshot covers discarded entries"
         if through <= self.base_index:
             return
         term = self.term_of(through)
@@ -205,7 +209,7 @@ class EntryLog:
     # Payloads
 
     def keep(self, first: int, payloads: list[bytes], size: int) -> None:
-        """Keep the payloads of new entries, to send them."""
+        """Keep the payloads of new entries for sending."""
         if not self._kept:
             self._kept_first = first
         self._kept += payloads
@@ -214,7 +218,7 @@ class EntryLog:
             self.forget_payloads(first + len(payloads))
 
     def payloads(self, first: int, bytes_max: int) -> list[bytes] | None:
-        """Payloads of one run from an index on; None if they are not kept."""
+        """Return payloads of one run from an index on; None if they are not kept."""
         place = first - self._kept_first
         count = len(self._kept)
         if not 0 <= place < count:
@@ -225,7 +229,7 @@ class EntryLog:
         return within(self._kept[place:end], bytes_max)
 
     def forget_payloads(self, before: int) -> None:
-        """Keep no payloads of entries before an index."""
+        """Drop the kept payloads of entries before an index."""
         count = before - self._kept_first
         if count >= len(self._kept):
             self._kept = []
@@ -238,7 +242,7 @@ class EntryLog:
 
 
 def within(payloads: list[bytes], bytes_max: int) -> list[bytes]:
-    """The first ones that have so many bytes together; at least one."""
+    """Return the leading payloads that fit into `bytes_max` bytes; at least one."""
     for place, payload in enumerate(payloads):
         bytes_max -= len(payload)
         if bytes_max < 0 and place:

@@ -1,16 +1,16 @@
-"""The leader's part: replication, commitment, changes of the members, handing over.
+"""The leader's role: replication, commitment, membership changes and leadership transfer.
 
-What is proposed in one round of the service is sent at its end, to each member what it has not been
-sent, without waiting for answers. A member whose link has been down, or that says that it lacks the
-previous entry, is asked first what it has (progress.py). Followers learn the commit index with the
-next entries; when no more come for QUIET_MS, by a message without entries. So a quiet group has no
-timer and sends nothing.
+At the end of each round of the service, the leader sends each member the entries that it has not
+been sent, without waiting for acknowledgements. A member whose link was down, or that reports that
+it lacks the previous entry, is first asked for its position (progress.py). Followers learn the
+commit index with the next entries or, if none follow within QUIET_MS, from a message without
+entries. So an idle group has no timer and sends nothing.
 
 Invariants:
 
-RF3  A leader appends to its log and truncates nothing: the entries from `_first` on are its own.
-RF7  A leader commits by counting only entries of its own term, which a majority of the voters of
-     its newest configuration has on disk. Its own disk is one of them.
+RF3  A leader appends to its log and never truncates it: the entries from `_first` on are its own.
+RF7  A leader advances the commit index only to entries of its own term that a majority of the
+     voters of its newest configuration has on disk. Its own disk counts as one of them.
 """
 
 from leveret.cluster.raft.configuration import (
@@ -43,20 +43,26 @@ from leveret.cluster.raft.outputs import (
 from leveret.cluster.raft.progress import LOST, PROBING, REPLICATING, SNAPSHOT, Progress
 
 BATCH_BYTES = 256 * 1024
-"""Entries of one message; a larger entry has one of its own. Other groups' messages go between."""
+"""The limit for the entries of one message; a larger entry is sent alone. Small messages let those
+of other groups go between.
+"""
 QUIET_MS = 100
-"""How long followers of a quiet group may not know the newest commit index."""
+"""How long the followers of an idle group may not know the newest commit index."""
 QUORUM_LOST_MS = 1000
-"""How long a leader without a majority waits for links to return: most breaks are shorter."""
+"""How long a leader without a majority waits for links to return: most interruptions are
+shorter.
+"""
 TRANSFER_MS = 2000
-"""How long proposals are held back for a transfer: as long as an election may take."""
+"""How long proposals are refused during a transfer: as long as an election may take."""
 SNAPSHOT_RETRY_MS = 1000
 PROMOTION_LAG = 1000
-"""A member this many entries behind is caught up: that is less than a second of traffic."""
+"""A member counts as caught up if it is at most this many entries behind: less than a second of
+traffic.
+"""
 
 
 class Leading:
-    """The lead in one term. is_over: it has ended, and the member is to follow."""
+    """The leadership of one term. is_over: it has ended, and the member becomes a follower."""
 
     def __init__(self, state: MemberState) -> None:
         self.state = state
@@ -75,7 +81,7 @@ class Leading:
 
     @property
     def progress(self) -> list[Progress]:
-        """What is known of the other members."""
+        """The progress of each other member."""
         return list(self._progress.values())
 
     @property
@@ -84,7 +90,7 @@ class Leading:
         return self.state.commit >= self._first
 
     def needed_from(self) -> int:
-        """The first entry that a member in reach is still to get: better not discarded yet."""
+        """Return the first entry that a member in reach lacks: better not discarded yet."""
         needed = self.state.log.last_index + 1
         for one in self._progress.values():
             if one.member in self.state.reachable and one.state != LOST:
@@ -94,7 +100,7 @@ class Leading:
     # Entries
 
     def propose(self, payloads: list[bytes]) -> int:
-        """Append entries; returns the index of the first one, 0 during a transfer."""
+        """Append entries; return the index of the first one, or 0 during a transfer."""
         if self.transfer_to or self.is_over:
             return 0
         return self._append(DATA, payloads)
@@ -111,7 +117,7 @@ class Leading:
         return first
 
     def end_round(self) -> None:
-        """Commit and send what the inputs of the round allow."""
+        """Commit, transfer, promote and send as the inputs of the round allow."""
         self._commit()
         if self.is_over:
             return
@@ -150,7 +156,7 @@ class Leading:
             self._send(one, payloads or [])
 
     def _send(self, one: Progress, payloads: list[bytes]) -> None:
-        """Send entries, or none."""
+        """Send entries, or a message without any if there are no payloads."""
         state = self.state
         log = state.log
         first, size = one.next, 0
@@ -169,7 +175,7 @@ class Leading:
         state.send(one.member, message)
 
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:
-        """Entries were read for a member, as `Read` asked."""
+        """Send the entries that the service has read for a member (`Read`)."""
         one = self._progress.get(member)
         if one is None or one.reading != first:
             return
@@ -183,7 +189,7 @@ class Leading:
             self._send(one, batch)
 
     def acknowledged(self, member: str, message: Acknowledgement) -> None:
-        """A member has entries on its disk."""
+        """A member has the entries up to an index on its disk."""
         one = self._progress.get(member)
         if one is None or one.state == LOST:
             return
@@ -198,7 +204,7 @@ class Leading:
             self._tell_commit_later()
 
     def refused(self, member: str, message: Mismatch) -> None:
-        """A member lacks the entry before those that it was sent."""
+        """A member lacks the entry that precedes those it was sent."""
         one = self._progress.get(member)
         if one is None or one.state not in (PROBING, REPLICATING):
             return
@@ -241,7 +247,7 @@ class Leading:
     # Members
 
     def change(self, member: str, membership: Membership | None) -> Refusal | None:
-        """Add a member, or remove it (None)."""
+        """Add a member with this kind of membership, or remove it (None)."""
         state = self.state
         before = state.log.configuration
         if self.transfer_to:
@@ -271,7 +277,7 @@ class Leading:
         self.check_quorum()
 
     def _set_members(self) -> None:
-        """Follow the newest configuration."""
+        """Track the members of the newest configuration."""
         log = self.state.log
         members = log.configuration.members
         for member in members:
@@ -281,7 +287,7 @@ class Leading:
             self._end_snapshot(self._progress.pop(member))
 
     def _promote(self) -> None:
-        """Give the vote to a member that has caught up."""
+        """Make a promotable member that has caught up a voter."""
         state = self.state
         configuration = state.log.configuration
         if not configuration.promotable or self.transfer_to or not self.has_committed:
@@ -296,20 +302,20 @@ class Leading:
                 return
 
     def _leave(self) -> None:
-        """The removal of this member is committed: another one is to lead."""
+        """Ask another voter to lead: the removal of this member is committed."""
         state = self.state
         voters = [self._progress[one] for one in state.log.configuration.voters]
         best = max(voters, key=lambda one: (one.member in state.reachable, one.match))
         for one in self._progress.values():
             if one.state == REPLICATING:
-                self._send(one, [])  # They learn that it is committed.
+                self._send(one, [])  # Followers learn that the removal is committed.
         state.send(best.member, TakeLead(state.group, state.term))
         self.is_over = True
 
-    # Handing over
+    # Leadership transfer
 
     def start_transfer(self, member: str) -> Refusal | None:
-        """Hand the lead over as soon as a member has all entries; until then nothing is taken."""
+        """Hand over to a member as soon as it has all entries; until then proposals are refused."""
         state = self.state
         if member == state.me:
             return Refusal.LEADER_ALREADY
@@ -338,7 +344,7 @@ class Leading:
     # Snapshots
 
     def _send_snapshot(self, one: Progress) -> None:
-        """Have a snapshot sent, and say who leads: the member hears no entries for a while."""
+        """Have a snapshot sent, and tell the member who leads: no entries do so for a while."""
         state = self.state
         log = state.log
         one.await_snapshot(log.snapshot_index)
@@ -349,13 +355,13 @@ class Leading:
         state.outputs.append(SendSnapshot(one.member, log.snapshot_index))
 
     def snapshot_sent(self, member: str, index: int) -> None:
-        """A member has installed the snapshot at an index."""
+        """A member has installed the snapshot through an index."""
         one = self._progress.get(member)
         if one is not None and one.state == SNAPSHOT:
             one.probe(index + 1)
 
     def snapshot_failed(self, member: str) -> None:
-        """A snapshot was not sent, or was given up; it is sent again later."""
+        """A snapshot was not sent, or was cancelled; it is sent again after a pause."""
         one = self._progress.get(member)
         if one is not None and one.state == SNAPSHOT and not one.retry_ms:
             one.retry_ms = self.state.wake_in(SNAPSHOT_RETRY_MS)
@@ -367,14 +373,14 @@ class Leading:
     # Links and time
 
     def ask(self, member: str) -> None:
-        """Ask a member what it has: its link is new, or it does not know of this leader."""
+        """Ask a member for its position: its link is new, or it does not know of this leader."""
         one = self._progress.get(member)
         if one is not None and one.state != LOST:
             self._end_snapshot(one)
             one.probe((one.match or self.state.log.last_index) + 1)
 
     def link_down(self, member: str) -> None:
-        """The link to a member is down."""
+        """Stop sending to a member whose link is down, and end a transfer to it."""
         one = self._progress.get(member)
         if one is not None and one.state != LOST:
             self._end_snapshot(one)
@@ -383,14 +389,14 @@ class Leading:
             self._end_transfer()
 
     def check_quorum(self) -> None:
-        """Start to wait for a majority, or end it."""
+        """Start the timer without a majority, or stop it when there is one."""
         if self.state.reaches_majority:
             self._quorum_lost_ms = 0
         elif not self._quorum_lost_ms:
             self._quorum_lost_ms = self.state.wake_in(QUORUM_LOST_MS)
 
     def wake(self) -> None:
-        """Do what is due."""
+        """Act on the timers that are due."""
         state = self.state
         now_ms = state.now_ms
         if 0 < self._quorum_lost_ms <= now_ms:
@@ -408,7 +414,7 @@ class Leading:
                 one.probe(one.next)
 
     def end(self) -> None:
-        """The lead has ended: tell those who follow it."""
+        """Tell the followers that this member has stopped leading."""
         state = self.state
         for one in self._progress.values():
             self._end_snapshot(one)

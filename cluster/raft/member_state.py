@@ -1,14 +1,14 @@
-"""The state of a member in all its roles: term, vote, log, and how much of them is on disk.
+"""The state that a member has in every role: term, vote, log, and which writes are on disk.
 
-Writes are numbered. Messages that say a term wait until the write of that term and vote is on disk.
-How far the log is on disk follows from the same numbers, and not from indexes and terms: an entry
-may be appended, truncated and appended again, and a sync that covers the first of these only
-proves nothing about the last.
+Writes are numbered. A message that states a term is held until the write of that term and its vote
+is on disk. The last log entry on disk also follows from write numbers, not from indexes and terms:
+an entry may be appended, truncated and appended again, and a sync that covers only the first append
+proves nothing about the second.
 
 Invariants:
 
 RF1  A member sends no message before its term and its vote in that term are on disk.
-RF5  What is committed is never truncated, and the commit index never falls.
+RF5  Committed entries are never truncated, and the commit index never decreases.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ from leveret.cluster.raft.outputs import (
 
 
 class _LogWrite:
-    """A write of the log that is not on disk. last: the last index that it is a reason to have."""
+    """A write of the log that is not on disk. last: once it is, entries through this index are."""
 
     __slots__ = ("last", "number")
 
@@ -39,7 +39,7 @@ class _LogWrite:
 
 
 class _HeldMessage:
-    """A message that waits for a write."""
+    """A message that is held until a write is on disk."""
 
     __slots__ = ("message", "to", "write")
 
@@ -50,10 +50,11 @@ class _HeldMessage:
 
 
 class MemberState:
-    """writes: the number of the last write; synced_writes: through which one they are on disk.
+    """The state of one member.
 
-    synced_index: the entries through this one are on disk. linked: the members to which a link
-    lives; reachable: those of them that are heard.
+    writes: the number of the last write. synced_writes: the last write that is on disk.
+    synced_index: the last entry that is on disk. linked: the members with a live link;
+    reachable: those of them that are not silent.
     """
 
     def __init__(self, group: int, me: str, stored: Stored) -> None:
@@ -77,7 +78,7 @@ class MemberState:
     # Writes
 
     def save_term(self, term: int, vote: str) -> None:
-        """Enter a term, or vote in it."""
+        """Enter a term, or record a vote in the current one."""
         assert term > self.term or not self.vote, "RF2: one vote a term"
         self.term, self.vote = term, vote
         self.writes += 1
@@ -92,16 +93,16 @@ class MemberState:
         self._note_log_write()
 
     def truncate(self, first: int) -> None:
-        """Void the entries from an index on."""
-        assert first > self.commit, "RF5: what is committed stays"
+        """Remove the entries from an index on."""
+        assert first > self.commit, "RF5: committed entries are never truncated"
         self.log.truncate(first)
         self.outputs.append(Truncate(first))
         self._cap(first - 1)
         self._note_log_write()
 
     def reset(self, index: int, term: int, configuration: Configuration) -> None:
-        """Begin the log after a snapshot that is newer than all that is committed here."""
-        assert index > self.commit, "RF5: the commit index never falls"
+        """Restart the log after a snapshot that is newer than the commit index."""
+        assert index > self.commit, "RF5: the commit index never decreases"
         self.log.reset(index, term, configuration)
         self.commit = index
         self._write_reset()
@@ -116,14 +117,14 @@ class MemberState:
         self._log_writes.append(_LogWrite(self.writes, self.log.last_index))
 
     def _cap(self, last: int) -> None:
-        """Entries after this one are no more what was written."""
+        """Forget that entries after this one were written: their indexes are free again."""
         self.synced_index = min(self.synced_index, last)
         for write in self._log_writes:
             write.last = min(write.last, last)
 
     def synced(self, writes: int) -> None:
-        """The writes through this one are on disk."""
-        assert writes <= self.writes, "what was not written cannot be on disk"
+        """The writes up to this number are on disk."""
+        assert writes <= self.writes, "a write that was not requested cannot be on disk"
         self.synced_writes = max(writes, self.synced_writes)
         log_writes = self._log_writes
         while log_writes and log_writes[0].number <= writes:
@@ -136,13 +137,13 @@ class MemberState:
 
     @property
     def is_term_synced(self) -> bool:
-        """Whether the term and the vote are on disk."""
+        """Whether the current term and vote are on disk."""
         return self.synced_writes >= self.term_write
 
     # Outputs
 
     def send(self, to: str, message: Message) -> None:
-        """Send a message, as soon as its term is on disk (RF1)."""
+        """Send a message as soon as the current term is on disk (RF1)."""
         if to not in self.linked:
             return
         if self.synced_writes >= self.term_write:
@@ -151,20 +152,20 @@ class MemberState:
             self._held.append(_HeldMessage(self.term_write, to, message))
 
     def lose_messages(self, to: str) -> None:
-        """The link to a member has ended, and with it what was to be sent."""
+        """Drop the messages held for a member whose link has ended."""
         self._held = [one for one in self._held if one.to != to]
 
     def wake_in(self, pause_ms: int) -> int:
-        """Ask to be woken after a pause; returns when."""
+        """Ask to be woken after a pause; return the time."""
         at_ms = self.now_ms + max(pause_ms, 1)
         self.outputs.append(Wake(at_ms))
         return at_ms
 
     def advance_commit(self, through: int) -> bool:
-        """Take over a commit index; returns whether it is news."""
+        """Raise the commit index; return whether it has changed."""
         if through <= self.commit:
             return False
-        assert through <= self.log.last_index, "RF5: what is committed is here"
+        assert through <= self.log.last_index, "RF5: committed entries are in the log"
         self.commit = through
         self.outputs.append(Committed(through))
         return True
@@ -173,9 +174,9 @@ class MemberState:
 
     @property
     def may_lead(self) -> bool:
-        """Whether this member is a voter, or its removal as one is not committed.
+        """Whether this member is a voter, or was one until a removal that is not committed.
 
-        In that case a majority may need its log, which may be the only one with the removal.
+        In the second case its log may be the only one with the removal, and a majority may need it.
         """
         log = self.log
         if self.me in log.configuration.voters:
@@ -184,7 +185,7 @@ class MemberState:
 
     @property
     def reaches_majority(self) -> bool:
-        """Whether the voters in reach, with this member if it is one, could elect a leader."""
+        """Whether the voters in reach, including this member if it is one, are a majority."""
         configuration = self.log.configuration
         count = 0
         for voter in configuration.voters:
@@ -193,7 +194,7 @@ class MemberState:
         return count >= configuration.majority
 
     def is_like(self, last_term: int, last_index: int) -> bool:
-        """Whether a log that ends with this entry is at least as new as the own one (RF2)."""
+        """Whether a log that ends with this entry is at least as new as this member's (RF2)."""
         log = self.log
         if last_term != log.last_term:
             return last_term > log.last_term

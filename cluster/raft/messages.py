@@ -1,8 +1,8 @@
-"""The messages between the members of a group, as values and as bytes.
+"""The messages between the members of a group, and their encoding.
 
-Each has the number of its group, which is another one when a queue is declared again, and the
-term of its sender. The first byte is the version of the format; the rest is msgpack, whose fields
-are checked as they are read. Links keep the order of messages, and end when they lose one.
+Each message has the number of its group, which differs each time a queue is declared, and the term
+of its sender. The first byte is the version of the format; the rest is msgpack, and decoding checks
+its fields. Links keep messages in order, and end when they lose one.
 """
 
 from enum import IntEnum
@@ -15,7 +15,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class MessageError(ValueError):
-    """Bytes that are no message of this version."""
+    """Bytes that are not a message of this version."""
 
 
 class Answer(IntEnum):
@@ -27,20 +27,21 @@ class Answer(IntEnum):
     HAS_VOTED = 3
     LOG_BEHIND = 4
     REMOVED = 5
-    """The sender knows a committed configuration without the one that asks."""
+    """The sender knows a committed configuration that does not have the candidate."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """What all messages have."""
+    """The fields that all messages have."""
 
     group: Number
     term: Number
 
 
 class Entries(Message, frozen=True, tag=1):
-    """Entries of one term and kind, which follow a previous one. Without payloads: a question.
+    """Entries of one term and kind that follow a previous one.
 
-    commit: what the leader knows to be committed.
+    Without payloads, the message asks whether the receiver has the previous entry. commit: the
+    leader's commit index.
     """
 
     previous_index: Number
@@ -52,15 +53,15 @@ class Entries(Message, frozen=True, tag=1):
 
 
 class Acknowledgement(Message, frozen=True, tag=2):
-    """The sender has the leader's entries through an index on its disk."""
+    """The sender has the leader's entries up to an index on its disk."""
 
     match: Number
 
 
 class Mismatch(Message, frozen=True, tag=3):
-    """The sender does not have the previous entry, or has a higher term (then all else is 0).
+    """The sender lacks the previous entry, or has a higher term (then the other fields are 0).
 
-    hint_index, hint_term: the last entry of the sender that may be one of the leader's.
+    hint_index, hint_term: the sender's last entry that the leader's log may also have.
     """
 
     previous_index: Number
@@ -69,7 +70,7 @@ class Mismatch(Message, frozen=True, tag=3):
 
 
 class AskVote(Message, frozen=True, tag=4):
-    """Ask for a vote in this term; in a pre-vote, whether there would be one."""
+    """A request for a vote in this term; in a pre-vote, only whether it would be granted."""
 
     is_pre_vote: bool
     last_index: Number
@@ -78,7 +79,7 @@ class AskVote(Message, frozen=True, tag=4):
 
 
 class Vote(Message, frozen=True, tag=5):
-    """An answer. A granted one has the term that was asked for, others that of the sender."""
+    """The answer to AskVote. If it is granted, its term is the requested one, else the sender's."""
 
     is_pre_vote: bool
     answer: Answer
@@ -89,22 +90,22 @@ class TakeLead(Message, frozen=True, tag=6):
 
 
 class NotLeading(Message, frozen=True, tag=7):
-    """The sender led until now."""
+    """The sender has stopped leading."""
 
 
 class Removed(Message, frozen=True, tag=8):
-    """The configuration at this index, which is committed, does not have the receiver."""
+    """The receiver is not a member in the committed configuration at this index."""
 
     configuration_index: Number
 
 
 def encode_message(message: Message) -> bytes:
-    """A message as bytes."""
+    """Encode a message."""
     return VERSION + msgspec.msgpack.encode(message)
 
 
 def decode_message(data: bytes) -> Message:
-    """Read a message. Raises MessageError."""
+    """Decode a message. Raises MessageError."""
     if data[:1] != VERSION:
         raise MessageError(
             f"a message of a quorum queue's group begins with {data[:1].hex() or 'nothing'}; this "

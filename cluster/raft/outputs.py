@@ -1,14 +1,14 @@
-"""What a member asks its service to do, as values. The service does it in the given order.
+"""The actions that a member asks its service for, as values. The service carries them out in order.
 
-`Append`, `Truncate`, `Reset` and `SaveTerm` are writes. Writes are numbered from 1 in their order,
-and the service reports with `RaftMember.synced` through which number they are on disk. A member
-keeps back each message that needs a write on disk, so a `Send` may be done at once.
+`Append`, `Truncate`, `Reset` and `SaveTerm` are writes, numbered from 1 in order. The service calls
+`RaftMember.synced` with the number of the last write that is on disk. A member holds each message
+that depends on a write until that write is on disk, so a `Send` may be carried out at once.
 """
 
 from leveret.cluster.raft.messages import Message
 
 DATA = 0
-"""The kind of entries that were proposed."""
+"""The kind of proposed entries."""
 TERM_START = 1
 """The kind of the first entry of each leader, which has no data."""
 CONFIGURATION = 2
@@ -16,7 +16,7 @@ CONFIGURATION = 2
 
 
 class Output:
-    """Something to do."""
+    """An action for the service."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class Append(Output):
 
 
 class Truncate(Output):
-    """Void the entries from an index on."""
+    """Void the entries from an index on: a restart must not find them."""
 
     __slots__ = ("first",)
 
@@ -43,7 +43,7 @@ class Truncate(Output):
 
 
 class Reset(Output):
-    """Void all entries: the log begins after the snapshot at this index."""
+    """Void all entries: the log starts after the snapshot at this index."""
 
     __slots__ = ("index", "term")
 
@@ -53,7 +53,7 @@ class Reset(Output):
 
 
 class SaveTerm(Output):
-    """Write the term, and who has the vote in it ("": nobody yet)."""
+    """Write the term, and the member that has this member's vote in it ("": none yet)."""
 
     __slots__ = ("term", "vote")
 
@@ -73,7 +73,7 @@ class Send(Output):
 
 
 class Committed(Output):
-    """The entries through an index are committed: apply them."""
+    """The entries up to an index are committed: apply them."""
 
     __slots__ = ("through",)
 
@@ -82,9 +82,9 @@ class Committed(Output):
 
 
 class Read(Output):
-    """Read entries for a member that is behind, and call `entries_read` with the same two.
+    """Read entries for a member that is behind, then call `entries_read` with `member` and `first`.
 
-    At least one entry, and then as many as have `bytes_max` bytes.
+    Read at least one entry, and at most `bytes_max` bytes if there is more than one.
     """
 
     __slots__ = ("bytes_max", "first", "member")
@@ -96,7 +96,7 @@ class Read(Output):
 
 
 class SendSnapshot(Output):
-    """Send the newest snapshot to a member. The end is `snapshot_sent` or `snapshot_failed`."""
+    """Send the newest snapshot to a member, then call `snapshot_sent` or `snapshot_failed`."""
 
     __slots__ = ("index", "to")
 
@@ -106,7 +106,7 @@ class SendSnapshot(Output):
 
 
 class CancelSnapshot(Output):
-    """A snapshot for a member is wanted no more."""
+    """Stop sending a snapshot to a member."""
 
     __slots__ = ("to",)
 
@@ -115,7 +115,7 @@ class CancelSnapshot(Output):
 
 
 class Wake(Output):
-    """Call `wake` at this time or later. An earlier `Wake` may be dropped."""
+    """Call `wake` at this time or later. Earlier requests still hold."""
 
     __slots__ = ("at_ms",)
 
@@ -124,9 +124,10 @@ class Wake(Output):
 
 
 class LeaderChanged(Output):
-    """Another member leads in a term; "": nobody that is known.
+    """The leader or the term has changed. leader: "" if this member knows of none.
 
-    If this member led, what it proposed and has not seen committed may be lost: propose it again.
+    If this member led, entries that it proposed and that are not committed may be lost: propose
+    them again.
     """
 
     __slots__ = ("leader", "term")
@@ -137,7 +138,7 @@ class LeaderChanged(Output):
 
 
 class TransferEnded(Output):
-    """The lead was not handed over in time: this member goes on leading."""
+    """A transfer has ended without success: this member continues to lead."""
 
     __slots__ = ("to",)
 
@@ -146,7 +147,7 @@ class TransferEnded(Output):
 
 
 class MemberLost(Output):
-    """A member does not have entries that it had on its disk. It gets nothing more: remove it."""
+    """A member has lost entries that it had acknowledged. It is sent nothing more: remove it."""
 
     __slots__ = ("member",)
 

@@ -1,13 +1,14 @@
-"""What a leader knows of another member: what it has, and what is on its way to it.
+"""The leader's view of another member: the entries it has, and those on their way to it.
 
-    probing       one message at a time, until the member has said what it has
-    replicating   entries follow one another without waiting, up to a number of bytes
-    snapshot      a snapshot is on its way: no entries
-    lost          the member lacks what it has acknowledged: it gets nothing, and does not count
+    probing       one message at a time, until the member has reported its position
+    replicating   entries are sent without waiting for acknowledgements, up to a limit of bytes
+    snapshot      a snapshot is on its way: no entries are sent
+    lost          the member lacks entries that it acknowledged: it is sent nothing and does not
+    count
 
 Invariants:
 
-RF11  What is sent to a member and not acknowledged is at most WINDOW_BYTES and one message.
+RF11  At most WINDOW_BYTES plus one message are sent to a member without acknowledgement.
 """
 
 from collections import deque
@@ -19,13 +20,13 @@ LOST = "lost"
 
 NOT_ASKED = -1
 WINDOW_BYTES = 4 * 1024 * 1024
-"""At 1 Gbit/s and 30 ms there and back a link is full."""
+"""Fills a link of 1 Gbit/s with a round trip of 30 ms."""
 WINDOW_MESSAGES = 256
-"""The same for small entries: each message has its own acknowledgement."""
+"""The limit for small entries: each message is acknowledged separately."""
 
 
 class _Sent:
-    """A message with entries through `last` that is not acknowledged."""
+    """A message with entries up to `last` that is not acknowledged."""
 
     __slots__ = ("last", "size")
 
@@ -35,11 +36,12 @@ class _Sent:
 
 
 class Progress:
-    """One member. match: it has the entries through this one. next: the first one to be sent.
+    """The progress of one member.
 
-    asked: the previous entry that it was asked for while probing. reading: the first entry that is
-    being read for it; 0 if none. told: the commit index that it was told. snapshot: the index of
-    the one that is on its way, or 0. retry_ms: when one is sent again; 0 if it is not to be.
+    match: the last entry that it has acknowledged. next: the first entry to send.
+    asked: the previous entry that the last probe asked about. reading: the first entry that is
+    being read for it, or 0. told: the commit index that it was sent. snapshot: the index of the
+    snapshot on its way, or 0. retry_ms: when a failed snapshot is tried again, or 0.
     """
 
     __slots__ = (
@@ -63,7 +65,7 @@ class Progress:
         return self.state == PROBING and self.asked == NOT_ASKED
 
     def sent(self, last: int, size: int) -> None:
-        """Entries were sent, or a question if there are none."""
+        """Note a sent message with entries up to `last`, or a probe without any."""
         assert self.in_flight < WINDOW_BYTES, "RF11: the window is full"
         if self.state == PROBING:
             self.asked = self.next - 1
@@ -73,7 +75,7 @@ class Progress:
             self._sent.append(_Sent(last, size))
 
     def acknowledged(self, match: int) -> None:
-        """The member has entries through this one."""
+        """The member has the entries up to this one."""
         self.match = max(match, self.match)
         sent = self._sent
         while sent and sent[0].last <= match:
@@ -83,18 +85,18 @@ class Progress:
             self.state = REPLICATING
 
     def probe(self, following: int) -> None:
-        """Ask again what the member has, from an entry on."""
+        """Start probing: ask whether the member has the entry before this one."""
         self.state, self.next = PROBING, max(following, self.match + 1)
         self.asked = NOT_ASKED
         self.in_flight = self.reading = self.retry_ms = self.snapshot = 0
         self._sent.clear()
 
     def await_snapshot(self, index: int) -> None:
-        """A snapshot is on its way."""
+        """Send no entries until the snapshot is installed."""
         self.probe(self.next)
         self.state, self.snapshot = SNAPSHOT, index
 
     def lose(self) -> None:
-        """The member lacks what it has acknowledged."""
+        """The member lacks entries that it acknowledged."""
         self.probe(self.next)
         self.state, self.match = LOST, 0

@@ -1,23 +1,24 @@
-"""The state machine of one member of a group: inputs of its service, and outputs for it.
+"""The state machine of one member of a group: its service calls inputs and carries out outputs.
 
-**Promises.** QG1 to QG9 of docs/design/quorum-queues.md. **Not promised.** That there is a leader
-without a majority of the voters in reach of each other.
+**Promises.** QG1 to QG9 of docs/design/quorum-queues.md. **Not promised.** A leader while no
+majority of the voters can reach each other.
 
-**Mechanism.** It is Raft with entries in runs (entry_log.py), and with the links' liveness in the
+**Mechanism.** This is Raft with entries in runs (entry_log.py), and with the liveness of links in
 place of heartbeats: a follower trusts its leader until the link to it falls or is silent, or the
-leader says that it leads no more. Then the voters stand one after the other (election.py). A leader
-asks each member whose link comes up what it has (leading.py). A member without leader in reach of a
-majority always has a time at which it stands; all others have no timer. The service calls inputs,
-and at the end of each round `take_outputs`.
+leader reports that it has stopped leading. Then the voters stand for election one after the other
+(election.py). When the link to a member comes up, the leader asks the member for its position
+(leading.py). A member without a leader that reaches a majority always has a time at which it
+stands; other members have no election timer. The service calls inputs, then `take_outputs` at the
+end of each round.
 
-Messages of one link arrive in order and none is missing, until the link falls: `link_down` and
-`link_up` tell of it, at both ends. Messages of an earlier life of a link must not arrive.
+Messages on one link arrive in order and without gaps until the link falls, which both ends report
+with `link_down` and `link_up`. Messages of a link that has fallen must not arrive later.
 
-Invariants (others are in the modules of this folder):
+Invariants (the other modules of this folder have more):
 
-RF6  A follower acknowledges what is on its disk and equal to the leader's log.
+RF6  A follower acknowledges only entries that are on its disk and equal to the leader's log.
 RF9  A term has one leader.
-RF12  A member that leads, or has a leader in reach, has no timer once all members have what it has.
+RF12  A member that leads or has a leader in reach has no timer once all members have all entries.
 """
 
 from collections.abc import Callable
@@ -59,8 +60,8 @@ from leveret.cluster.raft.outputs import CONFIGURATION, LeaderChanged, NoLongerM
 class RaftMember:
     """One member of one group.
 
-    group: the number of the group. me: this member's name; a member whose log was lost comes back
-    under another one. random: numbers from 0 to 1.
+    group: the number of the group. me: this member's name; a member that has lost its log returns
+    under a different name. random: returns numbers from 0 to 1.
     """
 
     def __init__(self, group: int, me: str, stored: Stored, random: Callable[[], float]) -> None:
@@ -81,7 +82,7 @@ class RaftMember:
     # Rounds
 
     def take_outputs(self) -> list[Output]:
-        """End a round: what is to be done now, in order."""
+        """End a round; return the actions to carry out, in order."""
         state = self.state
         campaign = self.campaign
         while campaign is not None and campaign.is_won:
@@ -111,7 +112,7 @@ class RaftMember:
             state.send(self.leader, Acknowledgement(state.group, state.term, match))
 
     def _plan_election(self) -> None:
-        """Plan when to stand for election, or that there is no need or no hope."""
+        """Set the time to stand for election, or clear it if there is no need or no chance."""
         state = self.state
         is_led = self.leading is not None or (bool(self.leader) and self._is_leader_heard)
         if is_led or self.is_removed or not state.may_lead or not state.reaches_majority:
@@ -131,19 +132,19 @@ class RaftMember:
     # Inputs: entries, disk, time
 
     def propose(self, payloads: list[bytes]) -> int:
-        """Propose entries; returns the index of the first one, 0 if they are not taken.
+        """Propose entries; return the index of the first one, or 0 if they are refused.
 
-        They are committed when `Committed` reaches them while this member leads in this term.
+        They are committed once `Committed` covers them while this member leads in the same term.
         """
         return self.leading.propose(payloads) if self.leading is not None else 0
 
     def synced(self, writes: int, now_ms: int) -> None:
-        """The writes through this number are on disk."""
+        """The writes up to this number are on disk."""
         self._at(now_ms)
         self.state.synced(writes)
 
     def wake(self, now_ms: int) -> None:
-        """A time that was asked for with `Wake` has come."""
+        """A time requested with `Wake` has come."""
         self._at(now_ms)
         if 0 < self._stand_ms <= now_ms:
             self._stand_ms = 0
@@ -154,7 +155,7 @@ class RaftMember:
             self.leading.wake()
 
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:
-        """Entries were read, as `Read` asked."""
+        """The service has read the entries that `Read` asked for."""
         if self.leading is not None:
             self.leading.entries_read(member, first, payloads)
 
@@ -185,12 +186,12 @@ class RaftMember:
         self._unreachable(member)
 
     def link_silent(self, member: str, now_ms: int) -> None:
-        """Nothing comes from a member, though the link has not fallen."""
+        """A member sends nothing, although its link has not fallen."""
         self._at(now_ms)
         self._unreachable(member)
 
     def link_heard(self, member: str, now_ms: int) -> None:
-        """A member was silent, and is heard again on the same link."""
+        """A silent member sends again on the same link."""
         self._at(now_ms)
         if member not in self.state.linked:
             return
@@ -211,9 +212,9 @@ class RaftMember:
     # Inputs: messages
 
     def received(self, sender: str, message: Message, now_ms: int) -> None:
-        """Take a message of a linked member. One of another group is dropped.
+        """Handle a message from a linked member. A message of another group is dropped.
 
-        Raises ValueError if its entries cannot be: the link is to be dropped.
+        Raises ValueError if its entries are impossible: drop the link.
         """
         self._at(now_ms)
         state = self.state
@@ -244,7 +245,7 @@ class RaftMember:
             self._removed_at(message.configuration_index)
 
     def _enter_term(self, term: int) -> None:
-        """A higher term is known: this member knows of no leader in it."""
+        """Enter a higher term, in which this member does not know a leader yet."""
         self.state.save_term(term, "")
         self._leave_roles()
 
@@ -258,7 +259,7 @@ class RaftMember:
             leading.end()
 
     def _end_lead(self) -> None:
-        """The lead ends without another term."""
+        """Stop leading without entering another term."""
         self._leave_roles()
         self._attempts = 1
         log = self.state.log
@@ -312,7 +313,7 @@ class RaftMember:
         state.advance_commit(min(message.commit, last))
 
     def _add(self, message: Entries, last: int) -> None:
-        """Append the entries that are not here, and truncate those that differ first."""
+        """Remove the entries that differ from the leader's, then append the missing ones."""
         log = self.state.log
         first = max(self._matched, message.previous_index) + 1
         while first <= min(last, log.last_index):
@@ -329,7 +330,7 @@ class RaftMember:
     def _answer(self, sender: str, question: AskVote) -> None:
         state = self.state
         if sender == self.leader:
-            self._lose_leader()  # It asks: so it does not lead.
+            self._lose_leader()  # A member that asks for votes does not lead.
         is_led = self.leading is not None or self._is_leader_heard
         leader = (self.leader or state.me) if is_led else ""
         answer = answer_to(state, sender, question, leader)
@@ -371,26 +372,26 @@ class RaftMember:
         self.leader = self.state.me
         self.leading = Leading(self.state)
 
-    # What operators ask for
+    # Requests of operators
 
     def change_member(self, member: str, membership: Membership | None) -> Refusal | None:
-        """Add a member, or remove it (None). Done when the configuration is committed."""
+        """Add a member, or remove it (None). This is done once the configuration is committed."""
         if self.leading is None:
             return Refusal.NOT_LEADER
         return self.leading.change(member, membership)
 
     def transfer_to(self, member: str, now_ms: int) -> Refusal | None:
-        """Hand the lead over. Proposals are not taken until it has ended."""
+        """Transfer the leadership to a member. Proposals are refused until this has ended."""
         self._at(now_ms)
         if self.leading is None:
             return Refusal.NOT_LEADER
         return self.leading.start_transfer(member)
 
     def become_only_member(self, now_ms: int) -> None:
-        """Recover the group from this member alone; all that others have more is given up.
+        """Recover the group from this member alone; entries that only others have are given up.
 
-        Only after the service has given the group another number, under which the lost members
-        are not heard (a new `RaftMember`).
+        The service must have given the group another number first (a new `RaftMember`), so that
+        messages of the lost members are dropped.
         """
         self._at(now_ms)
         self.is_removed = False
@@ -403,29 +404,29 @@ class RaftMember:
     # Snapshots
 
     def snapshot_taken(self, index: int) -> None:
-        """The service has written a snapshot of what is applied through an index."""
+        """The service has written a snapshot of the entries applied up to an index."""
         assert self.state.log.snapshot_index <= index <= self.state.commit, "RF10: it is committed"
         self.state.log.snapshot_index = index
 
     def discarded(self, through: int) -> None:
-        """The service has discarded entries that a snapshot covers."""
+        """The service has discarded entries up to an index that a snapshot covers."""
         self.state.log.discard(through)
 
     def snapshot_sent(self, member: str, index: int) -> None:
-        """A member has installed the snapshot that `SendSnapshot` asked for."""
+        """A member has installed the snapshot that was sent for `SendSnapshot`."""
         if self.leading is not None:
             self.leading.snapshot_sent(member, index)
 
     def snapshot_failed(self, member: str, now_ms: int) -> None:
-        """A snapshot was not sent or was cancelled; it is asked for again after a pause."""
+        """A snapshot was not sent or was cancelled; it is requested again after a pause."""
         self._at(now_ms)
         if self.leading is not None:
             self.leading.snapshot_failed(member)
 
     def install(self, index: int, term: int, configuration: Configuration) -> bool:
-        """A leader's snapshot is on disk. Returns whether it takes the place of log and state.
+        """A leader's snapshot is on disk; return whether it replaces the log and the state.
 
-        If not, it is dropped: this member has all that is in it.
+        If not, drop it: this member has all its entries.
         """
         state = self.state
         is_new = index > state.commit

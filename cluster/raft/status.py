@@ -1,4 +1,4 @@
-"""What an operator is told of a member: its numbers, the others' progress, why nobody leads."""
+"""The status of a member for operators: indexes, the progress of the others, why none leads."""
 
 from enum import Enum
 
@@ -10,18 +10,18 @@ from leveret.cluster.raft.raft_member import RaftMember
 
 
 class NoLeader(Enum):
-    """Why this member knows of no leader."""
+    """Why this member does not know a leader."""
 
     REMOVED = "this member was removed from the group"
-    NO_VOTER = "this member has no vote, and no leader has sent it anything"
-    NO_MAJORITY = "a majority of the voters is needed, and these cannot be reached"
-    DISK = "this member waits for its disk to write its term and vote"
-    REFUSED = "these members refuse their vote"
+    NO_VOTER = "this member has no vote and has not heard from a leader"
+    NO_MAJORITY = "a majority of the voters is needed, and these voters cannot be reached"
+    DISK = "this member is waiting for its disk to write its term and vote"
+    REFUSED = "these members refuse to vote for it"
     ELECTION = "an election is under way"
 
 
 class MemberProgress(msgspec.Struct, frozen=True):
-    """What the leader knows of another member."""
+    """The leader's view of another member."""
 
     member: str
     state: str
@@ -32,9 +32,9 @@ class MemberProgress(msgspec.Struct, frozen=True):
 
 
 class MemberStatus(msgspec.Struct, frozen=True):
-    """One member. role: leader, follower, pre_candidate, candidate or removed.
+    """The status of one member. role: leader, follower, pre_candidate, candidate or removed.
 
-    no_leader: why nobody leads, with the members that are the reason and what each has answered.
+    no_leader: why there is no leader; reasons: the members that cause it, each with its answer.
     """
 
     role: str
@@ -55,7 +55,7 @@ class MemberStatus(msgspec.Struct, frozen=True):
 
 
 def status(member: RaftMember) -> MemberStatus:
-    """The status of a member. What is applied, its service knows."""
+    """Return the status of a member, without the applied index, which its service knows."""
     state, log, leading = member.state, member.state.log, member.leading
     no_leader, reasons = _why_no_leader(member)
     progress = leading.progress if leading is not None else []
