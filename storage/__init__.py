@@ -1,1 +1,1 @@
-"""Messages on disk and in memory, and the metadata database. It imports no other floor."""
+"""Messages on disk and in memory, and the metadata database. It imports no other layer."""

@@ -103,7 +103,7 @@ class MessageStore:
     def read(self, stored: StoredBody) -> bytes | None:
         """A body; None if its checksum is wrong. Raises StoreError if it cannot be read.
 
-        It takes time in proportion to the body's size, unlike `read_soon`.
+        Blocks for a time in proportion to the body's size, unlike `read_soon`.
         """
         self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
@@ -132,7 +132,7 @@ class MessageStore:
         """Keep a file open that a thread has read from (LR2), and close the one opened first."""
         if len(self._open) >= OPEN_MAX:
             self._disk.close_kept(self._open.pop(next(iter(self._open))))
-        # It was read without it.
+        # The file is read all the same; only the open descriptor would have saved time.
         with suppress(StoreError):
             descriptor = self._disk.open(path)
             if self._disk.keep_open(descriptor):

@@ -1,14 +1,14 @@
 """Checking the files of a stopped node.
 
 `check_store` reads every file and lists the damage: the parts that a restart would have to leave
-out. It judges as a restart does. The same reader reads the log (recovery.py); it knows the needed
-files and the batch that was being written when the node stopped. The log names the messages of each
-queue that are in segments and not gone, and the check looks for these (check_segments.py). Of the
-message store it needs only their bodies.
+out. It applies the rules of a restart. The same reader reads the log (recovery.py); it knows the
+needed files and the batch that was being written when the node stopped. The log names the messages
+of each queue that are in segments and not gone, and the check looks for these (check_segments.py).
+In the message store it reads only their bodies.
 
 So a check finds no problem in the files of a node that was stopped, killed or cut off from power at
 any moment, although files are removed and cut in several steps: a restart does not need the
-leftovers of such a step. In particular
+leftovers of such a step. In particular, a restart does not need
 
 - log files before the oldest needed one, and the torn end of the newest one;
 - segments, or bytes at the end of one, that the last STATE of the queue does not count, and those
@@ -110,7 +110,7 @@ class _Check:
         try:
             reader.read(lambda done, _: self._progress(done, self._total))
         except StoreError as error:
-            # Other files cannot be judged: a node does not start on this log either.
+            # Other files cannot be checked: a node does not start on this log either.
             return StoreReport([FileReport(self._directory / LOG, 0, {}, [str(error)])], [], None)
         files, queues = list(self._log_reports(reader)), []
         self._done = sum(report.size for report in files)

@@ -106,7 +106,7 @@ def check_queue(
 ) -> tuple[list[FileReport], QueueReport | None]:
     """Check the segments of a queue. Raises StoreError if one, or a body, cannot be read now.
 
-    found: the queue as the log has it. is_here: it was not removed from this node.
+    found: the queue's state in the log. is_here: it was not removed from this node.
     Returns a report of each segment, and one of the queue if there are problems.
     """
     numbers = segment_numbers(disk, directory)

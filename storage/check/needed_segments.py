@@ -23,10 +23,10 @@ from leveret.storage.segments.segments import segment_path
 
 
 def with_last_segment(disk: Disk, directory: Path, state: State) -> State:
-    """The STATE; its last segment is not above all the messages that it counts in segments.
+    """The STATE; its last segment is at most that of the last message that it counts in segments.
 
-    A right checksum does not make the numbers in a record right: it may be forged. And early
-    versions recorded a segment whose write had failed.
+    A correct checksum does not prove that the numbers in a record are correct: it may be forged,
+    and early versions recorded a segment whose write had failed.
     """
     last = segment_number(state.flushed_to - 1)
     if state.tail_number <= last:

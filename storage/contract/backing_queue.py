@@ -17,7 +17,7 @@ BQ1  Ready entries are fetched in the order of their positions. A position is gi
 BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, in memory or on disk. So
     the same calls, in the same order, take the same messages from two backing queues that began
     alike: a mirror that applies the leader's broadcasts stays equal to it.
-BQ3  A requeued entry is at its old position again.
+BQ3  A requeued entry returns to its old position.
 BQ4  Entries are recognised by position, never by object identity. A mirror that fetched the same
     messages settles them with entries of its own, which it keeps by position (`position_of`).
 BQ5  Each call updates the counts before it returns. Later writes and reads do not change them,
@@ -27,7 +27,7 @@ BQ7  A call that raises `Unreadable` takes nothing. Only calls that may read rai
     `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`. Each may raise `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
-The time when a message moves between memory and disk is undefined. There is no locking: all calls
+When a message moves between memory and disk is undefined. There is no locking: all calls
 are made in the event loop's thread, and none waits for the disk.
 """
 
@@ -45,7 +45,7 @@ from leveret.storage.messages.message_run import MessageRun
 class Unreadable(Exception):
     """A message on disk cannot be read now: no file handle is free, or the disk reports an error.
 
-    It stays in the queue, which can be read again when the cause has gone. The text names the file.
+    It stays in the queue, which can be read again once the cause is gone. The text names the file.
     """
 
 
@@ -119,8 +119,8 @@ class Cursor(Protocol):
 class BackingQueue:
     """The messages of one queue. The head of this file has the promises of all implementations.
 
-    A class, not a Protocol, since compiled code calls methods of a class directly: the lookup of a
-    Protocol's methods by name was a twentieth of the instructions for a single message.
+    This is a class, not a Protocol: compiled code calls methods of a class directly, and looking up
+    a Protocol's methods by name took a twentieth of the instructions for a single message.
     """
 
     __slots__ = ()

@@ -3,8 +3,8 @@
 While all queues together are within the budget each may keep everything. Above it, a queue that
 delivers needs its next messages in memory, and a queue without deliveries needs none. So each queue
 has a demand, the bytes that it delivers in some seconds, and the rest of the budget is divided in
-proportion to the bytes that the queues hold. Facts: RabbitMQ's `rabbit_memory_monitor` gives
-all queues the same duration in memory.
+proportion to the bytes that the queues hold. (RabbitMQ's `rabbit_memory_monitor` gives all queues
+the same duration in memory instead.)
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """Reads files for callers in the event loop, which must not wait for the disk.
 
 Data in the system's page cache are read at once. A thread reads all other data: the caller gets
-`BeingRead`, and asks again when that calls back. The thread also has the system read ahead, so that
-about one in sixteen parts of a file that is read in order waits for the thread.
+`BeingRead`, and asks again when it is called back. The thread also has the system read ahead, so
+that about one in sixteen parts of a file that is read in order waits for the thread.
 
 The thread also does long work on data that were read: checking a body of 100 MB takes 100 ms.
 

@@ -2,10 +2,10 @@
 
 Acks, deletions and the removal of log files are written to disk before space is freed, and a start
 writes, too. On a full disk a node could do none of these: the disk would stay full. So the space of
-two files is allocated. The first is given up when the disk is full, for a running node; the second
-when a node is started and the disk is still full. Both are taken again when there is room for them
-twice. Until then publishers wait (pressure.py), so that operations that free space have the reserve
-to themselves.
+two files is allocated. A running node gives up the first when the disk is full; a node that starts
+gives up the second if the disk is still full. Both are allocated again when there is room for twice
+their size. Until then publishers wait (pressure.py), so that only operations that free space use
+the reserve.
 
 **Promises.** A batch of the log that finds the disk full fits into the first part, unless the disk
 is so small that an eighth of it is less than the batch. A node starts once on a disk without any
@@ -88,7 +88,7 @@ class Reserve:
 
 
 def make_room_to_start(directory: Path) -> None:
-    """Give a part of the reserve up if the disk is full, so that a start can write."""
+    """Give up a part of the reserve if the disk is full, so that a start can write."""
     try:
         Reserve(directory, Disk()).make_room_to_start()
     except StoreError:

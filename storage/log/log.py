@@ -12,7 +12,7 @@ one batch, and a worker's thread writes and syncs it while the next batch gather
 serves all clients and all publishers that wait. The loop itself never waits for the disk, even
 if the disk was fast lately: a few syncs take a thousand times as long as most. If there is a
 waiter, the next batch starts at the end of this turn of the event loop, or when the batch in flight
-is done. Otherwise it starts within `IDLE_SECONDS`.
+has ended. Otherwise it starts within `IDLE_SECONDS`.
 
 A full disk: the same batch is retried until there is room; nothing is confirmed until then. A
 failed sync: the system may have dropped the data written since the last sync, and a second sync
@@ -22,7 +22,7 @@ Invariants:
 
 LG1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
 LG2  A waiter or callback is called only after the sync of a batch that contains, or follows,
-     everything appended before it was registered. A failing one is reported, and stops nothing.
+     everything appended before it was registered. An error in one is logged; the rest are called.
 LG3  The size of a file counts synced bytes only, and a batch starts at its file's size.
 LG4  After a failed sync no batch is written and no waiter or callback is called.
 LG5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
@@ -325,7 +325,7 @@ class Log:
         self.let_go()
 
     def let_go(self) -> None:
-        """Close the files, and write no more."""
+        """Close the files without writing the records that wait."""
         self.failure = self.failure or RuntimeError("the log is closed")
         self._files.close()
 

@@ -39,8 +39,8 @@ CLOSED: the node was stopped cleanly.
 Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
 the record, so that a version without that feature can name it (sequence_records.py).
 
-A record with a right checksum whose head does not have its kind's format is damage, like one with a
-wrong checksum: heads are checked when a record is read, before they are decoded.
+A record with a correct checksum whose head does not have the format of its kind counts as damage,
+like one with a wrong checksum: heads are checked when a record is read, before they are decoded.
 
 A file of the message store is a header and then bodies, one after the other.
 """

@@ -31,7 +31,7 @@ _untrack = _find_untrack()
 
 
 def gc_untracked(container: Container) -> Container:
-    """The container. It must only ever hold entries of messages, or lists of them."""
+    """Untrack and return it. It must only ever hold entries of messages, or lists of them."""
     if _untrack is not None:
         _untrack(container)
     return container

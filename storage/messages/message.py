@@ -12,7 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 from leveret.records import use_structs
 
 ENTRY_BYTES: Final = 260
-"""About how much memory an entry and its message take, without the body."""
+"""The approximate memory of an entry and its message, without the body."""
 
 
 class Header(Protocol):
@@ -51,7 +51,7 @@ class Address:
 
 
 NO_CRC = -1
-"""Stands for the checksum of a body that was not written yet."""
+"""Stands for the checksum of a body that has not been written."""
 
 
 class StoredBody(NamedTuple):

@@ -15,9 +15,9 @@ from leveret.storage.messages.message import Message
 class MessageRun:
     """Messages that are published together. body_bytes: the sum of their bodies' sizes.
 
-    sender, number: the node that has sent them to all members of a mirrored queue, and its number
-    of the first one; the others are numbered consecutively. If no node has, sender is 0, and number
-    has no meaning.
+    sender, number: the node that sent them to all members of a mirrored queue, and its number of
+    the first one; the others are numbered consecutively. If no node did, sender is 0 and number has
+    no meaning.
     """
 
     __slots__ = ("body_bytes", "messages", "number", "sender")

@@ -7,7 +7,7 @@ have the leader's positions:
     0 ...... filled so far ...... boundary ...... next
          head        lacked              tail
 
-A restart rebuilds the chain, with the end of the head as filled so far as the boundary.
+A restart rebuilds the chain. Its boundary is then the position up to which the head was filled.
 
 `go_on_at` selects the part: after a position below the boundary, the next publish goes to the head.
 All other publishes go to the tail.
@@ -89,7 +89,7 @@ class ChainedQueue(BackingQueue):
         return entry.position
 
     def given_positions(self) -> list[tuple[int, int]]:
-        """All positions from 0 on, including lacked ones."""
+        """All positions from 0 on, including those that the head lacks."""
         (given,) = self._tail.given_positions()
         return [(0, max(self._boundary, given[1]))]
 
@@ -100,7 +100,7 @@ class ChainedQueue(BackingQueue):
         part.go_on_at(position)
 
     def set_lazy(self, is_lazy: bool) -> None:
-        """Set it for both parts."""
+        """Set the mode of both parts."""
         self._head.set_lazy(is_lazy)
         self._tail.set_lazy(is_lazy)
 

@@ -1,8 +1,9 @@
-"""The bytes of memory that the messages of all queues take, counted without a long turn.
+"""The bytes of memory that the messages of all queues take, counted in short turns of the loop.
 
 Queues report growth, but not shrinkage. So all of them are counted again from time to time, in
-slices between which the event loop runs: 10,000 queues in one turn took 15 ms. So the sums are up
-to date for queues that have grown, and as old as the last count for queues that have shrunk.
+slices between which the event loop runs: 10,000 queues in one turn took 15 ms. The sums are
+therefore up to date for queues that have grown, and as old as the last count for queues that have
+shrunk.
 
 Invariants:
 

@@ -50,7 +50,7 @@ they take less than the second: publishers are faster than the disk."""
 LAZY_BYTES, LAZY_BYTES_HIGH = 64 * 1024, 8 * 1024 * 1024
 """The bytes that a lazy queue may have in memory; above the second, publishers are held back."""
 PAGEABLE_SHARE = 10
-"""A tenth of the budget is kept for messages that are not unacked, whatever unacked ones take."""
+"""A tenth of the budget is kept for messages that are not unacked, however many are unacked."""
 TARGETS_SECONDS = 0.1
 RATES_SECONDS = 2.0
 RETRY_SECONDS = 0.5

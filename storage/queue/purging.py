@@ -64,7 +64,7 @@ class Purges:
         return bool(self._steps)
 
     def begin(self, end: int, hand_over: Callable[[], Iterator[list[Entry]]]) -> Iterator[int]:
-        """Note all below `end` but unacked messages as gone (TQ1). Returns the steps of freeing.
+        """Note all but unacked messages below `end` as gone (TQ1). Returns the steps of freeing.
 
         hand_over: takes all entries out of memory.
         """
@@ -80,7 +80,7 @@ class Purges:
         return self._work()
 
     def _note_at_once(self, on_disk: Intervals, end: int) -> bool:
-        """Record the positions, unless both ways take long. Returns whether it was done.
+        """Record the positions, unless that takes long either way. Returns whether it did.
 
         They are collected from the smaller set: entries between which there may be gaps, or
         unacked entries.
@@ -119,7 +119,7 @@ class Purges:
             yield work
 
     def go_on(self, steps: int | None = STEPS_AT_ONCE) -> None:
-        """Do this number of steps, or all."""
+        """Carry out this number of steps; None: all."""
         for _ in islice(self._work(), steps):
             pass
 

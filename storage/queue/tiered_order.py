@@ -1,4 +1,4 @@
-"""The order of a tiered queue's ready entries, in memory and on disk, and how they move between.
+"""The order of a tiered queue's ready entries, and their moves between memory and disk.
 
     head                                                    tail
      q4   ........   q3   ........   delta   ........   q2, q1

@@ -46,7 +46,7 @@ class Pressure:
         pager.disk_filled = self._pager_filled
 
     def look(self) -> None:
-        """Decide again whether publishers are held back, and report a change."""
+        """Decide again whether to hold back publishers, and report a change."""
         before = self.is_congested, self.is_memory_short
         self.is_memory_short = self._pager.is_overfull
         is_disk_behind = self._log.is_congested or len(self._files.files) > FILES_HIGH

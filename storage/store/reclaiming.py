@@ -4,17 +4,18 @@ The log is retired, segments are removed and the message store is swept as new m
 An idle node would keep the space of its last messages. So would a node whose publishers wait
 because the disk is short: nothing new is written, and the alarm would never end.
 
-So `CHECK_SECONDS` (store.py) after the last look
+So every `CHECK_SECONDS` (store.py)
 
 - queues whose messages have gone remove the segments that are no longer needed;
-- the log begins a new file and retires all others, if little was written since the last look or
+- the log begins a new file and retires all others, if little was written since the last check or
   the disk is short, and most of the log is of messages that are gone;
 - the message store is swept with less garbage than otherwise.
 
 **Promises.** A node without messages, or whose messages are consumed during a disk alarm, has no
 more than `LOG_BYTES_MIN` in full log files, no segments, and `GARBAGE_BYTES_MIN` in bodies. **Not
-promised.** That space is given back if most of the log is still needed: moving it to segments
-would first take the same space again. Nor while files of unknown use are kept for a repair.
+promised.** That space is given back while most of the log is still needed, since moving it to
+segments would first take the same space again, or while files of undeclared queues are kept for a
+repair.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ LOG_BYTES_MIN = 1024 * 1024
 GARBAGE_BYTES_MIN = 1024 * 1024
 """With less garbage than this there is no sweep."""
 QUIET_BYTES = 64 * 1024
-"""The node is idle if it has written fewer bytes than this to the log since the last look."""
+"""The node is idle if it has written fewer bytes than this to the log since the last check."""
 IDLE_FACTOR, SHORT_FACTOR = 4, 2
 """The log must be this many times as large as the messages in memory."""
 IDLE_SHARE, SHORT_SHARE = 0.5, 0.1

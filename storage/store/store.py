@@ -14,7 +14,7 @@ messages to segments, `Retirement` removes log files, `Removal` removes segments
 large bodies, `Reclaiming` has them do so on an idle node, `Pressure` decides when publishers have
 to wait.
 
-Invariants, of all of these together:
+Invariants of all these modules together:
 
 ST1  A persistent message on a durable queue that is not gone is in the log, or in a synced segment
      that a STATE in the log counts. It may also be in memory.
@@ -323,7 +323,7 @@ class Store:
         self.pressure.look()
 
     def _fail(self, error: Exception) -> None:
-        logger.critical("the store cannot go on: %s", error)
+        logger.critical("the store has stopped: %s", error)
         self.failed(error)
 
     # Stopping
