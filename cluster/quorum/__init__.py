@@ -1,0 +1,1 @@
+"""Quorum queues whose members are on several nodes."""

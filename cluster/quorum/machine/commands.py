@@ -1,0 +1,338 @@
+"""The entries of a quorum queue's log, as values and as bytes.
+
+    entry     version u8, time i64, command     time: the leader's clock in milliseconds
+    command   length of the head u32, head, messages
+
+Numbers are little-endian. The head is msgpack, whose fields are checked as they are read. Only an
+`Enqueue` has messages after it, as they are sent over links; the queue never reads them.
+
+A client encodes a command (`encode_command`), and the leader puts the time before it (`entry_of`)
+and proposes it. The commands of one sender are numbered 1, 2, 3 and so on; the first one is `Join`.
+`seen`: the results of the sender's commands through this number have arrived at the client.
+
+Positions are intervals in one list: first, last, first, last ... Each interval follows the one
+before it. A consumer is named by its sender and the number of its `Checkout` or `Get`.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Annotated, NamedTuple, TypeAlias
+
+import msgspec
+
+VERSION = 1
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+FromOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)]
+Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
+Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
+NO_LIMIT = -1
+RUN_FIELDS = 4
+_ENTRY = Struct("<Bq")
+_HEAD_LENGTH = Struct("<I")
+
+
+class CommandError(ValueError):
+    """Bytes that are no entry or command of this version."""
+
+
+class DeadLetterStrategy(IntEnum):
+    """What becomes of messages that die."""
+
+    DROP = 0
+    AT_MOST_ONCE = 1
+    AT_LEAST_ONCE = 2
+
+
+class DelayedRetry(IntEnum):
+    """Which returned messages are delayed (x-delayed-retry-type)."""
+
+    DISABLED = 0
+    ALL = 1
+    FAILED = 2
+    RETURNED = 3
+
+
+class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The options of a queue: its arguments and policies, and the rules of a RabbitMQ version.
+
+    elects_by_priority: a consumer of a higher priority becomes the single active one (4.x).
+    priorities: 1 (3.x); 2, where two of high priority go before each other one (4.0); or 32, each
+    of which goes before all lower ones (4.3).
+    returns_to_end: what a client returns goes to the end (3.x and 4.0 without a delivery limit).
+    counts_returns: what a client returns counts for the delivery limit (before 4.3).
+    consumer_timeout_ms: for consumers without their own; NO_LIMIT: none.
+    """
+
+    max_length: Limit = NO_LIMIT
+    max_length_bytes: Limit = NO_LIMIT
+    rejects_publishes: bool = False
+    delivery_limit: Limit = NO_LIMIT
+    message_ttl_ms: Limit = NO_LIMIT
+    expires_ms: Limit = NO_LIMIT
+    dead_letters: DeadLetterStrategy = DeadLetterStrategy.DROP
+    is_single_active: bool = False
+    elects_by_priority: bool = False
+    priorities: Annotated[int, msgspec.Meta(ge=1, le=32)] = 1
+    returns_to_end: bool = False
+    counts_returns: bool = True
+    delayed_retry: DelayedRetry = DelayedRetry.DISABLED
+    delayed_retry_min_ms: Number = 0
+    delayed_retry_max_ms: Number = 0
+    consumer_timeout_ms: Limit = NO_LIMIT
+
+
+class Command(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """What all commands have."""
+
+
+class ClientCommand(Command, frozen=True):
+    """What all commands of clients have. sender: unique for a client of the queue on a node."""
+
+    sender: FromOne
+    number: FromOne
+    seen: Number
+
+
+class Join(ClientCommand, frozen=True, tag=1):
+    """The first command of a sender. Of one node later senders have higher numbers."""
+
+    node: str
+    incarnation: Number
+
+
+class Enqueue(ClientCommand, frozen=True, tag=2):
+    """Publish messages. runs: those that are alike, see `EnqueuedRun` and `runs_of`."""
+
+    runs: list[Number]
+
+
+class Settle(ClientCommand, frozen=True, tag=3):
+    """Acknowledge messages that a consumer holds."""
+
+    consumer: Number
+    positions: list[FromOne]
+
+
+class Return(ClientCommand, frozen=True, tag=4):
+    """Return messages that a consumer holds. is_failed: the client did not ask for it."""
+
+    consumer: Number
+    positions: list[FromOne]
+    is_failed: bool
+
+
+class Discard(ClientCommand, frozen=True, tag=5):
+    """Reject messages that a consumer holds, so that they become dead letters."""
+
+    consumer: Number
+    positions: list[FromOne]
+
+
+class Checkout(ClientCommand, frozen=True, tag=6):
+    """Subscribe. The number of this command names the consumer.
+
+    credit: how many messages it may hold. timeout_ms: NO_LIMIT for the queue's. details: what
+    management shows of it; the queue does not read it.
+    """
+
+    tag: str
+    credit: FromOne
+    priority: Priority
+    no_ack: bool
+    timeout_ms: Limit
+    details: bytes
+
+
+class Cancel(ClientCommand, frozen=True, tag=7):
+    """End a consumer. returns: what it holds is returned, because its channel has ended."""
+
+    consumer: Number
+    returns: bool
+
+
+class Get(ClientCommand, frozen=True, tag=8):
+    """Take the next message. If there is one, the number of this command names its consumer."""
+
+    no_ack: bool
+
+
+class Purge(ClientCommand, frozen=True, tag=9):
+    """Drop all messages that wait for a consumer."""
+
+
+class Leave(ClientCommand, frozen=True, tag=10):
+    """The last command of a sender: its consumers end, and it is forgotten."""
+
+
+class Configure(Command, frozen=True, tag=20):
+    """The options change. The first entry of a queue."""
+
+    options: Options
+
+
+class Tick(Command, frozen=True, tag=21):
+    """Time has passed."""
+
+
+class NodeDown(Command, frozen=True, tag=22):
+    """A node has ended, in this incarnation and all before it: so have its senders."""
+
+    node: str
+    incarnation: Number
+
+
+class NodeDisconnected(Command, frozen=True, tag=23):
+    """A node cannot be reached: its consumers get nothing new, and keep what they hold."""
+
+    node: str
+
+
+class NodeConnected(Command, frozen=True, tag=24):
+    """A node can be reached again."""
+
+    node: str
+
+
+class LettersDone(Command, frozen=True, tag=25):
+    """All targets of these dead letters have confirmed them."""
+
+    positions: list[FromOne]
+
+
+class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive messages of an `Enqueue` that are alike.
+
+    size: of each one's body. ttl_ms: of each one; NO_LIMIT: none.
+    """
+
+    count: int
+    size: int
+    ttl_ms: int
+    priority: int
+
+
+def runs_of(runs: Sequence[EnqueuedRun]) -> list[int]:
+    """Runs as an `Enqueue` has them."""
+    return [field for run in runs for field in (run.count, run.size, run.ttl_ms + 1, run.priority)]
+
+
+def enqueued_runs(command: Enqueue) -> list[EnqueuedRun]:
+    """The runs of an `Enqueue`."""
+    fields = command.runs
+    return [
+        EnqueuedRun(fields[at], fields[at + 1], fields[at + 2] - 1, fields[at + 3])
+        for at in range(0, len(fields), RUN_FIELDS)
+    ]
+
+
+def intervals_of(positions: Sequence[int]) -> list[int]:
+    """Ascending positions as intervals."""
+    intervals: list[int] = []
+    for position in positions:
+        if intervals and intervals[-1] + 1 == position:
+            intervals[-1] = position
+        else:
+            intervals += (position, position)
+    return intervals
+
+
+def encode_command(command: Command, messages: bytes = b"") -> bytes:
+    """A command as bytes. messages: those of an `Enqueue`."""
+    head = _ENCODER.encode(command)
+    return b"".join((_HEAD_LENGTH.pack(len(head)), head, messages))
+
+
+def entry_of(command: bytes, now_ms: int) -> bytes:
+    """The entry of a command that a leader proposes at this time."""
+    return _ENTRY.pack(VERSION, now_ms) + command
+
+
+def decode_command(data: bytes) -> Command:
+    """Read a command without its messages. Raises CommandError."""
+    command, _ = _read(memoryview(data))
+    return command
+
+
+class Entry(NamedTuple):
+    """An entry that was read. messages_at: where its messages begin."""
+
+    now_ms: int
+    command: Command
+    messages_at: int
+
+
+def decode_entry(entry: bytes) -> Entry:
+    """Read an entry without its messages. Raises CommandError."""
+    try:
+        version, now_ms = _ENTRY.unpack_from(entry)
+    except StructError as error:
+        raise CommandError(
+            f"an entry of a quorum queue has {len(entry)} bytes, fewer than its start"
+        ) from error
+    if version != VERSION:
+        raise CommandError(
+            f"an entry of a quorum queue is of version {version}; this node reads {VERSION}: "
+            "update it"
+        )
+    command, length = _read(memoryview(entry)[_ENTRY.size :])
+    return Entry(now_ms, command, _ENTRY.size + length)
+
+
+def _read(data: memoryview) -> tuple[Command, int]:
+    """A command, and where its messages begin."""
+    try:
+        (length,) = _HEAD_LENGTH.unpack_from(data)
+        end = _HEAD_LENGTH.size + length
+        command = _DECODER.decode(data[_HEAD_LENGTH.size : end])
+    except (StructError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CommandError(f"a command for a quorum queue is damaged: {error}") from error
+    _check(command, len(data) - end)
+    return command, end
+
+
+def _check(command: Command, messages_bytes: int) -> None:
+    """Check what the types of the fields leave open. Raises CommandError."""
+    if isinstance(command, Enqueue):
+        runs = command.runs
+        if not runs or len(runs) % RUN_FIELDS or 0 in runs[::RUN_FIELDS]:
+            raise CommandError("a publish to a quorum queue has no runs, or a run without messages")
+    elif messages_bytes:
+        raise CommandError(
+            f"a {type(command).__name__} for a quorum queue has {messages_bytes} bytes after it"
+        )
+    elif isinstance(command, Settle | Return | Discard | LettersDone):
+        positions = command.positions
+        if (
+            not positions
+            or len(positions) % 2
+            or any(
+                positions[at] > positions[at + 1] or (at and positions[at - 1] >= positions[at])
+                for at in range(0, len(positions), 2)
+            )
+        ):
+            raise CommandError(f"a {type(command).__name__} has positions that are no intervals")
+    elif isinstance(command, Join) and command.number != 1:
+        raise CommandError(f"a sender of a quorum queue joins with its command {command.number}")
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
+    Join
+    | Enqueue
+    | Settle
+    | Return
+    | Discard
+    | Checkout
+    | Cancel
+    | Get
+    | Purge
+    | Leave
+    | Configure
+    | Tick
+    | NodeDown
+    | NodeDisconnected
+    | NodeConnected
+    | LettersDone
+)

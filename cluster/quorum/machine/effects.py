@@ -1,0 +1,139 @@
+"""What the member that leads has to do after entries, as values, in the given order.
+
+Other members apply the same entries and ask for no effects. What is lost with a leader, clients get
+from the next one when they attach, and dead letters that are published at least once are kept.
+"""
+
+from enum import IntEnum
+
+from leveret.cluster.quorum.machine.runs import Run
+
+
+class Reason(IntEnum):
+    """Why messages have died. x-death has these, as RabbitMQ writes them."""
+
+    EXPIRED = 0
+    REJECTED = 1
+    MAXLEN = 2
+    DELIVERY_LIMIT = 3
+
+
+class Outcome(IntEnum):
+    """The results of commands. Commands without one of these have none."""
+
+    REFUSED = 1
+    """Messages of an `Enqueue` were refused, because the queue is full."""
+    EMPTY = 2
+    """There is no message for a `Get`."""
+    GOT = 3
+    """A `Get` has a message, which was delivered. value: how many are left."""
+    SINGLE_ACTIVE = 4
+    """No `Get` is possible, since there is a single active consumer."""
+    PURGED = 5
+    """value: how many messages were dropped."""
+
+
+class Effect:
+    """Something to do."""
+
+    __slots__ = ()
+
+
+class Applied(Effect):
+    """The commands of a sender through a number are applied. Follows their results."""
+
+    __slots__ = ("sender", "through")
+
+    def __init__(self, sender: int, through: int) -> None:
+        self.sender = sender
+        self.through = through
+
+
+class Result(Effect):
+    """The result of a command. refused: places of an `Enqueue`: first, last, first, last ..."""
+
+    __slots__ = ("number", "outcome", "refused", "sender", "value")
+
+    def __init__(
+        self, sender: int, number: int, outcome: Outcome, value: int = 0,
+        refused: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        self.sender = sender
+        self.number = number
+        self.outcome = outcome
+        self.value = value
+        self.refused = refused
+
+
+class Deliver(Effect):
+    """Send messages to a consumer. Those of one consumer continue its delivery numbers."""
+
+    __slots__ = ("consumer", "runs", "sender")
+
+    def __init__(self, sender: int, consumer: int, runs: list[Run]) -> None:
+        self.sender = sender
+        self.consumer = consumer
+        self.runs = runs
+
+
+class ActiveChanged(Effect):
+    """A consumer becomes the single active one of the queue, or is it no longer."""
+
+    __slots__ = ("consumer", "is_active", "sender")
+
+    def __init__(self, sender: int, consumer: int, is_active: bool) -> None:
+        self.sender = sender
+        self.consumer = consumer
+        self.is_active = is_active
+
+
+class TimedOut(Effect):
+    """A consumer has held messages for too long: they were returned, and it gets nothing new.
+
+    positions: intervals. Once the client has settled or returned them, it gets messages again.
+    """
+
+    __slots__ = ("consumer", "positions", "sender")
+
+    def __init__(self, sender: int, consumer: int, positions: list[int]) -> None:
+        self.sender = sender
+        self.consumer = consumer
+        self.positions = positions
+
+
+class UnknownSender(Effect):
+    """The sender is not or no longer known: its client begins again under another number."""
+
+    __slots__ = ("sender",)
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+
+
+class DeadLetters(Effect):
+    """Publish dead letters.
+
+    are_kept: at least once; the queue keeps them until `LettersDone` names them.
+    """
+
+    __slots__ = ("are_kept", "reason", "runs")
+
+    def __init__(self, reason: Reason, runs: list[Run], are_kept: bool) -> None:
+        self.reason = reason
+        self.runs = runs
+        self.are_kept = are_kept
+
+
+class LettersDropped(Effect):
+    """Other options are in force, by which the queue keeps no dead letters: it dropped them."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class Expired(Effect):
+    """The queue was not used for too long: delete it. Comes again with each tick."""
+
+    __slots__ = ()
