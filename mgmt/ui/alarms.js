@@ -31,6 +31,7 @@ export async function watch() {
   }
   if (session.user !== user) return;
   show(reasons);
+  clearTimeout(timer);
   timer = setTimeout(watch, Math.min(EVERY_MS, interval_ms() || EVERY_MS));
 }
 

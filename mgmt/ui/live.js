@@ -56,9 +56,11 @@ export async function refreshNow() {
     isWorthwhile = error.status !== 401;
     if (shown === page) failed(error);
   }
+  // An answer for a page that was left must not stop the refreshes of the next one.
+  if (shown !== page) return;
   clearTimeout(timer);
   const chosen_ms = interval_ms();
-  if (!chosen_ms || !isWorthwhile || shown !== page) return;
+  if (!chosen_ms || !isWorthwhile) return;
   timer = setTimeout(beat, Math.max(chosen_ms, shown.pause_ms ?? 0));
 }
 

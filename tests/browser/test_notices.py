@@ -1,4 +1,4 @@
-"""Pages say that they load, notices belong to their page, and reasons are told in words."""
+"""Pages say that they load, stay up to date when answers are late, and tell reasons in words."""
 
 import pytest
 
@@ -8,7 +8,10 @@ const [method, part] = arguments;
 const before = window.fetch;
 const released = new Promise((resolve) => { window.release = resolve; });
 window.fetch = async (url, asked) => {
-  if (asked.method === method && String(url).includes(part)) await released;
+  if (asked.method === method && String(url).includes(part)) {
+    window.isHeld = true;
+    await released;
+  }
   return before(url, asked);
 };
 """
@@ -34,6 +37,19 @@ def test_a_page_says_that_it_is_loading_until_it_has_its_data(browser, hold):
     release()
     browser.see("amq.topic")
     browser.see_not("Loading …")
+
+
+def test_a_late_answer_for_a_page_that_was_left_does_not_end_the_updates(
+    browser, node, vhost, hold
+):
+    release = hold("GET", "api/overview")
+    browser.wait(lambda: browser.driver.execute_script("return window.isHeld"), "a late answer")
+    browser.follow("Queues")
+    browser.see_title("Queues")
+    browser.see_not("Loading …")
+    release()
+    node.put(f"queues/{vhost}/declared-later", {"durable": True})
+    browser.see("declared-later")
 
 
 def test_a_notice_goes_with_its_page(browser):
