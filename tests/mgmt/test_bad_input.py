@@ -1,4 +1,7 @@
-"""Invalid requests: each is refused with a reason, and the node continues."""
+"""Invalid requests: each is refused with a reason, and the node continues.
+
+Others are among the recordings of a real RabbitMQ (recorder/).
+"""
 
 import json
 from urllib.parse import quote
@@ -33,17 +36,6 @@ NO_JSON = {
     "deeper than tables": b'{"a":' + b"[" * 500 + b"]" * 500 + b"}",
     "deep objects": b'{"a":' * 500 + b"1" + b"}" * 500,
 }
-UNKNOWN_VHOST = (
-    ("GET", "queues/nowhere"), ("GET", "queues/nowhere/q"), ("PUT", "queues/nowhere/q"),
-    ("DELETE", "queues/nowhere/q"), ("GET", "exchanges/nowhere"), ("PUT", "exchanges/nowhere/x"),
-    ("GET", "bindings/nowhere"), ("POST", "bindings/nowhere/e/a/q/b"), ("GET", "vhosts/nowhere"),
-    ("DELETE", "vhosts/nowhere"), ("GET", "vhosts/nowhere/permissions"),
-    ("GET", "consumers/nowhere"), ("GET", "policies/nowhere"), ("PUT", "policies/nowhere/p"),
-    ("GET", "aliveness-test/nowhere"), ("PUT", "vhost-limits/nowhere/max-queues"),
-    ("PUT", "permissions/nowhere/guest"), ("GET", "definitions/nowhere"),
-    ("POST", "definitions/nowhere"), ("GET", "queues/nowhere/q/messages"),
-    ("POST", "exchanges/nowhere/x/publish"), ("POST", "queues/nowhere/q/get"),
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,36 +91,27 @@ def test_a_body_just_under_the_limit_is_taken(node):
 
 
 WRONG_TYPES = (
-    ("PUT", "queues/v/q", {"durable": 1}), ("PUT", "queues/v/q", {"auto_delete": "yes"}),
-    ("PUT", "queues/v/q", {"arguments": "x"}), ("PUT", "queues/v/q", {"arguments": 5}),
+    ("PUT", "queues/v/q", {"auto_delete": "yes"}), ("PUT", "queues/v/q", {"arguments": 5}),
     ("PUT", "queues/v/q", {"arguments": {"x-max-length": "many"}}),
     ("PUT", "queues/v/q", {"arguments": {"x-max-length": None}}),
     ("PUT", "queues/v/q", {"arguments": {"x-max-length": 2**70}}),
-    ("PUT", "queues/v/q", {"arguments": {"x-expires": 0}}),
-    ("PUT", "exchanges/v/x", {"type": ["topic"]}), ("PUT", "exchanges/v/x", {"type": "nonsense"}),
+    ("PUT", "exchanges/v/x", {"type": ["topic"]}),
     ("POST", "bindings/v/e/amq.topic/q/kept", {"routing_key": {"a": 1}}),
     ("POST", "bindings/v/e/amq.topic/q/kept", {"arguments": True}),
-    ("POST", "queues/v/kept/get", {"count": "many", "ackmode": "x", "encoding": "auto"}),
-    ("POST", "queues/v/kept/get", {"count": -1, "ackmode": "ack_requeue_true", "encoding": "auto"}),
     ("POST", "queues/v/kept/get", {"count": True, "ackmode": "ack_requeue_true",
                                    "encoding": "auto"}),
     ("POST", "queues/v/kept/get", {"count": 1e300, "ackmode": "ack_requeue_what",
                                    "encoding": "auto"}),
     ("POST", "exchanges/v/amq.topic/publish", {"routing_key": 5, "properties": {}, "payload": "",
                                                "payload_encoding": "string"}),
-    ("POST", "exchanges/v/amq.topic/publish", {"routing_key": "a", "properties": "x",
-                                               "payload": "", "payload_encoding": "string"}),
     ("POST", "exchanges/v/amq.topic/publish", {"routing_key": "a", "properties": {"headers": 1},
                                                "payload": "", "payload_encoding": "string"}),
     ("POST", "exchanges/v/amq.topic/publish", {"routing_key": "a", "properties": {},
                                                "payload": "ü", "payload_encoding": "base64"}),
     ("POST", "exchanges/v/amq.topic/publish", {"routing_key": "k" * 300, "properties": {},
                                                "payload": "", "payload_encoding": "string"}),
-    ("PUT", "users/u", {"password": 5, "tags": ""}), ("PUT", "users/u", {"tags": {"a": 1}}),
-    ("PUT", "users/u", {"password_hash": {}, "tags": ""}),
+    ("PUT", "users/u", {"tags": {"a": 1}}), ("PUT", "users/u", {"password_hash": {}, "tags": ""}),
     ("PUT", "users/u", {"password_hash": "AAAA", "hashing_algorithm": {"a": 1}, "tags": ""}),
-    ("PUT", "permissions/v/guest", {"configure": 1, "write": "", "read": ""}),
-    ("PUT", "permissions/v/guest", {"configure": "(", "write": "", "read": ""}),
     ("PUT", "topic-permissions/v/guest", {"exchange": [], "write": "", "read": ""}),
     ("PUT", "policies/v/p", {"pattern": 5, "definition": {"max-length": 1}}),
     ("PUT", "policies/v/p", {"pattern": "a", "definition": [1]}),
@@ -137,9 +120,7 @@ WRONG_TYPES = (
     ("PUT", "policies/v/p", {"pattern": "a", "definition": {"max-length": 1}, "apply-to": 5}),
     ("PUT", "vhost-limits/v/max-queues", {"value": "five"}),
     ("PUT", "user-limits/guest/max-channels", {"value": []}),
-    ("PUT", "vhosts/v", {"tags": [1]}), ("PUT", "vhosts/v", {"tracing": "maybe"}),
-    ("PUT", "vhosts/v", {"default_queue_type": []}), ("PUT", "cluster-name", {"name": 5}),
-    ("POST", "users/bulk-delete", {"users": "guest"}),
+    ("PUT", "vhosts/v", {"tags": [1]}), ("PUT", "vhosts/v", {"default_queue_type": []}),
     ("POST", "users/bulk-delete", {"users": [5]}),
     ("POST", "queues/v/kept/messages/move", {"destination": 5, "all": True}),
     ("POST", "queues/v/kept/messages/retry", {"ids": "all"}),
@@ -158,24 +139,10 @@ def test_wrong_types_are_refused(method, path, body, node):
 # Paths and queries
 
 
-@pytest.mark.parametrize(("method", "path"), UNKNOWN_VHOST)
-def test_an_unknown_vhost_is_told(method, path, node):
-    body = None if method in ("GET", "DELETE") else {
-        "pattern": "", "definition": {}, "value": 1, "configure": "", "write": "", "read": "",
-    }  # fmt: skip
-    answer = node.request(method, path, body)
-    assert answer.status in (404, 400, 401), answer
-    assert set(answer.body) == {"error", "reason"}
-    assert "nowhere" not in [one["name"] for one in node.get("vhosts")]
-
-
 @pytest.mark.parametrize(
     ("query", "status"),
     [
-        ("page=1&page_size=501", 400), ("page=1&page_size=1000000", 400),
-        ("page=1000000", 400), ("page=1000000&page_size=500", 400), ("page=0", 400),
-        ("page=-1", 400), ("page=one", 400), ("page=1&page_size=0", 400), ("page=1e3", 400),
-        (f"page={'9' * 5000}", 400), ("page=1&use_regex=true&name=(", 400),
+        ("page=1000000&page_size=500", 400), ("page=1e3", 400), (f"page={'9' * 5000}", 400),
         (f"page=1&use_regex=true&name={'(' * 2000}", 400),
         ("page=1&use_regex=true&name=a{99999}", 400), ("lengths_age=x&lengths_incr=1", 200),
         ("lengths_age=99999999&lengths_incr=1", 400), ("lengths_age=-5&lengths_incr=-5", 400),
