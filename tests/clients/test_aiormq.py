@@ -1,4 +1,4 @@
-"""aiormq, the library below aio-pika, used directly."""
+"""aiormq, the library below aio-pika: what aio-pika does not show of it."""
 
 import asyncio
 
@@ -38,13 +38,6 @@ async def test_publishes_are_confirmed(channel):
     assert message.message_count == 0
 
 
-async def test_an_unroutable_message_comes_back(channel):
-    with pytest.raises(aiormq.exceptions.PublishError) as error:
-        await channel.basic_publish(b"lost", routing_key="nowhere", mandatory=True)
-    assert error.value.message.delivery.reply_text == "NO_ROUTE"
-    assert error.value.message.body == b"lost"
-
-
 async def test_a_full_queue_refuses(channel):
     arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
     await channel.queue_declare("q", arguments=arguments)
@@ -68,43 +61,9 @@ async def test_a_consumer_holds_no_more_than_its_prefetch_count(channel):
     assert [message.body for message in (first, second, *rest)] == [b"0", b"1", b"2", b"3"]
 
 
-async def test_a_message_that_is_given_back_is_redelivered(channel):
-    await channel.queue_declare("q")
-    await channel.basic_publish(b"again", routing_key="q")
-    message = await channel.basic_get("q")
-    assert not message.redelivered
-    await channel.basic_nack(message.delivery_tag, requeue=True)
-    message = await channel.basic_get("q", no_ack=True)
-    assert message.redelivered
-
-
-async def test_an_exchange_is_bound_to_another(channel):
-    await channel.exchange_declare("all", exchange_type="fanout")
-    await channel.exchange_bind(destination="all", source="amq.topic", routing_key="a.#")
-    await channel.queue_declare("q")
-    await channel.queue_bind("q", "all")
-    await channel.basic_publish(b"x", exchange="amq.topic", routing_key="a.b.c")
-    await channel.exchange_unbind(destination="all", source="amq.topic", routing_key="a.#")
-    await channel.basic_publish(b"y", exchange="amq.topic", routing_key="a.b.c")
-    declared = await channel.queue_declare("q", passive=True)
-    assert declared.message_count == 1
-
-
 async def test_an_error_closes_its_channel_only(connection, channel):
     with pytest.raises(aiormq.exceptions.ChannelNotFoundEntity, match="no queue 'none' in vhost"):
         await channel.queue_declare("none", passive=True)
     assert channel.is_closed
     other = await connection.channel()
     await other.queue_declare("q")
-
-
-async def test_a_transaction(connection):
-    channel = await connection.channel(publisher_confirms=False)
-    await channel.queue_declare("q")
-    await channel.tx_select()
-    await channel.basic_publish(b"no", routing_key="q")
-    await channel.tx_rollback()
-    await channel.basic_publish(b"yes", routing_key="q")
-    await channel.tx_commit()
-    message = await channel.basic_get("q", no_ack=True)
-    assert (message.body, message.message_count) == (b"yes", 0)

@@ -1,4 +1,8 @@
-"""pika in its usual ways: blocking, with confirms, and with errors."""
+"""pika in its usual ways: blocking, with confirms, and with errors.
+
+These programs run with each kind of queue. What has nothing to do with queues is among the
+scenarios of tests/conformance, which use pika, too.
+"""
 
 import time
 
@@ -79,26 +83,6 @@ def test_rejected_messages_go_to_the_dead_letter_queue(channel):
     assert properties.headers["x-death"][0]["reason"] == "rejected"
 
 
-def test_errors_have_the_texts_of_rabbitmq(channel):
-    channel.queue_declare("q")
-    with pytest.raises(exceptions.ChannelClosedByBroker) as error:
-        channel.queue_declare("q", durable=True)
-    assert error.value.reply_code == 406
-    assert error.value.reply_text == (
-        "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': "
-        "received 'true' but current is 'false'"
-    )
-
-
-def test_a_wrong_password_is_refused(amqp_broker):
-    credentials = pika.PlainCredentials("guest", "wrong")
-    parameters = pika.ConnectionParameters(
-        amqp_broker.host, amqp_broker.port, credentials=credentials
-    )
-    with pytest.raises(exceptions.ProbableAuthenticationError):
-        pika.BlockingConnection(parameters)
-
-
 def test_an_exclusive_queue_is_locked_to_its_connection(channel, amqp_url):
     channel.queue_declare("mine", exclusive=True)
     other = pika.BlockingConnection(pika.URLParameters(amqp_url))
@@ -115,21 +99,6 @@ def test_a_transaction(channel):
     assert channel.queue_declare("q", passive=True).method.message_count == 0
     channel.tx_commit()
     assert channel.queue_declare("q", passive=True).method.message_count == 1
-
-
-def test_headers_and_topics_route(channel):
-    for name in ("topics", "headers"):
-        channel.queue_declare(name)
-    channel.queue_bind("topics", "amq.topic", "orders.*.eu")
-    matching = {"x-match": "all", "kind": "order", "size": 3}
-    channel.queue_bind("headers", "amq.headers", arguments=matching)
-    channel.basic_publish("amq.topic", "orders.new.eu", b"t")
-    channel.basic_publish("amq.topic", "orders.new.us", b"not")
-    properties = pika.BasicProperties(headers={"kind": "order", "size": 3})
-    channel.basic_publish("amq.headers", "", b"h", properties)
-    assert channel.basic_get("topics", True)[2] == b"t"
-    assert channel.basic_get("topics", True)[2] is None
-    assert channel.basic_get("headers", True)[2] == b"h"
 
 
 def test_a_rejected_message_goes_back_to_its_place(channel):
@@ -182,35 +151,13 @@ def test_a_consumer_hears_that_its_queue_was_deleted(channel):
     assert [frame.method.consumer_tag for frame in canceled] == [tag]
 
 
-REFUSALS = [
-    (lambda channel: channel.queue_declare("none", passive=True),
-     404, "NOT_FOUND - no queue 'none' in vhost '/'"),
-    (lambda channel: channel.queue_bind("q", "none"),
-     404, "NOT_FOUND - no exchange 'none' in vhost '/'"),
-    (lambda channel: channel.queue_declare("amq.mine"),
-     403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'"),
-    (lambda channel: channel.queue_delete("q", if_empty=True),
-     406, "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"),
-    (lambda channel: channel.exchange_declare("amq.topic", "direct", durable=True),
-     406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'amq.topic' in vhost '/': "
-     "received 'direct' but current is 'topic'"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("action", "code", "text"), REFUSALS)
-def test_what_is_refused(channel, action, code, text):
+def test_a_queue_with_messages_is_not_deleted_if_it_has_to_be_empty(channel):
     channel.queue_declare("q")
     channel.basic_publish("", "q", b"x")
     with pytest.raises(exceptions.ChannelClosedByBroker) as error:
-        action(channel)
-    assert (error.value.reply_code, error.value.reply_text) == (code, text)
-
-
-def test_an_unknown_delivery_tag_closes_the_channel(channel):
-    channel.basic_ack(99)
-    with pytest.raises(exceptions.ChannelClosedByBroker) as error:
-        channel.queue_declare("q")
-    assert error.value.reply_text == "PRECONDITION_FAILED - unknown delivery tag 99"
+        channel.queue_delete("q", if_empty=True)
+    assert error.value.reply_code == 406
+    assert error.value.reply_text == "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
 
 
 def test_a_callback_connection(amqp_url):

@@ -11,8 +11,7 @@ from tests.mgmt.federated_exchanges import (
     names_at,
     vhost_at,
 )
-from tests.mgmt.test_shovels import channel_of, dashed, take_all, uri
-from tests.ports import free_port
+from tests.mgmt.test_shovels import channel_of, dashed, take_all
 
 BODIES = [b"%d" % number for number in range(300)]
 
@@ -231,32 +230,6 @@ def test_messages_of_a_links_queue_and_the_queue_may_expire(here, sources, far):
     (queue,) = far.get(f"queues/{sources.vhosts['one']}")
     limits = {"x-expires": 600_000, "x-message-ttl": 60_000}
     assert queue["arguments"] == {**limits, "x-internal-purpose": "federation"}
-
-
-def test_an_uri_that_leads_nowhere_is_passed_over(here, sources):
-    dead = f"amqp://127.0.0.1:{free_port()}"
-    here.upstream("u", [dead, sources.uri("one")])
-    here.policy(federation_upstream="u")
-    sources.wait_for_links("one")
-    here.node.wait_until(lambda: here.links()[0]["status"] == "running", "it runs")
-    assert here.links()[0]["uri"].endswith(sources.vhosts["one"])
-
-
-@pytest.mark.parametrize(
-    ("upstream", "reason"),
-    [
-        (lambda far: f"amqp://127.0.0.1:{free_port()}", "cannot be reached"),
-        (lambda far: uri(far, "guest:secret"), "ACCESS_REFUSED"),
-        (lambda far: f"{uri(far)}/nowhere", "vhost nowhere not found"),
-        (lambda far: f"amqp://u:secret@127.0.0.1:{far.http_port}", "does not speak AMQP"),
-    ],
-    ids=["closed_port", "password", "vhost", "http"],
-)
-def test_why_a_link_does_not_run_is_said_without_passwords(here, far, upstream, reason):
-    here.upstream("u", upstream(far))
-    here.policy(federation_upstream="u")
-    assert "secret" not in here.wait_for_error(reason)
-    assert "secret" not in here.node.log
 
 
 def test_an_exchange_that_is_deleted_upstream_is_declared_again(here, sources):

@@ -1,4 +1,7 @@
-"""What policies and upstreams say of a federated queue, each with two real nodes."""
+"""What policies and upstreams say of a federated queue, each with two real nodes.
+
+The name and the consumer tag upstream are in test_federated_queues.py.
+"""
 
 import pytest
 
@@ -36,14 +39,6 @@ def set_policy(here, **definition):
     assert here.node.put(f"policies/{here.vhost}/federated", body).status in (201, 204)
 
 
-def test_the_queue_upstream_may_have_another_name(here, there):
-    here.federate(there.uri, queue="other")
-    taker = Taker(here)
-    taker.wait_for_count(1)
-    assert taker.bodies == [b"other"]
-    assert there.count("q") == 1
-
-
 def test_members_of_a_set_have_options_of_their_own(here, there):
     set_parameter(here, "federation-upstream", "u", {"uri": there.uri, "queue": "nothing"})
     members = [{"upstream": "u", "queue": one} for one in ("q", "other")]
@@ -72,13 +67,6 @@ def test_a_changed_upstream_has_the_link_start_anew(here, there):
     taker.wait_for_count(2)
     assert taker.bodies == [b"other", b"q"]
     there.node.wait_until(lambda: there.consumers("other") == [], "nobody consumes the first")
-
-
-def test_the_consumer_upstream_may_have_a_tag(here, there):
-    here.federate(there.uri, consumer_tag="mine")
-    Taker(here).wait_for_count(1)
-    tags = [one["consumer_tag"] for one in there.node.get(f"consumers/{there.vhost}")]
-    assert tags == ["mine"]
 
 
 @pytest.mark.parametrize(("is_trusted", "user_id"), [(True, "guest"), (False, None)])

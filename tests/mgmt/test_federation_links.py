@@ -136,6 +136,7 @@ def test_a_link_of_a_queue_that_has_failed_is_listed_as_down(node, vhost, upstre
         (lambda node, vhost: {"uri": uri(node, "nowhere")}, "vhost nowhere not found"),
         (lambda node, vhost: {"uri": "amqp://nosuch.invalid"}, "amqp://nosuch.invalid"),
         (lambda node, vhost: {"uri": uri(node, vhost), "queue": "amq.x"}, "amq.*"),
+        (lambda node, vhost: {"uri": f"amqp://127.0.0.1:{node.http_port}"}, "does not speak AMQP"),
     ],
 )
 def test_why_a_link_does_not_run(node, vhost, upstream, value, reason):

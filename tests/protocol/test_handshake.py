@@ -10,7 +10,7 @@ from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
 from leveret.broker.amqp.methods import encode_method
 from leveret.broker.config import Config
-from leveret.broker.declarations.values import DeleteParameter, PutParameter, PutVhost
+from leveret.broker.declarations.values import DeleteParameter, PutParameter
 from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
@@ -74,18 +74,6 @@ def test_a_protocol_header_that_comes_byte_by_byte(broker):
         client.read_method(0, commands.Connection.Start)
 
 
-def test_the_broker_presents_itself(broker):
-    with RawClient(broker) as client:
-        client.send(PROTOCOL_HEADER)
-        started = client.read_method(0, commands.Connection.Start)
-    assert started.mechanisms == b"PLAIN AMQPLAIN"
-    assert started.locales == b"en_US"
-    properties = started.server_properties
-    assert properties["product"] == ("S", "RabbitMQ")
-    assert properties["capabilities"][1]["publisher_confirms"] == ("t", True)
-    assert properties["capabilities"][1]["authentication_failure_close"] == ("t", True)
-
-
 def test_the_broker_announces_the_name_that_its_cluster_has_now(broker):
     named = PutParameter("global", "", "cluster_name", "hares")
     unnamed = DeleteParameter("global", "", "cluster_name")
@@ -109,17 +97,6 @@ def test_a_handshake_reads_no_file(broker, monkeypatch):
 
 
 # Login
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "response"), [("PLAIN", "\0guest\0guest"), ("AMQPLAIN", AMQPLAIN)]
-)
-def test_logging_in(mechanism, response, broker):
-    with RawClient(broker) as client:
-        client.start(mechanism=mechanism, response=response)
-        offered = client.tune()
-        assert (offered.channel_max, offered.frame_max, offered.heartbeat) == (2047, 131_072, 60)
-        client.call(0, commands.Connection.Open, commands.Connection.OpenOk, **open_arguments())
 
 
 @pytest.mark.parametrize(
@@ -235,31 +212,6 @@ def test_limits_may_only_be_lowered(limits, text, timeless, caplog):
         assert client.read_end() == b""
 
 
-def test_limits_that_are_lowered_hold(broker):
-    with opened(broker, frame_max=4096, channel_max=2) as client:
-        client.declare("q")
-        client.publish(1, "q", bytes(10_000))
-        client.consume("q", no_ack=True)
-        client.read_method(1, commands.Basic.Deliver)
-        sizes = [len(client.read_frame().payload) for _ in range(4)]
-        assert sizes[1:] == [4088, 4088, 10_000 - 2 * 4088]
-        client.send(encode_frame(BODY, 1, bytes(4097)))
-        closed = client.read_method(0, commands.Connection.Close)
-        assert closed.reply_text.endswith("{frame_too_large,4097,4088}")
-
-
-def test_more_channels_than_agreed(broker):
-    with opened(broker, channel_max=2) as client:
-        client.open_channel(2)
-        client.send_method(3, commands.Channel.Open)
-        closed = client.read_method(0, commands.Connection.Close)
-        assert closed.reply_code == 530
-        assert closed.reply_text == (
-            "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
-        )
-        assert (closed.class_id, closed.method_id) == (0, 0)
-
-
 def test_a_broker_without_limits_takes_no_limit():
     config = Config(frame_max_bytes=0, channel_max=0)
     with EmbeddedBroker.in_thread(config) as broker, opened(broker) as client:
@@ -286,20 +238,6 @@ def test_a_vhost_that_does_not_exist(vhost, broker, caplog):
         client.send_method(0, commands.Connection.CloseOk)
         assert client.read_end() == b""
     assert [line for line in caplog.messages if client.name in line and "not found" in line]
-
-
-def test_a_vhost_without_access(broker):
-    broker.call(lambda embedded: declare(embedded, PutVhost("private")))
-    with RawClient(broker) as client:
-        client.start()
-        client.tune()
-        closed = client.call(
-            0, commands.Connection.Open, commands.Connection.Close, **open_arguments("private")
-        )
-        assert closed.reply_code == 530
-        assert closed.reply_text == (
-            "NOT_ALLOWED - access to vhost 'private' refused for user 'guest'"
-        )
 
 
 def test_the_whole_handshake_in_one_write(broker):
@@ -331,15 +269,6 @@ def test_update_secret(broker, caplog):
         client.declare("q")
     assert [line for line in caplog.messages if client.name in line and "rotation" in line]
     assert "new_secret" not in caplog.text
-
-
-def test_a_goodbye(broker):
-    with opened(broker) as client:
-        client.declare("mine", exclusive=True)
-        client.call(0, commands.Connection.Close, commands.Connection.CloseOk, **close_arguments())
-        with pytest.raises(KeyError):
-            broker.queue_length("mine")
-    wait_until(lambda: connection_count(broker) == 0)
 
 
 # Timeouts and heartbeats
