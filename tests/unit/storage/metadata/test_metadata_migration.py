@@ -1,4 +1,4 @@
-"""Migrating metadata files of older formats. Whole files: test_metadata.py."""
+"""Which files of older formats are whole. Migrations: tests/unit/storage/test_metadata_storage_ids.py."""
 
 import sqlite3
 
