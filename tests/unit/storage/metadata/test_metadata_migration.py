@@ -1,4 +1,4 @@
-"""Which files of older formats are whole. Migrations: tests/unit/storage/test_metadata_storage_ids.py."""
+"""Which files of older formats are whole. Migrations: test_metadata_storage_ids.py."""
 
 import sqlite3
 
