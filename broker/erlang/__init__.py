@@ -1,1 +1,1 @@
-"""Erlang terms, which RabbitMQ's texts are full of: their text, parsing and hash. Pure."""
+"""Erlang terms, which RabbitMQ's texts often contain: formatting, parsing and hashing. Pure."""

@@ -12,7 +12,7 @@ from leveret.broker.erlang.terms import Charset, format_term
 
 LINE_CHARACTERS = 80
 TEXT_CHARACTERS = 60
-"""Of a line that is one of several, its indentation not counted."""
+"""The length of one of several lines, without its indentation."""
 
 
 def format_lines(term: Any, column: int) -> str:
@@ -28,7 +28,7 @@ def _flat(term: Any) -> str:
 
 
 def _broken(term: Any, column: int) -> str:
-    """A term that does not fit in the line, over several."""
+    """Return a term that does not fit in the line, over several."""
     if not isinstance(term, tuple | list) or not term:
         return _flat(term)
     opening, closing = "{}" if isinstance(term, tuple) else "[]"

@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from leveret.broker.erlang.tokens import Token, Unreadable, tokens
 
 SHOWN_CHARACTERS_MAX = 500
-"""Of a text in the text of an error."""
+"""The longest quotation in the text of an error."""
 _MAP: Final = "#{"
 _CLOSING = {"{": "}", "[": "]", _MAP: "}"}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
-"""A short string holds no longer ones, and reading one takes time."""
+"""Longer integers do not fit in a short string, and take long to read."""
 
 
 class TermError(ValueError):
@@ -26,10 +26,10 @@ class TermError(ValueError):
 
 
 def parse_term(text: str, depth_max: int | None = None) -> Any:
-    """The one term that a text is; a full stop may follow it. Raises TermError.
+    """Parse a text that is one term; a full stop may follow it. Raises TermError.
 
-    depth_max: how many brackets may be open at once; None is any number. U+FFFD stands for bytes
-    that are not UTF-8.
+    depth_max: the number of brackets that may be open at once; None: any number. U+FFFD stands for
+    bytes that are not UTF-8.
     """
     parser = _Parser(depth_max, is_file=False)
     end = len(text.rstrip().removesuffix(".").rstrip())
@@ -44,7 +44,7 @@ def parse_term(text: str, depth_max: int | None = None) -> Any:
 
 
 def parse_terms(text: str, depth_max: int) -> list[Any]:
-    """The terms of a file, each of which ends with a full stop. Raises TermError.
+    """Parse the terms of a file, each of which ends with a full stop. Raises TermError.
 
     As in Erlang, the characters of a binary are bytes unless it is marked `/utf8`. Bytes that are
     not UTF-8 become surrogates (`surrogateescape`).
@@ -58,7 +58,7 @@ def parse_terms(text: str, depth_max: int) -> list[Any]:
 
 
 def parse_integer(text: str) -> int | None:
-    """The integer that Erlang would read: a sign and digits, with nothing around them."""
+    """Parse an integer as Erlang does: a sign and digits, with nothing around them."""
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
@@ -79,7 +79,7 @@ class _Open(NamedTuple):
 
 
 class _Parser:
-    """Reads one text. is_file: it is any number of terms, each with a full stop."""
+    """Parses one text. is_file: it has any number of terms, each with a full stop."""
 
     def __init__(self, depth_max: int | None, *, is_file: bool) -> None:
         self._depth_max = depth_max
@@ -111,7 +111,7 @@ class _Parser:
         return self._result
 
     def _end_term(self, token: Token) -> None:
-        """What follows a whole term."""
+        """Handle the token after a complete term."""
         if not self._is_file:
             raise Unreadable("has more after its end", token.place)
         if token.mark != ".":
@@ -139,7 +139,7 @@ class _Parser:
             raise Unreadable("is nested too deeply", token.place if self._is_file else 0)
 
     def _is_separator(self, mark: str) -> bool:
-        """Whether a mark, at its place, has another term follow."""
+        """Whether a mark, at its place, separates a term from the next one."""
         if self._is_term_due:
             return False
         return mark == ("=>" if self._open[-1].lacks_value else ",")

@@ -46,7 +46,7 @@ _SMALL_INTEGER_END = 1 << 27
 _EMPTY_LIST = 3468870702
 """The hash of an empty list on its own."""
 _END = 2
-"""What is mixed for the end of a list."""
+"""The number that is mixed for the end of a list."""
 _BLOCK = struct.Struct("<III")
 _DOUBLE = struct.Struct(">d")
 _WORDS = struct.Struct(">II")
@@ -82,7 +82,7 @@ def phash2(term: Any) -> int:
 
 
 def _mix_list(mixed: int, elements: Sequence[Any], start: int, due: list[Any]) -> int:
-    """Mix what is left of a list up to its first element that is no byte; the rest is due.
+    """Mix the rest of a list up to its first element that is not a byte; what follows is due.
 
     Bytes are mixed as characters, four at once.
     """
@@ -138,7 +138,7 @@ def _mix_integer(mixed: int, number: int) -> int:
 
 
 def _mix_atom(mixed: int, name: str) -> int:
-    """An atom that nothing was mixed before stands for its own hash."""
+    """Mix an atom; if it is the first term, the result is its own hash."""
     number = 0
     for character in _characters(name):
         number = (number << 4) + character
@@ -148,7 +148,7 @@ def _mix_atom(mixed: int, name: str) -> int:
 
 
 def _characters(name: str) -> list[int]:
-    """The numbers that an atom is hashed by: a character of Latin-1, or a byte of UTF-8."""
+    """The numbers that an atom is hashed by: characters of Latin-1, or bytes of UTF-8."""
     numbers: list[int] = []
     for character in name:
         numbers += [ord(character)] if character <= "\xff" else character.encode()

@@ -104,7 +104,7 @@ def _format_binary(binary: str | bytes, charset: Charset) -> str:
 
 
 def _format_latin_1(binary: str | bytes) -> str:
-    """As `~p`, whose output is bytes: they are the binary's own, which are UTF-8 as a rule."""
+    """Format as `~p`, whose output is bytes: those of the binary, which usually are UTF-8."""
     data = binary if isinstance(binary, bytes) else binary.encode("utf-8", "surrogateescape")
     if not data:
         return "<<>>"
@@ -118,7 +118,7 @@ def _format_bytes(data: bytes) -> str:
 
 
 def _format_float(number: float) -> str:
-    """As Erlang: with a point before the exponent."""
+    """Format as Erlang does, with a point before the exponent."""
     mantissa, e, exponent = repr(number).partition("e")
     point = "" if "." in mantissa else ".0"
     return f"{mantissa}{point}e{int(exponent)}" if e else mantissa

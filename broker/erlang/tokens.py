@@ -1,9 +1,9 @@
 r"""The tokens of Erlang terms: marks such as brackets, and the terms that have no terms in them.
 
-Read are atoms, integers with a base (`16#ff`) and with underscores, characters (`$a`), floats,
-texts with all escapes of Erlang, several of which in a row are one, and binaries of texts and
-bytes. Blanks and comments are skipped. A call of a function, or a reference to one, is an atom of
-its text: RabbitMQ's files have them, and evaluate them.
+The terms are atoms, integers with a base (`16#ff`) and with underscores, characters (`$a`), floats,
+texts with all escapes of Erlang, adjacent ones of which form one text, and binaries of texts and
+bytes. Blanks and comments are skipped. A call of a function, or a reference to one, becomes an atom
+of its text: RabbitMQ's files contain such calls, and RabbitMQ evaluates them.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from leveret.broker.erlang.terms import Atom, String
 
 DIGITS_MAX: Final = 1000
-"""Of an integer: to read a longer one takes time."""
+"""The most digits of an integer: longer ones take long to read."""
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _PIECE = rf"(?:{_TEXT}\s*)+(?:/\s*utf8\s*)?|[0-9]+\s*"
 _TOKEN = re.compile(
@@ -56,9 +56,9 @@ class Unreadable(Exception):
 
 
 class Token(NamedTuple):
-    """mark: a bracket or the like; empty if the token is a term, the value. place: from 0.
+    """A token. mark: a bracket or the like; empty if the token is a term. place: from 0.
 
-    The value of a binary is its bytes.
+    value: the term; that of a binary is its bytes.
     """
 
     mark: str

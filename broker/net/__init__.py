@@ -1,1 +1,1 @@
-"""Sockets of any protocol: listeners, TLS, and when a connection is read."""
+"""Sockets of any protocol: listeners, TLS, and when to read a connection."""

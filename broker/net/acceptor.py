@@ -58,7 +58,7 @@ class Acceptor:
         self.refused = 0
 
     def start(self, backlog: int) -> None:
-        """Accept clients from now on. backlog: how many the system keeps until they are accepted.
+        """Start accepting clients. backlog: the number of clients that the system queues.
 
         Raises OSError, with the address in its text.
         """
@@ -72,7 +72,7 @@ class Acceptor:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more clients. Those that are connected are not affected.
+        """Stop accepting clients. Connected clients are not affected.
 
         A client that was accepted and is not connected yet is closed. So closing the listeners of a
         stopping node, and then its connections, closes all clients.

@@ -2,7 +2,7 @@
 
 A protocol names the addresses on which its clients connect, and makes a connection for each client.
 All protocols share the socket options and the certificates of AMQP. Operators can have all
-listeners closed and opened again, on the same ports, while open connections go on.
+listeners closed and opened again, on the same ports, without affecting open connections.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class ClientListeners:
         self._is_suspended = False
 
     def close(self) -> None:
-        """Accept no more clients."""
+        """Stop accepting clients."""
         for acceptors in self._acceptors.values():
             for acceptor in acceptors:
                 acceptor.close()

@@ -1,7 +1,7 @@
 """Two transports in one process that are each other's socket: the node as a client of itself.
 
 Bytes that one end writes reach the other end's protocol in a later turn of the event loop, in
-order, as from a socket. While a protocol reads no more, writes to its end wait; above `HIGH_BYTES`
+order, as from a socket. While a protocol does not read, writes to its end wait; above `HIGH_BYTES`
 the writing protocol is told to pause, until `LOW_BYTES` are left.
 """
 
@@ -81,11 +81,11 @@ class InMemoryTransport(asyncio.Transport):
         return self._is_reading and not self._is_closing
 
     def pause_reading(self) -> None:
-        """Let incoming bytes wait."""
+        """Queue incoming bytes until `resume_reading`."""
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Give the protocol the bytes that have come."""
+        """Give the protocol the bytes that have arrived."""
         self._is_reading = True
         self._read_soon()
 
@@ -129,7 +129,7 @@ class InMemoryTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Write no more. The other end reads the bytes already written, and then their end."""
+        """Stop writing. The other end reads the bytes already written, and then the end of them."""
         if not self._is_closing:
             self._is_closing = True
             self._unread.clear()

@@ -1,12 +1,13 @@
 """The input of one connection, in steps: handled one at a time, in order, and in turns.
 
-A step handles the bytes of one read, or goes on with a channel whose answer has come. When no work
-is left in the turn (broker/runtime/turns.py) the step ends with `TurnOver`. Its rest, and all later
-input, waits here until the connection has its turn, and the socket is not read until then. So a
-client that publishes to a thousand queues, or a hundred that publish at full speed, do not hold up
-others. The input of a client that publishes during an alarm waits here, too, from that publish on.
+A step handles the bytes of one read, or continues a channel whose answer has arrived. When the turn
+has no work left (broker/runtime/turns.py), the step ends with `TurnOver`. The rest of it, and all
+later input, waits here until the connection has its turn, and the socket is not read until then. So
+a client that publishes to a thousand queues, or a hundred clients that publish at full speed, do
+not delay others. The input of a client that publishes during an alarm also waits here, from that
+publish on.
 
-Promise: input is handled in the order in which it came, wherever it was interrupted.
+Promise: input is handled in the order of its arrival, wherever it was interrupted.
 """
 
 from collections import deque
@@ -42,7 +43,7 @@ class Socket(Protocol):
         """Whether an alarm blocks the client: no input is handled."""
 
     def pause_for_input(self) -> None:
-        """Input waits: do not read."""
+        """Stop reading: input waits."""
 
     def resume_after_input(self) -> None:
         """No input is waiting."""
@@ -57,7 +58,7 @@ class InputSteps:
     __slots__ = ("_handle", "_has_asked", "_is_busy", "_socket", "_turns", "_until", "waiting")
 
     def __init__(self, turns: Turns, socket: Socket, handle: Callable[[Step], None]) -> None:
-        """handle: does a step and deals with its faults; raises `TurnOver`."""
+        """handle: runs a step and handles its faults; raises `TurnOver`."""
         self._turns = turns
         self._socket = socket
         self._handle = handle
@@ -67,7 +68,7 @@ class InputSteps:
         self.waiting: deque[Step] = deque()
 
     def do(self, step: Step) -> None:
-        """Do a step at once; if another step is being done, after that one."""
+        """Run a step at once, or after the step that is running."""
         if self._is_busy:
             self.waiting.append(step)
             return
@@ -76,20 +77,20 @@ class InputSteps:
             self._do_waiting(is_turn_over)
 
     def wait_with(self, *steps: Step) -> None:
-        """Do these steps in a later turn, after those that already wait."""
+        """Run these steps in a later turn, after those that already wait."""
         self.waiting.extend(steps)
         self._ask_for_turn()
 
     def clear(self) -> None:
-        """The connection ends."""
+        """Drop the waiting steps: the connection ends."""
         self.waiting.clear()
 
     def disconnect(self) -> None:
-        """The socket is closed: no more input is handled."""
+        """Handle no more input: the socket is closed."""
         self._handle = _handle_nothing
 
     def _do(self, step: Step) -> bool:
-        """Do a step; return whether the rest of it has to wait for another turn."""
+        """Run a step; return whether the rest of it has to wait for another turn."""
         self._is_busy = True
         try:
             self._handle(step)
@@ -122,7 +123,7 @@ class InputSteps:
                 until.when_given(self.unblocked)
 
     def unblocked(self) -> None:
-        """The client is no longer blocked, or its wait is over: the connection has a turn."""
+        """Give the connection a turn: the client is no longer blocked, or its wait is over."""
         if self._has_asked:
             self._turns.after_round(self._take_turn)
 

@@ -49,7 +49,7 @@ class Client(Protocol):
         """Tell the client that an alarm blocks it, if its protocol can say so."""
 
     def send_unblocked(self) -> None:
-        """Tell the client that it is not blocked any more."""
+        """Tell the client that it is no longer blocked."""
 
 
 class Reading:
@@ -142,7 +142,7 @@ class Reading:
         self._resume()
 
     def hold_back_for(self, queues: Iterable[QueueClient]) -> None:
-        """Do not read while the client's messages outrun the consumers of one of these queues."""
+        """Stop reading while the client's messages outrun the consumers of one of these queues."""
         if self._is_outrunning or self._transport is None:
             return
         for queue in queues:
@@ -158,13 +158,13 @@ class Reading:
         self._resume()
 
     def pause_for_input(self) -> None:
-        """Input that was read waits for its turn."""
+        """Stop reading: input waits for its turn."""
         self._has_waiting_input = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_after_input(self) -> None:
-        """All input that was read is handled."""
+        """Resume reading: all input is handled."""
         self._has_waiting_input = False
         self._resume()
 
@@ -190,8 +190,9 @@ class Reading:
     def hold_back(self, is_persistent: bool) -> bool:
         """The client publishes during an alarm or congestion: pause reading until it ends.
 
-        is_persistent: of the message. Others need not wait for the disk, only for memory. Returns
-        True if the alarm has lasted so long that publishes are refused instead.
+        is_persistent: whether the message is persistent; others only have to wait for memory, not
+        for
+        the disk. Returns True if the alarm has lasted so long that publishes are refused instead.
         """
         if self._services.alarms.are_in_force:
             if self._is_refusing:

@@ -300,7 +300,7 @@ class _Watched:
         try:
             self._context.successor = make_server_context(self._options)
         except TlsError as error:
-            logger.error("changed certificates are invalid, the old ones stay in use: %s", error)
+            logger.error("changed certificates are invalid; the old ones stay in use: %s", error)
         else:
             logger.info("the certificate %s was reloaded", self._options.certfile)
 

@@ -1,6 +1,6 @@
 """TLS sessions of listeners, and the contexts that create them.
 
-They add two things that an event loop does not do: a failed handshake is logged and its alert is
+They add two things that an event loop lacks: a failed handshake is logged and its alert is
 sent to the client, and a listener's context can be replaced while the listener is open. Both hook
 into the calls by which the loop creates a session and runs its handshake.
 """

@@ -1,1 +1,1 @@
-"""A node put together from its parts, and its start."""
+"""Puts a node together from its parts, and starts it."""

@@ -70,7 +70,7 @@ MEGABYTE = 1_000_000
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
 
 HEADERS_KEPT = 64
-"""Messages that are read from disk share their properties with earlier ones that had the same."""
+"""Messages that are read from disk share properties objects with earlier, equal messages."""
 
 logger = logging.getLogger("leveret.broker")
 
@@ -287,7 +287,7 @@ class Broker:
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
-        # No client waits for the turns of a start.
+        # The turns of a start delay no client.
         self.services.turns.watch.start()
         self.listeners.open(amqp091(self.config, self._accept))
         for protocol in protocols_beside_amqp(self.services, self.connections):
@@ -339,9 +339,9 @@ class Broker:
 
     @property
     def cluster_id(self) -> str:
-        """The id that tells the cluster from all others: each has made one at random, and keeps it.
+        """The id that identifies the cluster, which it has generated at random.
 
-        It is empty after an operator has deleted it, until the next start of a node.
+        It is empty between its deletion by an operator and the next start of a node.
         """
         return str(self.services.parameters.get(GLOBAL, NO_VHOST, INTERNAL_CLUSTER_ID) or "")
 
@@ -420,7 +420,7 @@ class Broker:
             self.services.alarms.clear(DISK, "store")
 
     def _store_failed(self, error: Exception) -> None:
-        """The store failed, so no confirm can be given: the caller of the broker must stop it."""
+        """The store failed and no confirm can be given: the owner of the broker must stop it."""
         if not self.failure.done():
             self.failure.set_result(error)
 

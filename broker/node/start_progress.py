@@ -1,7 +1,7 @@
 """The progress of a start, in the log: no line if it takes less than a second, then a few.
 
-A start that restores many queues and messages holds the loop, so no client gets an answer, and an
-operator has only the log to see that it goes on.
+A start that restores many queues and messages blocks the loop, so no client gets an answer, and
+only the log shows operators that it makes progress.
 """
 
 import logging

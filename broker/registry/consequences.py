@@ -1,4 +1,4 @@
-"""Finds what is deleted as a consequence: auto-delete exchanges that lose their last binding."""
+"""Finds consequential deletions: of auto-delete exchanges that lose their last binding."""
 
 from collections.abc import Generator, Iterable, Mapping
 
@@ -11,7 +11,7 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 Removal = DeleteExchange | DeleteQueue | DeleteBinding
 
 LOOKED_AT_ONCE = 200
-"""To look at a binding is a unit of work (broker/runtime/turns.py)."""
+"""Bindings examined in one step; each is a unit of work (broker/runtime/turns.py)."""
 
 
 def finding_consequences(

@@ -1,4 +1,4 @@
-"""Everything that is declared, as declarations, and the changes from one content to another.
+"""The content of a registry as declarations, and the changes from one content to another.
 
 A node that joins a cluster, or returns to one after a long time, gets the content of another node's
 registry, and applies the difference to its own (`changes`): equal declarations stay as they are, so
@@ -18,9 +18,9 @@ from leveret.broker.registry.registry import Registry
 
 
 def contents(registry: Registry) -> Iterator[Declaration]:
-    """All that is declared, in an order in which it applies.
+    """All declared objects as declarations, in an order in which they apply.
 
-    Declarations do not keep who made them: all are the node's own.
+    Who declared an object is not kept: the node itself counts as the declarer of all.
     """
     for objects in registry.objects:
         yield from objects.contents()
@@ -29,7 +29,8 @@ def contents(registry: Registry) -> Iterator[Declaration]:
 def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
     """The declarations that make a registry with `mine` have `theirs`.
 
-    The deletions come first. Objects that they take along are declared again if `theirs` has them.
+    The deletions come first. Objects deleted as a consequence are declared again if `theirs` has
+    them.
     """
     before = {place(one): one for one in mine}
     after = {place(one): one for one in theirs}
@@ -56,7 +57,7 @@ def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[
 
 
 def lost(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
-    """Those of `mine` that are missing in `theirs`, or are declared differently there."""
+    """The declarations of `mine` that are missing in `theirs`, or differ there."""
     after = {place(one): one for one in theirs}
     return [one for one in mine if after.get(place(one)) != one]
 

@@ -10,14 +10,14 @@ since it may have changed in the meantime.
 DC1, DC2, DC7 and DC8 are kept by the writer (declaration_writer.py).
 
 DC3. Declarations are applied in the order in which they are submitted, one submission after the
-    other, each checked before. One of very many declarations, or that deletes very much, takes
-    several turns of the event loop, and one that finds no room on the disk waits for a
-    checkpoint; those that come meanwhile wait for its end.
+    other, each checked before. A submission of very many declarations or deletions takes several
+    turns of the event loop, and one that finds no room on the disk waits for a checkpoint;
+    submissions that arrive in the mean time wait for its end.
 DC4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
-DC5. `synced` of the answer to declarations of what survives a restart is given after a sync of all
-    that was written until then, also if they change nothing: another client may have declared the
-    same a moment ago. For others it is given immediately, without a sync.
+DC5. `synced` of the answer to declarations of objects that survive a restart is given after a sync
+    of everything written until then, even if they change nothing: another client may have declared
+    the same a moment ago. For others it is given immediately, without a sync.
 DC6. Consumers of a deleted queue are told after the answer, and after its sync: delete-ok comes
     before basic.cancel, and a power cut brings no queue back whose consumers were cancelled.
 """
@@ -40,12 +40,12 @@ from leveret.storage.metadata.metadata_sync import MetadataSync
 WORK_AT_ONCE = 2000
 """A submission of no more work (broker/runtime/turns.py) is carried out when `submit` returns."""
 SUBMISSION_WORK, TELL_WORK = 100, 20
-"""The work of a submission that waited, beside that of its declarations, and of telling a consumer
-that its queue is deleted."""
+"""The work of a submission that waited, in addition to that of its declarations, and of notifying a
+consumer that its queue is deleted."""
 
 
 class NotTaken(MetadataError):
-    """The cluster does not take a change now; the text says why, also to the client."""
+    """The cluster does not accept a change now; the text has the reason, also for the client."""
 
 
 class DeclarationLog(Protocol):
@@ -60,18 +60,18 @@ class DeclarationLog(Protocol):
         """Write and apply declarations; the answer is given when they are applied, and its `synced`
         when they are on disk.
 
-        They are applied when this returns, unless they wait for others (DC3), are very many or
-        delete very much.
+        They are applied when this returns, unless they wait for others (DC3), or are or delete very
+        many.
 
         answer: the one to give and return, for a caller that acts on it before consumers of deleted
         queues are told. requester: for the audit.
 
-        Raises what `Registry.check` raises; if they wait for others, the answer is refused with it.
-        The answer is refused with MetadataError if they cannot be written.
+        Raises the errors of `Registry.check`; if the declarations wait for others, the answer is
+        refused with the error instead. It is refused with MetadataError if they cannot be written.
         """
 
     def synced(self) -> Answer[None]:
-        """The answer is given when all that was submitted so far is on disk."""
+        """Return an answer that is given when everything submitted so far is on disk."""
 
 
 class Submission:
@@ -120,7 +120,7 @@ class LocalDeclarationLog:
         return answer
 
     def synced(self) -> Answer[None]:
-        """The answer is given when all that was submitted so far is on disk."""
+        """Return an answer that is given when everything submitted so far is on disk."""
         if self._steps is None:
             return self._synced() or given(None)
         applied = self.submit()
@@ -137,12 +137,12 @@ class LocalDeclarationLog:
             self._registry.check(declaration)
 
     def _begin(self, submission: Submission) -> None:
-        """Carry out a submission, and those that come meanwhile; in turns if it is much work."""
+        """Carry out a submission and those that follow it, over several turns if necessary."""
         steps = self._steps = self._carrying_out(submission)
         begin(self._turns, "declarations", steps, WORK_AT_ONCE)
 
     def _carrying_out(self, submission: Submission) -> Iterator[Step]:
-        """The steps of one submission, and of those that come meanwhile."""
+        """The steps of one submission, and of those that arrive before its end."""
         try:
             yield from self._steps_of(submission)
             while self._waiting:
@@ -172,7 +172,7 @@ class LocalDeclarationLog:
         self._tell_cancelled(cancelled, synced is not None)
 
     def _synced(self) -> Synced | None:
-        """None if all is on disk."""
+        """An answer that is given after a sync; None if everything is on disk."""
         return None if self._sync.is_synced else Synced(self._sync.when_synced)
 
     def _tell_cancelled(self, cancelled: Sequence[Consumer], needs_sync: bool) -> None:

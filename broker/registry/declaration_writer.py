@@ -1,16 +1,16 @@
 """Writes declarations that are complete to the metadata store, and applies them to the registry.
 
 Every node has one, whichever node ordered the declarations (declaration_log.py). It writes one
-transaction, changes memory, then informs the audit. Very many declarations, and one that deletes
-very much, take many steps (broker/runtime/long_work.py).
+transaction, changes memory, then informs the audit. Very many declarations, and deletions of very
+many objects, take many steps (broker/runtime/long_work.py).
 
-DC1. Declarations are written before they are applied: what cannot be written changes nothing in
-    memory.
-DC2. Declarations that come together are written in one transaction, also if it takes several turns
-    of the event loop: if the node is killed before it is complete, nothing is written.
-DC7. While the disk is full no new queue, exchange or binding is written: the space that is left is
-    for deletions.
-DC8. The audit hears of declarations that were applied, in their order, before the answer is given.
+DC1. Declarations are written before they are applied: a declaration that cannot be written changes
+    nothing in memory.
+DC2. Declarations that are submitted together are written in one transaction, even if it takes
+    several turns of the event loop: if the node is killed before the end, nothing is written.
+DC7. While the disk is full no new queue, exchange or binding is written: the remaining space is for
+    deletions.
+DC8. The audit gets applied declarations, in their order, before the answer is given.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -28,8 +28,8 @@ from leveret.broker.runtime.pending import Answer
 from leveret.storage.metadata.metadata import Metadata, MetadataFull
 
 WRITE_WORK, APPLY_WORK = 300, 150
-"""The work of writing a declaration, and that of applying one to memory which deletes nothing, in
-the units of broker/runtime/turns.py."""
+"""The work of writing a declaration, and of applying one without deletions to memory, in the units
+of broker/runtime/turns.py."""
 
 
 class DeclarationWriter:
@@ -39,9 +39,9 @@ class DeclarationWriter:
     0 if the node stores none. is_disk_full: nothing new is written (DC7). disk_filled: called when
     there was no space for a declaration; releases the reserve of disk space. checkpoint: starts a
     checkpoint of the metadata; the answer is given at its end, None if it ends before this returns.
-    performed_count, durable_count: how often declarations of any kind, and of what survives a
-    restart, were applied since the start. They are increased last: who reads a count, and then the
-    registry, sees everything that was counted.
+    performed_count, durable_count: the numbers of times that declarations of any kind, and of
+    objects that survive a restart, were applied since the start. They are increased last: a reader
+    of a count, and then of the registry, sees everything that was counted.
     """
 
     def __init__(
@@ -70,17 +70,20 @@ class DeclarationWriter:
 
         alongside: writes more in the same transaction.
 
-        Yields the work of each step, or what it waits for (broker/runtime/long_work.py); the caller
-        performs nothing else before the last one. Returns the consumers of deleted queues, whose
+        Yields the work of each step, or the answer that it waits for (broker/runtime/long_work.py);
+        the
+        caller performs nothing else before the last one. Returns the consumers of deleted queues,
+        whose
         `tell_cancelled` the caller calls. Raises MetadataError, and changes nothing, if they cannot
-        be written.
+        be
+        written.
         """
         registry = self._registry
-        # Of deletions it cannot be known afterwards.
+        # After a deletion this cannot be determined.
         has_durable = any(map(registry.is_durable, declarations))
         written = yield from self._writing(declarations, alongside)
         acts = registry.acts(written, requester)
-        # All that is deleted leaves the tables before the first of it is taken apart.
+        # All deleted objects leave the tables before the first of them is dismantled.
         begun = []
         for declaration in written:
             steps = registry.applying(declaration)
@@ -97,10 +100,10 @@ class DeclarationWriter:
     def _writing(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
     ) -> Generator[Step, None, Sequence[Declaration]]:
-        """Write the durable ones; returns the declarations with storage ids.
+        """Write the durable declarations; return all of them, with storage ids.
 
-        On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
-        space that it has, so that deletions, which need no more, can be written (DC7).
+        On a full disk the metadata are checkpointed first. SQLite's log then starts again in its
+        existing space, so that deletions, which need no more, can be written (DC7).
         """
         durable = [one for one in declarations if self._registry.is_durable(one)]
         is_new = any(map(self._registry.is_new, durable))

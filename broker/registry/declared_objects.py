@@ -1,12 +1,12 @@
-"""The base class of the modules in objects/, each of which handles one kind of declared objects.
+"""The base class of the modules in objects/, each of which handles one kind of declared object.
 
 Such a module contains how declarations of its kind are checked, written, read and applied, the
 events about its objects, and what the audit reports. To add a kind, write a module, list it in
 objects/__init__.py, and define its declarations in broker/declarations/values.py. If its objects
 are deleted with a vhost or a user, vhosts.py or users.py must remove them.
 
-The static methods and class methods depend on the declaration alone, so they also work on the files
-of a stopped node and on the contents of other nodes. The other methods depend on what is declared.
+The static methods and class methods depend only on the declaration, so they also work on the files
+of a stopped node and on the contents of other nodes. The other methods depend on existing objects.
 """
 
 from abc import ABC, abstractmethod
@@ -26,10 +26,10 @@ Change = TypeVar("Change", bound=Declaration)
 """Deletes an object, or changes one."""
 
 Place = tuple[str, ...]
-"""Identifies a declared object: its kind, and the names that tell it from others of its kind."""
+"""Identifies a declared object: its kind, and the names that distinguish it within its kind."""
 
 VHOST, USER = "vhost", "user"
-"""The kinds, beside exchanges and queues, whose objects take others along when they are deleted."""
+"""The kinds, besides exchanges and queues, whose deletion deletes other objects."""
 
 NO_STEPS: Iterator[int] = iter(())
 """Everything was done at once."""
@@ -77,7 +77,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
 
     @staticmethod
     def needs(it: Put) -> Iterable[Place]:
-        """The places of the objects with which the declared object is deleted."""
+        """The places of the objects whose deletion also deletes the declared object."""
         return ()
 
     @staticmethod
@@ -87,7 +87,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
 
     @classmethod
     def becoming(cls, mine: Put, theirs: Put) -> Declaration | None:
-        """The declaration that makes the object of `mine` the one that another node has declared.
+        """The declaration that turns the object of `mine` into the one of another node.
 
         None if the object has to be deleted first. Both have the same place, and they differ.
         """
@@ -100,7 +100,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
     # Declaring
 
     def check(self, it: Put | Change) -> None:
-        """Check that a declaration is valid. Raises what `Registry.check` raises."""
+        """Check that a declaration is valid. Raises the errors of `Registry.check`."""
 
     def completed(self, it: Put | Change) -> Declaration | None:
         """The declaration to write and apply in its place; None if it changes nothing.
@@ -121,8 +121,8 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
     def apply(self, it: Put | Change) -> Iterator[int]:
         """Change the objects, then their dependents, then emit the event (RG3); never refuse (RG2).
 
-        Returns the remaining steps of a deletion of what may have very many bindings; each yields
-        its work (RG4).
+        Returns the remaining steps of the deletion of an object that may have very many bindings;
+        each yields its work (RG4).
         """
 
     # The audit
@@ -136,5 +136,6 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
         """The report of a declaration for the audit. Called before it is applied.
 
         The sentences are those of RabbitMQ 3.12's `rabbit_auth_backend_internal`, `rabbit_vhost`
-        and `rabbit_policy`. It has none at this level for the others, which are worded alike.
+        and `rabbit_policy`. RabbitMQ has none at this level for other kinds, which get similar
+        ones.
         """

@@ -38,10 +38,10 @@ class ObjectsOfVhosts(DeclaredObjects[Put, Change]):
 
     @abstractmethod
     def is_durable(self, it: Put | Change) -> bool:
-        """Whether the declaration changes what exists after a restart."""
+        """Whether the declaration changes the objects that exist after a restart."""
 
     def is_reported(self, it: Put | Change, requester: Requester) -> bool:
-        """Report what operators declare, but neither what they import nor what clients declare."""
+        """Report declarations of operators, but neither imports nor declarations of clients."""
         return requester.way not in (AMQP, DEFINITIONS)
 
     def _vhost_of(self, it: Put | Change) -> VirtualHost | None:

@@ -20,7 +20,7 @@ from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 SLICE = 150
-"""Queues in one slice: two to six milliseconds, if messages die of it."""
+"""Queues in one slice: two to six milliseconds, if messages expire or exceed limits."""
 ALTERNATE = "alternate-exchange"
 
 
@@ -35,9 +35,9 @@ def _ignore_policy(_kind: str, _vhost: str, _name: str) -> None:
 class Policing:
     """Applies the policies of a node.
 
-    exchange_changed: called with a vhost's name, one of its exchanges and the policy that it had,
-    when it has another one. policy_changed: called with `exchange` or `queue`, a vhost and a name,
-    when that has another policy.
+    exchange_changed: called with a vhost's name, one of its exchanges and its previous policy, when
+    its policy has changed. policy_changed: called with `exchange` or `queue`, a vhost and a name,
+    when the policy of this object has changed.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 `apply` applies a declaration to memory. It is the same for declarations from clients, from disk
 after a restart and from other nodes, and it writes nothing: the declaration log
 (declaration_log.py) decides when and where a declaration is written, and then calls `apply`. The
-registry finds the kind of objects that a declaration is about, which does the rest
+registry finds the kind of object that a declaration concerns, which does the rest
 (declared_objects.py).
 
 RG1. The state after `apply` depends only on the state before it and on the declaration: not on the
@@ -13,8 +13,8 @@ RG2. `apply` never refuses. `check` finds errors in a declaration before it is w
 RG3. The steps are explicit and in this order: the objects change, then their dependents (routes,
     policies of queues and exchanges, connections), then the event is emitted. Clients whose
     consumers lose their queue are told later, by the declaration log (`take_cancelled`).
-RG4. A deletion may take several turns of the event loop (`applying`). From the first turn on nobody
-    finds what is deleted, and no other declaration is applied before the last.
+RG4. A deletion may take several turns of the event loop (`applying`). From the first turn on the
+    deleted objects cannot be found, and no other declaration is applied before the last turn.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ class Registry(Tables):
         return self._by_type[type(declaration)].is_durable(declaration)
 
     def is_new(self, declaration: Declaration) -> bool:
-        """Whether it adds one of the objects of which clients may declare any number."""
+        """Whether it adds an object of a kind of which clients may declare any number."""
         objects = self._by_type[type(declaration)]
         return not objects.are_replaced and type(declaration) is objects.types[0]
 
@@ -79,9 +79,9 @@ class Registry(Tables):
     def completing(
         self, declarations: Sequence[Declaration]
     ) -> Generator[int, None, list[Declaration]]:
-        """Find the declarations to write and apply for those that are submitted together.
+        """Find the declarations to write and apply for declarations that are submitted together.
 
-        Leaves out those that change nothing, and makes changes of queues' mirrors
+        Leaves out those that change nothing, and computes changes of queues' mirrors
         (`DeclaredObjects.completed`). Adds deletions of auto-delete exchanges that lose their last
         binding; these come first, as their events do in RabbitMQ. Yields the work of each step.
         Raises ValueError for a change of mirrors that is not possible.
@@ -92,7 +92,7 @@ class Registry(Tables):
         return [*consequences, *new]
 
     def _completed(self, declarations: Iterable[Declaration]) -> list[Declaration]:
-        """Of new objects that are declared repeatedly, the first declaration counts."""
+        """Complete declarations; if a new object is declared repeatedly, the first one counts."""
         new: dict[object, Declaration] = {}
         for it in declarations:
             objects = self._by_type[type(it)]
@@ -107,7 +107,7 @@ class Registry(Tables):
             pass
 
     def applying(self, declaration: Declaration) -> Iterator[int]:
-        """Apply a declaration, in steps if it deletes what may have very many bindings (RG4).
+        """Apply a declaration, in steps if it deletes objects with very many bindings (RG4).
 
         Yields the work of each step.
         """
@@ -121,9 +121,10 @@ class Registry(Tables):
     def acts(self, declarations: Iterable[Declaration], requester: Requester) -> list[Act]:
         """The report of declarations for the audit. Called before they are applied.
 
-        It reports what operators declare over HTTP, with leveretctl or in a definitions file.
-        Programs declare queues, exchanges and bindings all the time. Of these it reports what is
-        requested over AMQP only if it deletes a durable one; and of an import only their number.
+        It reports declarations of operators over HTTP, with leveretctl or in a definitions file.
+        Programs declare queues, exchanges and bindings all the time. Requests for these over AMQP
+        are
+        reported only if they delete a durable object, and imports of these only as a number.
         """
         if requester.way == NODE:
             return []
@@ -137,7 +138,7 @@ class Registry(Tables):
     def new_vhost(
         self, name: str, description: str = "", tags: str = "", acting_user: str = NODE_ITSELF
     ) -> list[Declaration]:
-        """The declarations of a new vhost, with full permissions for the user who creates it."""
+        """The declarations of a new vhost, with full permissions for the user that creates it."""
         made: list[Declaration] = [PutVhost(name, description, tags, acting_user=acting_user)]
         if self.users.get(acting_user) is not None:
             everything = Permission(name, acting_user, ".*", ".*", ".*")

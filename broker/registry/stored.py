@@ -1,7 +1,7 @@
 """Declarations as rows of the metadata store: writes them, and reads them after a restart.
 
 Only objects that survive a restart have rows: durable exchanges and queues, bindings between them,
-and everything that operators set. Each kind of objects (objects/) writes and reads its own rows.
+and everything that operators set. Each kind of object (objects/) writes and reads its own rows.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def deletes_much(it: Declaration) -> bool:
 
 
 def deleting(it: Declaration, metadata: Metadata) -> Iterator[int]:
-    """Delete the many rows that go with what a declaration deletes, before `write`, in its batch.
+    """Delete the many rows that depend on a deleted object, before `write`, in its batch.
 
     Yields the work of each step. Raises MetadataError.
     """

@@ -1,7 +1,7 @@
 """The rows of the metadata store that declarations are read from, and rows of its parameters table.
 
-The parameters table holds more than parameters: a kind of objects without a table of its own writes
-rows there, under components that no other kind uses.
+The parameters table contains more than parameters: a kind of object without a table of its own
+writes rows there, under components that no other kind uses.
 """
 
 import json

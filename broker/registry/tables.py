@@ -38,8 +38,8 @@ class Dependents(Protocol):
 class Tables:
     """The declared objects of one node.
 
-    cancelled: consumers of deleted queues, whose clients are not told yet. make_vhost: creates the
-    object of a vhost, by name. call_soon: the event loop's.
+    cancelled: consumers of deleted queues, whose clients are not notified yet. make_vhost: creates
+    the object of a vhost, by name. call_soon: the event loop's.
     """
 
     def __init__(

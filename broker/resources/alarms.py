@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 MEMORY, DISK = "memory", "disk"
 CLEARANCE = 0.05
-"""An alarm is cleared when the limit is observed by this share of it: at the limit itself it would
+"""An alarm is cleared at this share of the limit below (or above) it: at the limit itself, it would
 be set and cleared many times a second."""
 
 
@@ -70,7 +70,7 @@ class Alarms:
             self._notify()
 
     def set_of_node(self, node: str, sources: tuple[str, ...]) -> None:
-        """These are the alarms of another node; none if it is down."""
+        """Set the alarms of another node; none if it is down."""
         if self._of_others.get(node, ()) == sources:
             return
         if sources:
@@ -80,7 +80,7 @@ class Alarms:
         self._notify()
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Add a function that is called whenever an alarm begins or ends, on whichever node."""
+        """Add a function that is called whenever an alarm begins or ends, on any node."""
         self._listeners.append(listener)
 
     def _notify(self) -> None:

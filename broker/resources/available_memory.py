@@ -1,4 +1,4 @@
-"""How much memory a process can have: that of the machine, of its container, or of its limit."""
+"""The memory that a process can use: that of the machine, of its container, or of its limit."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from leveret.broker.resources.control_groups import PROCESS, groups_of, value_of
 LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")
 """The files with the limit of a control group, of versions 2 and 1."""
 _HIERARCHICAL = re.compile(r"^hierarchical_memory_limit (\d+)$", re.MULTILINE)
-"""In the statistics of version 1: the least limit up to the root, seen from here or not."""
+"""In the statistics of version 1: the lowest limit up to the root, visible from here or not."""
 
 
 def available_bytes(process: Path = PROCESS) -> int:
-    """The memory of the machine, or the least limit of a control group or of the process."""
+    """The memory of the machine, or the lowest limit of a control group or of the process."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:

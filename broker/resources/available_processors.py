@@ -1,4 +1,4 @@
-"""How many processors a process can use: those it may run on, or the quota of its container."""
+"""The processors that a process can use: those it may run on, or the quota of its container."""
 
 import os
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ def available_processors(process: Path = PROCESS) -> int:
 
 
 def _quotas(process: Path) -> Iterator[int]:
-    """Processor time by time, in versions 2 ("150000 100000") and 1, without those that are none.
+    """Quotas as processor time divided by time, of versions 2 ("150000 100000") and 1.
 
-    A group without a quota says "max" in version 2, and -1 in version 1.
+    A group without a quota, which is skipped, has "max" in version 2, and -1 in version 1.
     """
     for group in groups_of("cpu", process):
         names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")

@@ -1,7 +1,7 @@
-"""The control groups of this process: where the limits of its container are.
+"""The control groups of this process, which have the limits of its container.
 
 A process is in one group of each hierarchy (`/proc/self/cgroup`), and the limits of all groups
-above that one count as well. The hierarchies are found where they are mounted
+above that one apply as well. The hierarchies are found where they are mounted
 (`/proc/self/mountinfo`): version 2, version 1, or one with some controllers and the other with the
 rest. A mount shows the part of its hierarchy below the mount's root: in a container that may be no
 more than its own group. A group that is not below that root cannot be seen; then the limits of the
@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 PROCESS = Path("/proc/self")
 UNIFIED = ""
-"""What `/proc/self/cgroup` has in place of controllers for version 2."""
+"""`/proc/self/cgroup` has this in place of controllers for version 2."""
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -59,7 +59,7 @@ def _mounts(process: Path) -> Iterator[tuple[Path, str, list[str]]]:
 
 
 def _below(group: PurePosixPath, root: str) -> PurePosixPath:
-    """The way to a group from the root of a mount; none if the group is not below it."""
+    """The path to a group from the root of a mount; empty if the group is not below it."""
     if ".." in group.parts or not group.is_relative_to(root):
         return PurePosixPath()
     return group.relative_to(root)

@@ -1,9 +1,9 @@
 """Flow control: whether connections that publish are read.
 
-They are not read while an alarm is in force (alarms.py), which clients are notified of, or while
-the store is congested: its writes are behind, until the disk has caught up. In a cluster other
-nodes may be behind: they have not taken the messages that this node has for their queues. Or
-messages on their way to very many queues take much memory. TCP then slows the clients down.
+They are not read while an alarm is in force (alarms.py), of which clients are notified, or during
+congestion: the store's writes are behind, until the disk has caught up; in a cluster, other nodes
+have not taken the messages that this node has for their queues; or messages on their way to very
+many queues take too much memory. TCP then slows down the clients.
 RabbitMQ calls the second state of a connection "flow". Connections that only consume are not
 affected.
 """
@@ -22,9 +22,9 @@ class Flow:
     """The state of flow control on this node.
 
     is_held: connections that publish are not read, for one of these reasons.
-    is_congested: the store or another node is. is_memory_short: so much so that messages which the
-    store need not write have to wait, too. is_store_behind: the node itself takes no messages, for
-    an alarm or for its store.
+    is_congested: the store or another node is behind. is_memory_short: so far that messages which
+    the store need not write also have to wait. is_store_behind: the node itself takes no messages,
+    because of an alarm or its store.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Flow:
         self._changed()
 
     def deliveries_wait(self, change_bytes: int) -> None:
-        """The size of what waits for very many queues changes (broker/vhost/fan_out.py)."""
+        """Add to the size of the deliveries to very many queues (broker/vhost/fan_out.py)."""
         self._deliveries_bytes += change_bytes
         limit = DELIVERIES_BYTES_LOW if self._are_deliveries_many else DELIVERIES_BYTES_HIGH
         are_many = self._deliveries_bytes > limit

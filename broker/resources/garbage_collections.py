@@ -1,23 +1,23 @@
-"""When Python's garbage collector looks for objects that only refer to each other.
+"""Decides when Python's garbage collector looks for objects that only refer to each other.
 
-A collection stops the process while it looks at every object that may be part of a cycle: a million
-takes 0.15 s, and 50,000 queues are more than that. Objects of which the broker has many break their
-cycles when they end (queues, channels, connections) or are in none (messages), so reference
-counting frees them, and hardly anything is left to collect.
+A collection stops the process while it examines every object that may be part of a cycle: a million
+take 0.15 s, and 50,000 queues are more than that. Kinds of objects of which the broker has many
+break their cycles when they end (queues, channels, connections) or are in none (messages), so
+reference counting frees them, and hardly anything is left to collect.
 
-**Promises.** While they are started, no collection but `collect_everything` looks at more than
-`KEPT_MAX` + `YOUNG_SUM_MAX` objects, and those that are made in `CHECK_SECONDS` and, by a process
-that does little, in `SPENT_SECONDS`. Garbage is freed at the next collection or the one after,
-unless it has been put aside.
-**Not promised.** That garbage that was put aside is freed before `collect_everything`.
+**Promises.** Once started, no collection except `collect_everything` examines more than
+`KEPT_MAX` + `YOUNG_SUM_MAX` objects, plus those made in `CHECK_SECONDS` and, by a process that does
+little, in `SPENT_SECONDS`. Garbage is freed at the next collection or the one after, unless it was
+frozen.
+**Not promised.** That frozen garbage is freed before `collect_everything`.
 
 Mechanism: Python itself collects only the objects made since the last collection, whenever there
 are `YOUNG_MAX` more of them than were freed. A timer counts the objects made since the last
-collection of all that are not put aside, unless the process has hardly done anything since the last
-count. Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by Python, they are looked at
-again; if more than `KEPT_MAX` are left, the node has grown by as many, and they are put aside
-(`gc.freeze`): no later collection looks at them. Above `YOUNG_SUM_MAX`, or after
-`YOUNG_COLLECTIONS_MAX`, they are put aside at once.
+collection of all objects that are not frozen, unless the process has hardly done anything since the
+last count. Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by Python, they are examined
+again; if more than `KEPT_MAX` are left, the node has grown by that many, and they are frozen
+(`gc.freeze`): no later collection examines them. Above `YOUNG_SUM_MAX`, or after
+`YOUNG_COLLECTIONS_MAX`, they are frozen at once.
 """
 
 import gc
@@ -31,14 +31,14 @@ YOUNG_MAX = 5_000
 """A collection of this number of objects takes half a millisecond to one millisecond."""
 YOUNG_COLLECTIONS, YOUNG_COLLECTIONS_MAX = 4, 8
 YOUNG_SUM, YOUNG_SUM_MAX = 20_000, 45_000
-"""Python's collections, or the objects made, since all were looked at: when they are looked at
-again, and when they are put aside."""
+"""Objects made since all were examined: at the first number they are examined again, at the second
+frozen."""
 KEPT_MAX = 10_000
 CHECK_SECONDS = 0.05
 """In this time a client that declares queues at full speed makes 30,000 objects."""
 SPENT_SECONDS = 0.025
 """Processor time in which so few objects are made that they need not be counted: 20 counts a second
-take a third of an idle node's processor time, and hold up messages that come alone."""
+take a third of an idle node's processor time, and delay single messages."""
 NEVER = 1_000_000_000
 
 
@@ -58,9 +58,9 @@ class GarbageCollections:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Collect, put aside all objects that there are, and take over from Python.
+        """Collect, freeze all existing objects, and take over from Python.
 
-        This takes long, at a time when no client waits.
+        This takes long, so call it when no client waits.
         """
         gc.collect()
         gc.freeze()
@@ -69,7 +69,7 @@ class GarbageCollections:
         self._look()
 
     def stop(self) -> None:
-        """Leave it to Python again, with all objects."""
+        """Leave collections of all objects to Python again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -79,7 +79,7 @@ class GarbageCollections:
 
     @staticmethod
     def _collected(phase: str, info: dict[str, Any]) -> None:
-        """Python has collected, wherever an object was made. The timer may come too late."""
+        """Note a collection by Python, for which the timer may come too late."""
         _, young_collections, _ = gc.get_count()
         if phase == "stop" and young_collections >= YOUNG_COLLECTIONS_MAX:
             gc.freeze()
@@ -92,7 +92,7 @@ class GarbageCollections:
         self._timer = self._call_later(CHECK_SECONDS, self._look)
 
     def _count(self) -> None:
-        # Python counts no more than it frees meanwhile, so that very many may have been made.
+        # Python subtracts freed objects from its count, so very many may have been made.
         young_count = len(gc.get_objects(0)) + len(gc.get_objects(1))
         if young_count > YOUNG_SUM_MAX:
             gc.freeze()
@@ -103,9 +103,9 @@ class GarbageCollections:
 
 
 def collect_everything() -> int:
-    """Look at all objects, however long that takes; how many were freed.
+    """Examine all objects, however long that takes; return how many were freed.
 
-    For a node that is short of memory: 50,000 queues take half a second.
+    For a node that is short of memory: with 50,000 queues it takes half a second.
     """
     are_put_aside = gc.get_freeze_count() > 0
     gc.unfreeze()

@@ -1,10 +1,10 @@
 """Measuring the memory use of this process, and returning free memory to the system.
 
-There are two measures. The resident set size (`resident_bytes`) is what a container's limit applies
-to. The allocated memory (`allocated_bytes`) leaves out memory that was freed and is kept by the
+There are two measures. A container's limit applies to the resident set size (`resident_bytes`).
+The allocated memory (`allocated_bytes`) leaves out memory that was freed and is kept by the
 allocators. There are two allocators: the C library's, and Python's for blocks of up to 512 bytes,
 whose arenas are mapped without the C library. Most of a small message is in the latter: without it,
-400 MB of them would count as 20.
+400 MB of small messages would count as 20.
 """
 
 import ctypes
@@ -32,9 +32,9 @@ def resident_bytes() -> int:
 
 
 def mapped_bytes() -> int:
-    """The part of the resident set size that is pages of files: the program and its libraries.
+    """The pages of files in the resident set size: the program and its libraries.
 
-    0 on other systems than Linux, which do not tell.
+    0 on systems other than Linux, which do not report it.
     """
     try:
         shared_pages = int(Path("/proc/self/statm").read_text().split()[2])
@@ -60,7 +60,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _large_block_bytes() -> int:
-    """As the C library reports it. Raises AttributeError if it does not."""
+    """The bytes of large blocks. Raises AttributeError if the C library does not report them."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = _Mallinfo2
     info = mallinfo2()
@@ -68,9 +68,9 @@ def _large_block_bytes() -> int:
 
 
 def _small_block_bytes() -> int:
-    """As Python's allocator reports it. Raises OSError and AttributeError if it does not.
+    """The bytes of small blocks. Raises OSError and AttributeError if they are not reported.
 
-    The report is written to a C stream; `sys._debugmallocstats` uses the standard error for that.
+    Python's allocator writes its report to a C stream; `sys._debugmallocstats` uses stderr.
     """
     library = ctypes.CDLL(None)
     report_to = ctypes.pythonapi._PyObject_DebugMallocStats
@@ -101,5 +101,5 @@ def give_back_freed_memory() -> None:
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
-        # Another C library than glibc.
+        # The C library is not glibc.
         return

@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.memory")
 
 
 def total_memory_bytes(settings: MemorySettings) -> int:
-    """The memory that settings say there is, or that this process can have."""
+    """The configured total memory, or the memory that this process can use."""
     if settings.total_bytes is not None:
         return settings.total_bytes
     return available_bytes()

@@ -1,10 +1,10 @@
 """Notices clients that end while an alarm keeps their sockets from being read.
 
-A transport whose reading is paused does not look at its socket at all: the end of its client would
-show when it is read again, or when heartbeats are missed. So the system is asked to tell the end of
-these sockets alone, and not of data that waits in them (EPOLLRDHUP of epoll_ctl(2)). That costs a
-call when a client is blocked and one when it no longer is, and nothing in between. What the client
-had published behind the message that blocked it goes with it, as with each connection that breaks.
+A transport whose reading is paused does not check its socket at all: the end of its client would be
+noticed only when reading resumes, or when heartbeats are missed. So the system is asked to report
+only the end of these sockets, and not data that waits in them (EPOLLRDHUP of epoll_ctl(2)). That
+costs a call when a client is blocked and one when it no longer is, and nothing in between. Messages
+that the client published after the one that blocked it are lost, as with any broken connection.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class UnreadSockets:
                 asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._end)
             self._epoll.register(descriptor, select.EPOLLRDHUP)
         except OSError:
-            # Without a descriptor left, or memory, its heartbeats tell when the client has ended.
+            # Without a free descriptor, or memory, only heartbeats show that the client has ended.
             return
         self._transports[descriptor] = transport
 
@@ -46,7 +46,7 @@ class UnreadSockets:
         if self._epoll is None:
             return
         with suppress(OSError):
-            # The system has forgotten a socket that is closed already.
+            # The system forgets sockets that are closed.
             self._epoll.unregister(descriptor)
         if not self._transports:
             asyncio.get_running_loop().remove_reader(self._epoll.fileno())

@@ -1,1 +1,1 @@
-"""What every part of a node uses: clocks, steps of long work, names, answers that come later."""
+"""Used by every part of a node: clocks, long work in steps, names, delayed answers."""

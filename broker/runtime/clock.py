@@ -1,4 +1,4 @@
-"""The broker's time: every deadline, timer and timestamp is asked of a `Clock`.
+"""The broker's time: every deadline, timer and timestamp comes from a `Clock`.
 
 `SystemClock` (system_clock.py) is the event loop's time. A broker that is embedded in a test may
 run on a `VirtualClock` (virtual_clock.py), which the test moves by hand. Nothing else in the broker
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A call that will be made."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
         """Do not make the call. Cancelling twice, or after the call, does nothing."""
@@ -20,10 +20,10 @@ class Clock(Protocol):
     """A source of time and timers."""
 
     def now_ms(self) -> int:
-        """Milliseconds since some fixed moment; never goes back."""
+        """Milliseconds since a fixed moment; never decreases."""
 
     def wall_time_s(self) -> float:
         """Seconds since 1970."""
 
     def call_later_ms(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
-        """Call back once, when the delay is over."""
+        """Call back once, after the delay."""

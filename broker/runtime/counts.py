@@ -1,7 +1,7 @@
 """Counts of messages for statistics: plain integers on the objects that they describe.
 
-The message path updates nothing but these sums, a run or a batch at a time. Acks are not counted:
-a delivery that is neither unsettled nor given back was acked.
+The message path only updates these sums, once per run or batch. Acks are not counted: a delivery
+that is neither unsettled nor given back was acked.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class MessageCounts:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def copy(self) -> "MessageCounts":
-        """A copy that does not change."""
+        """Return a copy of the present counts."""
         made = MessageCounts()
         made.add(self)
         return made
@@ -73,12 +73,12 @@ class NodeCounts:
         self.deleted_queues: dict[str, tuple[int, ...]] = {}
 
     def add_deleted_queue(self, kind: str, given: tuple[int, ...]) -> None:
-        """A queue was deleted; keep its counts, in the order of `GIVEN`."""
+        """Keep the counts of a deleted queue, in the order of `GIVEN`."""
         before = self.deleted_queues.get(kind, NOTHING_GIVEN)
         self.deleted_queues[kind] = tuple(map(int.__add__, before, given))
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
-        """A connection has closed; keep its counts, so that the node's totals do not shrink."""
+        """Keep the counts of a closed connection, so that the node's totals do not shrink."""
         self.connections_closed += 1
         self.bytes_in += bytes_in
         self.bytes_out += bytes_out

@@ -1,13 +1,13 @@
-"""Additions of other packages to Leveret: objects of one kind by name, such as exchange types.
+"""Extensions from other packages: objects of one kind by name, such as exchange types.
 
-A package names its additions in its entry points, in the group of the kind
+A package lists its extensions in its entry points, in the group of the kind
 (docs/reference/extensions.md):
 
     [project.entry-points."leveret.exchange_types"]
     x-first-word = "my_package.first_word:FirstWord"
 
-Finding entry points reads the metadata of all installed packages, which takes 5 to 30 ms, so it is
-done only once, when all names or a name that is not the product's own is asked for.
+Finding entry points reads the metadata of all installed packages, which takes 5 to 30 ms. So it is
+done only once, when all names are listed or a name is looked up that Leveret does not define.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger("leveret.extensions")
 class Extensions(Mapping[str, T], Generic[T]):
     """The product's own objects of a kind, and those of installed packages.
 
-    An addition that cannot be loaded is logged, and treated as not installed. A package cannot
+    An extension that cannot be loaded is logged, and treated as not installed. A package cannot
     replace the product's own objects.
     """
 
@@ -43,7 +43,7 @@ class Extensions(Mapping[str, T], Generic[T]):
         return len(self.own) + len(self._installed)
 
     def load_installed(self) -> Mapping[str, T]:
-        """The additions of installed packages."""
+        """The extensions of installed packages."""
         return self._installed
 
     @cached_property

@@ -1,8 +1,8 @@
-"""Answers of HTTP servers that a node asks, with limits to what a hostile one makes the node do.
+"""Answers of HTTP servers that a node queries, with limits that protect it from a hostile server.
 
 aiohttp would decompress an answer while it reads it, whatever its expanded size. So answers are
-requested without compression, and an answer that is compressed all the same is refused, like one
-that is too long. The name and the password of a request are never in cookies.
+requested without compression, and a compressed answer is refused nevertheless, like one that is too
+long. The name and the password of a request are never in cookies.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ IDENTITY = "identity"
 
 
 class AnswerError(Exception):
-    """An answer is not read. The text says why: its subject is the answer."""
+    """An answer is not accepted. The text is a predicate of which the answer is the subject."""
 
 
 def open_session(**options: Any) -> aiohttp.ClientSession:

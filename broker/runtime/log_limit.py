@@ -1,7 +1,7 @@
-"""A limit on log lines that outsiders can cause: a few a minute for each subject.
+"""A limit on log lines that clients can cause: a few a minute for each subject.
 
-A line that is left out is counted, and the next line of its subject tells the count. Subjects come
-from outside, so their number is limited, too: those beyond the limit share one subject.
+Omitted lines are counted, and the next line of their subject states the count. Clients choose the
+subjects, so their number is limited, too: those beyond the limit share one subject.
 """
 
 LINES_A_MINUTE = 3
@@ -11,14 +11,14 @@ OTHERS = "others"
 
 
 class LogLimit:
-    """Which lines are logged."""
+    """Decides which lines are logged."""
 
     def __init__(self) -> None:
-        # By subject: the minute's beginning, the lines in it, and the lines that were left out.
+        # By subject: the start of its minute, the lines in it, and the omitted lines.
         self._minutes: dict[str, tuple[int, int, int]] = {}
 
     def permit(self, subject: str, now_ms: int) -> str | None:
-        """The text to add to the line, possibly empty; None: do not log it."""
+        """Return the text to append to the line, possibly empty; None: do not log it."""
         self._forget_old(now_ms)
         if subject not in self._minutes and len(self._minutes) >= SUBJECTS_MAX:
             subject = OTHERS
@@ -32,7 +32,7 @@ class LogLimit:
         return f" ({left_out} more such lines were left out)" if left_out else ""
 
     def _forget_old(self, now_ms: int) -> None:
-        """Make room: leave out subjects whose last line is two minutes old."""
+        """Make room: forget subjects whose last line is two minutes old."""
         if len(self._minutes) >= SUBJECTS_MAX:
             self._minutes = {
                 subject: one

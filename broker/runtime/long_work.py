@@ -1,8 +1,8 @@
-"""Long work of many small steps, in turns: in each turn as many steps as there is work left for.
+"""Long work of many small steps, spread over turns of the event loop.
 
-The steps are an iterator; each does a part of the work when it is asked for, and returns the amount
-of that work, in the units of broker/runtime/turns.py. So it can be written as a loop in a
-generator:
+The steps are an iterator. Each step does a part of the work when it is requested, and returns the
+amount of that work, in the units of broker/runtime/turns.py. So the work can be written as a loop
+in a generator:
 
     def delete_all(queues):
         for queue in queues:
@@ -11,7 +11,7 @@ generator:
 
 A step that is an `Answer` makes the work wait until the answer is given.
 
-Steps that fit into this turn are done when `start` returns.
+Steps that fit into the present turn are done when `start` returns.
 """
 
 from collections.abc import Generator, Iterator
@@ -41,7 +41,7 @@ class LongWork(Actor):
         return f"<LongWork: {self._name}>"
 
     def start(self) -> None:
-        """Do steps for which there is work left; the rest follows in later turns."""
+        """Do the steps that fit into this turn; the rest follows in later turns."""
         self.take_turn()
 
     def take_turn(self) -> None:
@@ -59,9 +59,9 @@ class LongWork(Actor):
 
 
 def begin(turns: Turns, name: str, steps: Iterator[Step], work_at_once: int) -> None:
-    """Do steps of at least this work at once, whatever work is left; the rest in later turns.
+    """Do steps of at least this much work at once, even if the turn has none left.
 
-    name: the work, for logs.
+    The rest follows in later turns. name: the work, for logs.
     """
     work = 0
     for step in steps:

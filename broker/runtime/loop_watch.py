@@ -1,18 +1,18 @@
-"""The watch on the event loop: counts and logs the turns that take too long.
+"""Watches the event loop: counts and logs turns that take too long.
 
-A turn is the loop's work between two looks at its sockets. During a turn no client is served, so no
-turn may take more than `LONG_SECONDS` of processor time.
+A turn is the loop's work between two polls of its sockets. During a turn no other client is served,
+so no turn may take more than `LONG_SECONDS` of processor time.
 
 Code that does the broker's work (a read of a socket, an actor's turn, a timer) measures each piece,
-and notes the pieces that took longer than `NOTED_SECONDS`, with their objects. A timer looks at the
-notes, and at its own delay: that finds turns of many short pieces, and the work of tasks, which is
-not measured. A turn that waited for the disk, or for a processor that other programs use, took
-little processor time, and is counted apart (`waits`).
+and notes the pieces that took longer than `NOTED_SECONDS`, with their objects. A timer checks the
+notes, and its own delay: that finds turns of many short pieces, and the work of tasks, which is not
+measured. A turn that waited for the disk, or for a processor that other programs use, took little
+processor time, and is counted separately (`waits`).
 
 **Promises.** A piece of more than `LONG_SECONDS` is counted. A turn of shorter ones, or of a task,
 is counted if it takes more than `LONG_SECONDS` + `CHECK_SECONDS`. Nothing is done for each message.
 **Not promised.** That a shorter turn of tasks or of short pieces is counted, and that the processor
-time is exact: the time since the last look is an upper bound.
+time is exact: the time since the last check is an upper bound.
 """
 
 import gc
@@ -25,7 +25,7 @@ LONG_SECONDS = 0.02
 NOTED_SECONDS: Final = 0.004
 CHECK_SECONDS = 0.05
 LOGGED_SECONDS = 1.0
-"""At most one line is logged in this time; it tells the number of such turns."""
+"""At most one line is logged in this time; it states the number of such turns."""
 UNKNOWN = "tasks of the store or of management, or many short pieces of work"
 
 logger = logging.getLogger("leveret.broker")
@@ -35,7 +35,7 @@ class TimerHandle(Protocol):
     """A timer of the event loop."""
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Cancel the call."""
 
 
 class LoopWatch:
@@ -73,11 +73,11 @@ class LoopWatch:
     # Pieces
 
     def note(self, seconds: float, cause: object) -> None:
-        """A piece of work took longer than `NOTED_SECONDS`. cause: the object that it was for."""
+        """Note work that took longer than `NOTED_SECONDS`. cause: the object that it was for."""
         self._pieces.append((seconds, cause))
 
     def run(self, work: Callable[[], object], cause: object = None) -> None:
-        """Do and measure a piece of work. cause: the object it is for; by default `work`."""
+        """Run and measure a piece of work. cause: the object it is for; by default `work`."""
         started = perf_counter()
         try:
             work()
@@ -87,7 +87,7 @@ class LoopWatch:
                 self.note(elapsed, cause or work)
 
     def _collecting(self, phase: str, _info: dict[str, Any]) -> None:
-        """The garbage collector begins or ends; it stops every thread."""
+        """The garbage collector starts or ends; it stops every thread."""
         if phase == "start":
             self._collection_began = perf_counter()
         else:

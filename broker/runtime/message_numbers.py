@@ -1,10 +1,10 @@
-"""Message numbers: the identity by which a message is known on every node that has a copy of it.
+"""Message numbers: the identity of a message on every node that has a copy of it.
 
 A number is unique in its cluster, for all time. The node on which a message is published gives it a
-number on demand: a trace numbers publications, so that its records of one message can be put
-together, also those of other nodes; a replicated queue numbers the messages that it sends to its
-mirrors, so that they recognise a message that reaches them by two paths. A message without such a
-use has the number 0 and costs nothing.
+number on demand: a trace numbers publications, so that its records of one message, including those
+of other nodes, can be joined; a replicated queue numbers the messages that it sends to its mirrors,
+so that they recognise a message that reaches them by two paths. Other messages have the number 0
+and cost nothing.
 
 Numbers are given in blocks. The first number of a block has the time at which it was begun and the
 node's place among the members of the cluster; the rest of the bits count:
@@ -14,9 +14,9 @@ node's place among the members of the cluster; the rest of the bits count:
     place                 8
     count                16
 
-So no restart gives a number twice, unless the clock was set back, and two nodes give the same one
-only if they have the same place: while one of them has not heard yet of a node that joined or left,
-or in clusters of more than 256 nodes.
+So no number is given again after a restart, unless the clock was set back. Two nodes give the same
+number only if they have the same place: while one of them has not yet learned of a node that joined
+or left, or in clusters of more than 256 nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ BLOCK: Final = 1 << 16
 
 
 class MessageNumbers:
-    """The numbers of one node. place: among the members of its cluster, 0 for a node on its own.
+    """The numbers of one node. place: its place among the members of its cluster, 0 without one.
 
-    next: the number that is given next, if the block has it.
+    next: the next number, if the block has it.
     """
 
     __slots__ = ("_end", "_place", "_tick", "_wall_time_s", "next")

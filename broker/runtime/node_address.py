@@ -1,7 +1,7 @@
-"""Names of nodes, and their addresses as texts: `name@host` and `name@host:port`.
+"""Names of nodes, and the text form of their addresses: `name@host` and `name@host:port`.
 
-A node is reached at the host of its name, so only its port is an address of its own. Without a port
-in the text, the node's known port applies. An IPv6 address as a host is in brackets.
+A node is reached at the host of its name, so an address only adds the port. Without a port in the
+text, the node's known port applies. An IPv6 address as a host is in brackets.
 """
 
 import re
@@ -38,7 +38,7 @@ def read_node_address(text: str) -> NodeAddress:
 
 
 def read_port(text: str) -> int:
-    """The number of a port that can be connected to. Raises ValueError."""
+    """Parse the number of a port that can be connected to. Raises ValueError."""
     port = int(text)
     if not 0 < port <= PORT_MAX:
         raise ValueError(f"{text} is not a port: expected 1 to {PORT_MAX}")
@@ -46,7 +46,7 @@ def read_port(text: str) -> int:
 
 
 def is_node_name(text: str) -> bool:
-    """Whether a text is `name@host`, and may be shown in a log."""
+    """Whether a text is `name@host`, and can be shown in a log."""
     match = NODE_ADDRESS.fullmatch(text)
     return match is not None and match[2] is None and text.isprintable()
 

@@ -6,16 +6,16 @@ module `pcre2` is that library, so the meaning of an expression does not have to
 
 PCRE searches by backtracking, and an expression such as ``(a+)+$`` takes exponential time. It stops
 after a number of steps at each position of the name, and the expression then does not match, as in
-RabbitMQ. But the cost of a step varies by a factor of 1,000: one step can look at the whole rest of
-a name, and compare each byte with hundreds of properties. So a match first has a few steps, enough
-for nearly all, then ten times as many, and so on, until its time is over. These further tries begin
-at one position after the other, with a look at the clock after each, and their processor time is
-counted: an expression that was slow several times in short succession is paused, and has the first
-try only until the pause is over. Otherwise it would take its full time for each of many names.
+RabbitMQ. But the cost of a step varies by a factor of 1,000: one step can examine the whole rest of
+a name, and compare each byte with hundreds of properties. So a match first gets a few steps, enough
+for nearly all, then ten times as many, and so on, until its time is over. These further attempts
+start at one position after the other, check the clock after each, and count their processor time:
+an expression that was slow several times in short succession is paused, and only gets the first
+attempt until the pause is over. Otherwise it would take its full time for each of many names.
 
-The cost of the first try grows with the length of the expression and the square of the text's, so
-both are limited; a text longer than a name has the further tries only. The library limits the
-compiled size: 65,535 items with all repetitions written out.
+The cost of the first attempt grows with the length of the expression and the square of the text's,
+so both are limited; a text longer than a name only gets the further attempts. The library limits
+the compiled size: 65,535 items with all repetitions written out.
 """
 
 import logging
@@ -28,10 +28,10 @@ from leveret.broker.runtime.pcre2 import Expression, Limits, OutOfStepsError, Re
 
 LENGTH_MAX = 2048
 STEPS = (20, 200, 2_000, 20_000, 50_000)
-"""Steps of each try, at each position of a name: the square of the longest name is enough."""
+"""Steps of each attempt, at each position of a name: the square of the longest name is enough."""
 NAME_BYTES_MAX = 255
 SECONDS_MAX = 0.05
-"""Processor time of one match, beside its first try and one at its last position."""
+"""Processor time of one match, without its first attempt and one at its last position."""
 HEAP_KIB = 16 * 1024
 """Memory of one match. A match with all its steps takes 2 MiB."""
 SLOW_SECONDS_MAX = 0.02
@@ -79,7 +79,7 @@ class Pattern:
     def __init__(self, text: str, *, is_caseless: bool) -> None:
         self._text = text
         self._expression = _compile(text, is_caseless=is_caseless)
-        # The meaning of these depends on where a search begins: they have the first try only.
+        # The meaning of these depends on where a search begins: they only get the first attempt.
         self._needs_its_start = r"\G" in text or "(*" in text
         self._slow_seconds = self._slow_at = self._paused_until = 0.0
 
@@ -120,7 +120,7 @@ class Pattern:
         return False
 
     def matches(self, text: str) -> bool:
-        """As `is_found_in`, but False if that takes too many steps."""
+        """Whether it matches anywhere; False if deciding takes too many steps."""
         try:
             return self.is_found_in(text)
         except OutOfTimeError:

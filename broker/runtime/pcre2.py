@@ -1,9 +1,9 @@
 """PCRE2, the library of the system, which matches by backtracking within limits.
 
-Linux distributions have it for GNU grep and SELinux, and replace it when it has a defect. It is
+Linux distributions have it for GNU grep and SELinux, and update it when it has a defect. It is
 called through ctypes, with the GIL held: a match takes a microsecond, or as long as its limits
-allow, and nothing else uses the memory of matches in that time. Nothing is compiled to machine code
-(JIT): that takes longer than all matches of most expressions, and has limits of its own.
+allow, and no other call uses the memory of matches in that time. Expressions are not compiled to
+machine code (JIT): that takes longer than all matches of most expressions, and has separate limits.
 """
 
 import ctypes
@@ -77,7 +77,7 @@ Limits = c_void_p
 """The steps and the memory that a match may take: `limits` makes it."""
 
 _MATCH_DATA: Final = c_void_p(_create_match_data(1, None))
-"""Where a match writes its place; and its memory, which is kept for the next match."""
+"""The place that a match writes its position to, and its memory, which the next match reuses."""
 _START: Final = c_size_t(0)
 _LENGTHS: Final = tuple(map(c_size_t, range(256)))
 

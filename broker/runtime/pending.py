@@ -69,7 +69,7 @@ class Answer(Generic[Value]):
             self._given()
 
     def preceding(self, value: Value) -> "Answer[None]":
-        """Another answer: when it is given, this answer gets its value or its error."""
+        """Return another answer: when it is given, this answer gets `value`, or the error."""
         first: Answer[None] = Answer()
         first.when_given(lambda: self._follow(first, value))
         return first
@@ -94,14 +94,14 @@ class Answer(Generic[Value]):
         return self._synced is not None and not self._synced.is_given
 
     def synced(self) -> "Answer[None]":
-        """Another answer: it is given when the change that this one reports is on disk.
+        """Return another answer, given when the change that this one reports is on disk.
 
         It is awaited before a client is told of the change.
         """
         return given(None) if self._synced is None else self._synced
 
     def abandon(self) -> None:
-        """Stop waiting for the answer: a value that is given later is passed to `give_back`."""
+        """Stop waiting for the answer: a later value is passed to `give_back`."""
         if not self.is_given:
             self._accept = self._listener = None
             self.is_given = True
@@ -213,7 +213,7 @@ class PendingOperation:
         return isinstance(self._awaited, Synced)
 
     def step(self) -> None:
-        """Run the method until it ends or waits again, unless it still waits. Raises its errors."""
+        """Run the method until it ends or waits, unless it still waits. Raises its errors."""
         if self.is_over or self.is_waiting:
             return
         self._awaited = None

@@ -22,7 +22,7 @@ async def in_task(answer: Answer[Value]) -> Value:
 
 
 async def given_in_task(answer: Answer[Value]) -> Value:
-    """Wait for an answer only. Raises the error that is given instead."""
+    """Wait for an answer, not for a sync. Raises the error that is given instead."""
     await _until_given(answer)
     return answer.result()
 
@@ -30,7 +30,7 @@ async def given_in_task(answer: Answer[Value]) -> Value:
 async def finish(steps: Steps, check: Callable[[], object] = lambda: None) -> None:
     """Run a method in an asyncio task until it ends. Raises the method's errors.
 
-    check: called each time before the method goes on; its errors end the method.
+    check: called each time before the method continues; its errors end the method.
     """
     awaited: Answer[Any] | None = None
     try:

@@ -1,8 +1,8 @@
 """Files and directories of the node that other users of the machine cannot read.
 
-They hold payloads, names and addresses. Whatever the umask is, a new file has the mode 0640 and a
-new directory 0750: the group, such as that of operators, may read them. Modes of existing files and
-directories are the administrator's.
+They contain payloads, names and addresses. A new file has the mode 0640 and a new directory 0750,
+regardless of the umask: the group, such as that of operators, may read them. Administrators control
+the modes of existing files and directories.
 """
 
 import errno
@@ -15,7 +15,7 @@ FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory with its parents, unless it exists. Raises OSError."""
+    """Create a directory and its parents, unless it exists. Raises OSError."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -24,7 +24,7 @@ def make_directory(path: Path) -> None:
 
 
 def opened(path: str, flags: int) -> int:
-    """A descriptor of a file, which is made if the flags say so: an `opener` of open()."""
+    """Open a file, and create it if the flags say so: an `opener` for `open`."""
     try:
         descriptor = os.open(path, flags | os.O_EXCL if flags & os.O_CREAT else flags, FILE_MODE)
     except FileExistsError:
@@ -36,7 +36,7 @@ def opened(path: str, flags: int) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file's name to system errors: those of a write, a sync or a bind lack it."""
+    """Add the file's name to system errors of a write, a sync or a bind, which lack it."""
     try:
         yield
     except OSError as error:
@@ -45,7 +45,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, complete or not at all, and sync it. Raises OSError, which names the file."""
+    """Write a file atomically, and sync it. Raises OSError, which names the file."""
     temporary = path.with_name(path.name + ".new")
     with naming(path):
         with open(temporary, "wb", opener=opened) as file:

@@ -11,10 +11,10 @@ consumers.
 
 The work of one turn is bounded by `work_left`, in units of a quarter to half a microsecond: a
 message that is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all
-input of a round together has the same amount. Code that does many small things counts them there.
-When nothing is left it stops, and goes on in its next turn: an actor wakes itself, and input waits
-with `after_round`. So a turn is bounded in messages times queues, for any number of connections and
-queues.
+input of a round together has the same amount. Code that does many small pieces of work subtracts
+them there. When no work is left it stops, and continues in its next turn: an actor wakes itself,
+and input waits with `after_round`. So a turn is bounded in messages times queues, for any number of
+connections and queues.
 
 Input can be held (`hold`): until `release`, bytes from sockets wait, as if no work were left.
 """
@@ -33,13 +33,13 @@ from leveret.broker.runtime.pending import Answer
 
 ROUND_SECONDS_MAX: Final = 0.004
 ALONE_SECONDS: Final = 0.000_1
-"""A read that comes this long after the one before is taken to be the only one in this turn of the
-loop: its round follows at once, which saves a turn (15 to 20% of the time of one message)."""
+"""A read that comes this long after the previous one is assumed to be the only one in this turn of
+the loop: its round follows at once, which saves a turn (15 to 20% of the time of one message)."""
 ALONE_BYTES_MAX: Final = 16 * 1024
 ALONE_WORK_MAX: Final = 1000
-"""Such a read has at most these bytes and this work, since the work of its round is added to it."""
+"""Such a read has at most this many bytes and this much work: the work of its round is added."""
 SMALL_PUBLISHER_ROUNDS: Final = 100
-"""The rounds for which a publisher of little is expected to publish again; with a publisher
+"""The rounds within which a publisher of little is expected to publish again; with a publisher
 at full speed they take a tenth of a second."""
 AFTER_ROUNDS_MAX: Final = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
@@ -54,8 +54,8 @@ logger = logging.getLogger("leveret.broker")
 class Actor:
     """An object that takes turns. is_awake: it is waiting for its turn.
 
-    Like `Flushable` a class, not a Protocol: of a class compiled code calls methods directly, and
-    of a Protocol by their names, which takes 300 instructions more.
+    Like `Flushable` this is a class, not a Protocol: compiled code calls the methods of a class
+    directly, and those of a Protocol by name, which takes 300 instructions more.
     """
 
     __slots__ = ("is_awake",)
@@ -84,7 +84,7 @@ class TurnOver(Exception):
     """Input was handled in part: no work is left in this turn, or it waits for an actor.
 
     steps: the rest of the input, to be called in order in the next turn. until: given when another
-    turn may get further; None if any turn may.
+    turn may make progress; None if any turn may.
     """
 
     def __init__(self, *steps: Callable[[], object]) -> None:
@@ -93,7 +93,7 @@ class TurnOver(Exception):
         self.until: Answer[None] | None = None
 
     def followed_by(self, other: "TurnOver") -> "TurnOver":
-        """The same, with the steps of another `TurnOver` behind its own."""
+        """Return it with the steps of another `TurnOver` appended."""
         self.steps = (*self.steps, *other.steps)
         return self
 
@@ -109,7 +109,7 @@ class NextTurn(Answer[None]):
         self.until = until
 
     def turn_over(self, step: Callable[[], object]) -> TurnOver:
-        """Ends a turn, for input that awaits this. step: goes on with it."""
+        """Return the end of a turn, for input that awaits this. step: continues the input."""
         over = TurnOver(step)
         over.until = self.until
         return over
@@ -198,13 +198,13 @@ class Turns:
         return len(self._actors)
 
     def affordable(self, work: int) -> int:
-        """How many things with this work each may still be done in this turn: at least one, unless
+        """Return how many pieces of this much work still fit into this turn: at least one, unless
         no work is left.
         """
         return max(1, self.work_left // work) if self.work_left > 0 else 0
 
     async def give_way(self) -> None:
-        """In the coroutine of a method: go on in a later turn, if no work is left in this one."""
+        """In the coroutine of a method: continue in a later turn if no work is left in this one."""
         if self.work_left <= 0:
             await NextTurn(self)
 
@@ -223,9 +223,9 @@ class Turns:
             self._schedule()
 
     def before_flush(self, callback: Callable[[], object]) -> None:
-        """Call back when actors have had their turn, and before output is written.
+        """Call back after the actors' turns and before output is written.
 
-        Runs that the store has on disk by then are confirmed in the same round.
+        Runs that are on disk by then are confirmed in the same round.
         """
         self._before.append(callback)
         self._schedule()
@@ -242,11 +242,11 @@ class Turns:
         self._schedule()
 
     def call_soon(self, work: Callable[[], object]) -> None:
-        """Do a piece of work in the next turn of the loop."""
+        """Run a piece of work in the next turn of the loop."""
         self._loop.call_soon(self.watch.run, work)
 
     def call_later(self, delay_ms: int, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        """Call back after this real time, even while the broker's clock stands still."""
+        """Call back after this much real time, even while the broker's clock stands still."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
     def when_overdue(self, at: float | None, callback: Callable[[], object]) -> None:
@@ -257,7 +257,7 @@ class Turns:
         self._overdue = callback
 
     def hold(self) -> None:
-        """Handle no input until `release`. It waits where it is, and sockets are not read."""
+        """Handle no input until `release`: it waits, and sockets are not read."""
         self.is_held = True
         self.work_left = 0
 
@@ -270,15 +270,14 @@ class Turns:
     def _look_at_clock(self) -> float:
         """Note the broker's time. Returns the time of `perf_counter`, which is the same clock.
 
-        Otherwise a message that comes alone would look at clocks seven times, which takes half a
-        microsecond.
+        Otherwise a single message would read clocks seven times, which takes half a microsecond.
         """
         now = self._clock_s()
         self.now_ms = int(now * 1000) if self._clock_ms is None else self._clock_ms()
         return now
 
     def begin_read(self) -> float:
-        """Handle bytes of a socket until `end_read`. Returns the time, for that call."""
+        """Start to handle bytes of a socket, until `end_read`. Returns the time, for that call."""
         self._is_reading = True
         now = self._look_at_clock()
         if now > self.overdue_at and self._overdue is not None:
@@ -287,9 +286,9 @@ class Turns:
         return now
 
     def end_read(self, started: float, size: int) -> float:
-        """The bytes are handled. started: when that began. size: bytes. Returns the seconds.
+        """The bytes are handled. started: when that began. size: in bytes. Returns the seconds.
 
-        The woken actors take turns in a round: at once after a small read that comes alone.
+        The woken actors take turns in a round, which follows at once after a single small read.
         """
         self._is_reading = False
         ended = 0.0
@@ -305,7 +304,7 @@ class Turns:
         return (ended or self._clock_s()) - started
 
     def others_publish_little(self, reader: int) -> bool:
-        """Whether a publisher other than this reader published little at a time, lately."""
+        """Whether a publisher other than this reader has recently published little at a time."""
         if self.small_publisher == reader:
             return False
         return self.rounds - self.small_publish_at < SMALL_PUBLISHER_ROUNDS
@@ -363,7 +362,7 @@ class Turns:
             self._loop.call_soon(self._run_round)
 
     def _call_after_round(self) -> None:
-        """Call those that wait, once each, while there is work left."""
+        """Call the waiting callbacks, once each, while there is work left."""
         after = self._after
         for _ in range(len(after)):
             if self.work_left <= 0:

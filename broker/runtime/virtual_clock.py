@@ -1,7 +1,7 @@
 """A clock that a test moves by hand: time stands still until `advance` is called.
 
-All timers that fall due on the way (a message's TTL, a delayed message, a heartbeat, a consumer
-timeout) are called at once, in the order in which they would have been.
+All timers that become due (a message's TTL, a delayed message, a heartbeat, a consumer timeout) are
+called at once, in the order of their times.
 """
 
 import math
@@ -51,7 +51,7 @@ class VirtualClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Move the clock, making all calls that fall due on the way, in order.
+        """Move the clock, and make all calls that become due, in order.
 
         Raises TypeError and ValueError unless the seconds are a finite number from 0.
         """

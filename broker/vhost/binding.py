@@ -27,7 +27,7 @@ class Exchange:
     delayed: the messages that wait here; None unless the type is x-delayed-message.
 
     alternate_name: the exchange for messages that match nothing here; it need not exist.
-    is_deleted: routes pass it over, though bindings may still lead to it.
+    is_deleted: routing skips it, though bindings may still lead to it.
     published_count: messages that were published. routed_count: the copies that queues got.
     policy: the policy that applies. watchers: of its bindings; a new tuple when they change.
     """
@@ -111,19 +111,19 @@ class Binding:
         return self.source.durable and self.destination.durable
 
     def attach(self) -> None:
-        """Add it at both ends."""
+        """Add the binding at both ends."""
         self.source.bindings[self.key] = self
         self._incoming()[self.key] = self
         self.source.type.bind(self.destination, self.routing_key, self.arguments)
 
     def detach(self) -> None:
-        """Remove it at both ends."""
+        """Remove the binding at both ends."""
         del self.source.bindings[self.key]
         del self._incoming()[self.key]
         self.source.type.unbind(self.destination, self.routing_key, self.arguments)
 
     def lead_to(self, destination: QueueClient) -> None:
-        """Have another object stand for the queue that it leads to."""
+        """Lead to another object that stands for the same queue."""
         self.detach()
         self.destination = destination
         self.attach()

@@ -1,11 +1,11 @@
 """The messages that wait at an exchange of the type x-delayed-message, in the order of their times.
 
-Promise: a message is released when its time has come, not before. It waits in a backing queue, as a
-message of a queue does: a persistent one at a durable exchange is confirmed when the log has it on
+Promise: a message is released when its time has come, not before. It waits in a backing queue, like
+a message of a queue: a persistent one at a durable exchange is confirmed when the log has it on
 disk, and a restart restores it; the pager moves messages to disk when memory is short. Messages are
 released in the order of their times, unless more are due at once than one turn can release.
 
-Not promised: that a message is released once. If the node crashes while the message moves to
+Not promised: that a message is released only once. If the node crashes while the message moves to
 another bucket or to its queues, it may be released twice.
 
 Why not one queue and an index: the index would be in memory, for millions of messages, and would
@@ -58,11 +58,12 @@ units of broker/runtime/turns.py."""
 RELEASING_WORK = WORK_MAX // 2
 """The part of a turn's work that is left for releasing, however full the buckets are."""
 LEAVING_BYTES_MAX = 1024 * 1024
-"""While messages that are not safe at their targets yet take more memory than this, no others
-leave: the disk is behind."""
+"""While messages that are not yet safe at their targets take more memory than this, no others
+leave:
+the disk is behind."""
 LOADED_MESSAGES_MAX = 4000
 LOADED_BYTES_MAX = 4 * 1024 * 1024
-"""A bucket with no more than this is taken to memory as it is."""
+"""A bucket of at most this size is taken to memory as a whole."""
 RETRY_MS = 100
 """The interval at which a bucket that the disk could not read is read again."""
 
@@ -81,9 +82,9 @@ class Loaded(NamedTuple):
 class Bucket:
     """One bucket.
 
-    begins_ms: no message in it is due before, if it is not empty (DM1). is_split: it was opened,
-    and its messages move to other buckets. All of them do, so that messages with the same time
-    keep their order.
+    begins_ms: no message in it is due before this time (DM1). is_split: it was opened, and its
+    messages move to other buckets: all of them, so that messages with the same time keep their
+    order.
     """
 
     __slots__ = ("backing", "begins_ms", "is_split")
@@ -94,7 +95,7 @@ class Bucket:
         self.is_split = False
 
     def open(self) -> None:
-        """Find out whether all of it may be taken to memory."""
+        """Determine whether it may be taken to memory as a whole."""
         backing = self.backing
         if backing.ready_count > LOADED_MESSAGES_MAX or backing.ready_bytes > LOADED_BYTES_MAX:
             self.is_split = True
@@ -120,7 +121,7 @@ class Leaving:
         self._holders: set[object] = {self}
 
     def has_left(self) -> None:
-        """It was published: a target that does not hold it by now has it."""
+        """The message was published: a target that does not hold it by now has it."""
         self.confirm(0, self)
 
     def hold(self, first: int, count: int, holder: object) -> None:
@@ -135,7 +136,7 @@ class Leaving:
                 self._left()
 
     def refuse(self, number: int) -> None:
-        """A full queue drops it, as it drops messages that are published without confirms."""
+        """A full queue drops the message, as it drops those published without confirms."""
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
         """The holder's queue is deleted, or lost."""
@@ -280,7 +281,7 @@ class DelayedMessages(Actor):
         self._set_timer()
 
     def _open_later(self, error: Unreadable) -> None:
-        """A bucket cannot be read now: go on when it has been read, or try again."""
+        """A bucket cannot be read now: continue when it has been read, or try again."""
         self._waits_for_read = True
         self._stop_timer()
         if isinstance(error, BeingRead):
@@ -386,7 +387,7 @@ class DelayedMessages(Actor):
         """The exchange is deleted, and the messages that wait with it."""
         freeing = [bucket.backing.delete() for bucket in self._buckets.values()]
         self.close()
-        # Both refer to the exchange: without these cycles it is freed at once.
+        # Both refer to the exchange: without these reference cycles it is freed at once.
         self._make_backing, self._release = _bucket_of_deleted, _forget
         LongWork(self._turns, "freeing delayed messages", chain.from_iterable(freeing)).start()
 
@@ -397,7 +398,7 @@ def _bucket_of_deleted(level: int) -> BackingQueue:
 
 
 def _forget(message: Message, publisher: Publisher) -> None:
-    """A message of a deleted exchange goes nowhere."""
+    """Drop a message of a deleted exchange."""
 
 
 def _beginning(due_ms: int, digit: int) -> int:

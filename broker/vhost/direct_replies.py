@@ -1,9 +1,9 @@
-"""Direct reply-to: the channels that consume from amq.rabbitmq.reply-to, and the way of a reply.
+"""Direct reply-to: the channels that consume from amq.rabbitmq.reply-to, and the path of a reply.
 
 Such a channel has a name of its own, which requests carry in place of the general one. It has an
 unguessable part, and ends with a number that stands for the node. A reply that is published to it
-goes to the channel without a queue: to a channel of this node, or to the node that the name ends
-with (`OtherNodes`). A reply to an unknown name is dropped.
+goes to the channel without a queue: to a channel of this node, or to the node whose number the name
+has (`OtherNodes`). A reply to an unknown name is dropped.
 """
 
 import zlib
@@ -33,7 +33,7 @@ class OtherNodes(Protocol):
 
 
 class Replies:
-    """The names in use on this node. others: None while the node is in no cluster."""
+    """The names in use on this node. others: None while the node is not in a cluster."""
 
     def __init__(self, node: str) -> None:
         """node: the name of this node."""
@@ -42,14 +42,14 @@ class Replies:
         self._consumers: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> str:
-        """A channel begins to consume replies; returns its name."""
+        """Register a channel that begins to consume replies; return its name."""
         unguessable = generate_name(f"{DIRECT_REPLY_TO}.g1h").replace("g1h-", "g1h_")
         name = f"{unguessable}.{node_number(self.node)}"
         self._consumers[name] = consumer
         return name
 
     def remove(self, name: str) -> None:
-        """A channel stops consuming replies."""
+        """Forget a channel that stops consuming replies."""
         self._consumers.pop(name, None)
 
     def deliver(self, message: Message) -> None:
@@ -59,7 +59,7 @@ class Replies:
             self.others.deliver(_node_of(name), message)
 
     def deliver_here(self, message: Message) -> bool:
-        """Deliver a reply to the channel of this node with this name; whether there is one."""
+        """Deliver a reply to this node's channel of this name; return whether there is one."""
         consumer = self._consumers.get(message.address.routing_key)
         if consumer is None:
             return False

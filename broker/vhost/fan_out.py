@@ -1,13 +1,13 @@
-"""Deliveries to very many queues: some of the queues in each turn of the event loop.
+"""Deliveries to very many queues, to some of them in each turn of the event loop.
 
-A message may reach more queues than a turn has time for, and finding them may take more time too
-(exchanges/router.py). Such deliveries go on in the turns of an actor, one after the other. A
-publisher with an order to keep waits until its delivery is done: a channel handles no more of its
-connection's input, and dead letters and delayed messages wait behind.
+A message may reach more queues than a turn has time for, and finding them may also take longer
+(exchanges/router.py). Such deliveries continue in the turns of an actor, one after the other. A
+publisher that has to keep an order waits until its delivery is done: a channel handles no more of
+its connection's input, and later dead letters and delayed messages wait.
 
-Memory is bounded even if the disk stands still: while the store is behind, no queue gets persistent
-messages, and while messages take too much memory, none gets any (`Flow`). Waiting runs count for
-the hold of publishers.
+Memory is bounded even if the disk stalls: while the store is behind, no queue gets persistent
+messages, and while messages take too much memory, none gets any (`Flow`). Waiting runs count
+towards the limit above which publishers are held.
 
 Promise: every queue that exists when its turn comes gets the messages, even if the publisher has
 ended by then.
@@ -30,8 +30,8 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor, Turns
 
 QUEUES_AT_ONCE: Final = 500
-"""A message for at most this many queues is given to all in one turn. A run that is held for all of
-them costs a millisecond more, since its holders are in a list (sessions/held_runs.py).
+"""A message for at most this many queues is given to all of them in one turn. A run that all of
+them hold costs a millisecond more, since its holders are in a list (sessions/held_runs.py).
 """
 CARE_WORK: Final = 30
 """The work of a message in a queue with a limit or time to live (broker/runtime/turns.py)."""
@@ -82,7 +82,9 @@ class Delivery:
         return bool(messages) and messages[0].header.is_persistent
 
     def go_on(self, turns: Turns) -> bool:
-        """Give the messages to more queues, or take a step to find them; whether any were left."""
+        """Give the messages to more queues, or take a step to find them; return whether any were
+        left.
+        """
         publication = self._publication
         count = len(publication.messages)
         if publication.publisher is not None:
@@ -156,7 +158,7 @@ class FanOuts(Actor):
         return delivery.done
 
     def take_turn(self) -> None:
-        """Go on with the first delivery, and with others if there is work left."""
+        """Continue the first delivery, and others if there is work left."""
         turns, deliveries = self._turns, self._deliveries
         try:
             while deliveries and turns.work_left > 0 and not self._is_store_behind:

@@ -1,9 +1,9 @@
-"""Unused queues that their node deletes by itself.
+"""Unused queues that their node deletes without a request.
 
 These are exclusive queues whose connection has ended, auto-delete queues without consumers, and
 queues that expire. No client waits for the answer. So a deletion that cannot be written, or that
-the cluster does not take now, fails nothing else: it is tried again every second, until the queue
-is deleted or used again.
+the cluster does not accept now, affects nothing else: it is tried again every second, until the
+queue is deleted or used again.
 """
 
 import logging
@@ -46,18 +46,18 @@ class OwnDeletions:
         return answer
 
     def delete_unused(self, queue: QueueClient) -> None:
-        """Have a queue deleted in this turn, or in later ones."""
+        """Delete a queue, in this turn or in later ones."""
         self._unused.append(queue)
         if len(self._unused) == 1:
             self._delete_by_the_turn(self._unused, self._delete_unused, "deleting unused queues")
 
     def delete_all(self, queues: Iterable[QueueClient], what: str) -> None:
-        """Have queues deleted in this turn, or in later ones. what: the work, for logs."""
+        """Delete queues, in this turn or in later ones. what: the work, for logs."""
         self._delete_by_the_turn(deque(queues), self._delete, what)
 
     def close(self) -> None:
         """The vhost is deleted, or the broker stops: nothing is deleted or tried again."""
-        # It is the vhost's: without the cycle it is freed at once.
+        # It belongs to the vhost: without the reference cycle it is freed at once.
         self._delete = _is_gone
         self._failed.clear()
         if self._timer is not None:
@@ -98,14 +98,14 @@ class OwnDeletions:
         elif not self._is_logged:
             self._is_logged = True
             logger.warning(
-                "vhost %r cannot delete queues that nobody needs any more (%d of them), and tries"
-                " again every second: %s", self._vhost, len(left), failed[left[0]],
+                "failed to delete %d unused queues in vhost %r; retrying every second: %s",
+                len(left), self._vhost, failed[left[0]],
             )  # fmt: skip
         self.delete_all(left, "trying again to delete unused queues")
 
 
 def _is_gone(queue: QueueClient) -> None:
-    """Its vhost is deleted, and the queue with it, or the broker stops."""
+    """Do nothing: its vhost is deleted, and the queue with it, or the broker stops."""
 
 
 def _is_used(queue: QueueClient) -> bool:

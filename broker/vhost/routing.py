@@ -1,12 +1,12 @@
 """Publishing inside a virtual host: from an exchange to queues, along one path for all messages.
 
 Publications of clients, dead letters, delayed messages, the copies of the firehose and the history
-for a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
-it where an exchange asks for that, and hands it to the queues it reaches. A publisher that keeps
-its look-ups does the last step alone, by `deliver`.
+for a new binding all take this path: `publish` routes a message, has it traced and kept in a
+history, delays it if an exchange requires that, and hands it to the queues that it reaches. A
+publisher that caches its look-ups does only the last step, with `deliver`.
 
-A message whose route is long is routed in steps, in the turns of a delivery (fan_out.py); all else
-is the same.
+A message with a long route is routed in steps, in the turns of a delivery (fan_out.py), and
+otherwise in the same way.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ NO_PROPERTIES = read_header(b"\0\0")
 
 Routed = Callable[[list[QueueClient], bool], object]
 """Called with the queues that a message reaches, before they have it, and whether an exchange keeps
-it and will route it later.
+it to route it later.
 """
 Choose = Callable[[list[QueueClient]], list[QueueClient]]
-"""Returns those of the queues that are to get a message."""
+"""Returns the queues that get a message."""
 
 
 class RoutingVhost(Protocol):
@@ -97,7 +97,7 @@ def _found_later(
 def _reached(
     found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
 ) -> list[QueueClient]:
-    """The queues that are to get a message whose route is complete, for `publish`.
+    """The queues that get a message whose route is complete, for `publish`.
 
     The exchanges on the route that keep it have it then.
     """
@@ -117,7 +117,7 @@ def queues_by_key(
     vhost: RoutingVhost, exchange: Exchange, routing_key: str
 ) -> list[QueueClient] | None:
     """The queues that every message with a routing key reaches from an exchange, until routes
-    change; None if an exchange on the way decides message by message, or remembers messages, or if
+    change; None if an exchange on the route decides message by message, or keeps messages, or if
     the route is long.
     """
     found = Route(exchange, [routing_key], NO_PROPERTIES)
@@ -127,7 +127,7 @@ def queues_by_key(
 
 
 def is_of_every_message(found: Route) -> bool:
-    """Whether a route is that of all messages with its routing keys, until routes change."""
+    """Whether a route applies to all messages with its routing keys, until routes change."""
     return found.is_cacheable and not found.remembering
 
 
@@ -167,11 +167,11 @@ def _delay(exchange: Exchange, publication: Publication) -> None:
 def publish_delayed(
     vhost: RoutingVhost, exchange: Exchange, message: Message, publisher: Publisher
 ) -> Answer[None] | None:
-    """The delay of a message is over: it goes on from the exchange at which it waited.
+    """Publish a message whose delay is over, from the exchange at which it waited.
 
-    The answer is given when all of very many queues have it; None if all have it now.
-    Its routing keys and its time to live, which begins now, are read from its properties again,
-    since it may have waited on disk.
+    The answer is given when all of very many queues have it; None if all have it now. Its routing
+    keys and its time to live, which begins now, are read from its properties again, since it may
+    have waited on disk.
     """
     header = header_after_delay(header_of(message))
     late = Message(message.address, header, message.body, None, message.number)
@@ -184,7 +184,7 @@ def publish_delayed(
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
-    """The trace callback of a message that is not published by a client now."""
+    """The trace callback of a message that a client does not publish now."""
     return partial(_trace, vhost, message, routing_keys)
 
 
@@ -202,7 +202,7 @@ def _trace(
 def replaying_history(
     vhost: RoutingVhost, history: RecentHistory, destination: QueueClient | Exchange
 ) -> Iterator[int]:
-    """x-recent-history: the steps of giving the last messages to a new binding's destination
+    """x-recent-history: the steps of delivering the last messages to a new binding's destination
     (broker/runtime/long_work.py).
     """
     for message in history.history:

@@ -3,7 +3,7 @@
 Every node of a cluster does so for itself, so that a new node gets its shards. A change takes
 three submissions, each planned when the previous one is applied: bindings of an earlier policy are
 deleted, then queues are declared, then bound. Declarations that the cluster or the disk does not
-take now are tried again.
+accept now are tried again.
 """
 
 import logging
@@ -56,7 +56,7 @@ class ShardDeclarations:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """The declared objects are known: declare what is missing from now on."""
+        """Declare missing shards from now on: the declared objects are known."""
         self._is_started = True
         for vhost in self._vhosts.values():
             for exchange in vhost.exchanges.values():
@@ -64,7 +64,7 @@ class ShardDeclarations:
                     self._add(vhost.name, exchange.name, None)
 
     def stop(self) -> None:
-        """Declare nothing more."""
+        """Stop declaring."""
         self._is_started = False
         self._changes.clear()
         if self._timer is not None:
@@ -87,7 +87,7 @@ class ShardDeclarations:
         self._turns.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Submit the next declarations of the first change; or begin the next change."""
+        """Submit the next declarations of the first change, or begin the next change."""
         while self._changes and self._step < STEPS:
             declarations = self._planned()
             self._step += 1
@@ -136,7 +136,7 @@ class ShardDeclarations:
             self._is_failing = True
             vhost, exchange, _ = self._changes[0]
             logger.error(
-                "the shards of exchange %r in vhost %r are not declared, which is tried again every"
-                " second: %s", exchange, vhost, error,
+                "failed to declare the shards of exchange %r in vhost %r; retrying every second: "
+                "%s", exchange, vhost, error,
             )  # fmt: skip
         self._timer = self._clock.call_later_ms(TRY_AGAIN_MS, self._begin)

@@ -3,7 +3,7 @@
 A policy with `shards-per-node` gives an exchange this number of queues on each node of the cluster,
 `sharding: EXCHANGE - NODE - NUMBER`, bound with the policy's `routing-key`. Each node plans its own
 shards only. No shard is deleted, neither when the number is lowered nor when the policy ends, which
-unbinds them. Facts: RabbitMQ's plugin rabbitmq_sharding.
+only unbinds them. Source: RabbitMQ's plugin rabbitmq_sharding.
 """
 
 from typing import NamedTuple
@@ -27,14 +27,14 @@ NO_ARGUMENTS = encode_table({})
 
 
 class Sharding(NamedTuple):
-    """The sharding that a policy asks for. shard_count: on each node."""
+    """The sharding that a policy requests. shard_count: the number of shards on each node."""
 
     shard_count: int
     routing_key: str
 
 
 def sharding_of_policy(policy: Policy | None) -> Sharding | None:
-    """The sharding that a policy asks for; None if it asks for none."""
+    """The sharding that a policy requests; None if it requests none."""
     if policy is None or SHARDS_PER_NODE not in policy.definition:
         return None
     definition = policy.definition
@@ -42,9 +42,10 @@ def sharding_of_policy(policy: Policy | None) -> Sharding | None:
 
 
 def sharding_of(exchange: Exchange | None) -> Sharding | None:
-    """The sharding that the policy of an exchange asks for; None if it asks for none.
+    """The sharding that the policy of an exchange requests; None if it requests none.
 
-    The default exchange never is: every queue is bound to it already, and nothing else may be.
+    The default exchange is never sharded: every queue is bound to it, and no other binding may
+    exist.
     """
     if exchange is None or not exchange.name:
         return None
@@ -57,7 +58,7 @@ def shard_name(exchange: str, node: str, number: int) -> str:
 
 
 def missing_queues(vhost: VirtualHost, exchange: Exchange, node: str) -> list[Declaration]:
-    """The declarations of the shards that a node lacks. They are durable if the exchange is."""
+    """The declarations of the shards that a node lacks, durable if the exchange is durable."""
     sharding = sharding_of(exchange)
     if sharding is None:
         return []
@@ -92,7 +93,7 @@ def missing_bindings(vhost: VirtualHost, exchange: Exchange, node: str) -> list[
 def obsolete_bindings(
     vhost: VirtualHost, exchange: Exchange, node: str, before: Sharding | None
 ) -> list[Declaration]:
-    """The bindings of a node's shards to be deleted, which an earlier policy asked for."""
+    """The deletions of bindings of a node's shards that an earlier policy requested."""
     now = sharding_of(exchange)
     if before is None or (now is not None and now.routing_key == before.routing_key):
         return []

@@ -1,8 +1,8 @@
 """A virtual host: its exchanges, queues and bindings.
 
-`generation` grows with every change that could route a message differently. Publishers keep their
+`generation` grows with every change that could route a message differently. Publishers cache their
 look-ups until then. The `routes_listener` is called at every such change. Exchanges, queues and
-bindings change by declarations only (broker/registry), also when a queue deletes itself.
+bindings change only by declarations (broker/registry), even when a queue deletes itself.
 """
 
 import logging
@@ -67,10 +67,10 @@ class AppliesPolicies(Protocol):
     """Gives new queues and exchanges the policies that match them (registry/policing.py)."""
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
-        """Give a queue the options that its policies ask for."""
+        """Give a queue the options of its policies."""
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
-        """Give an exchange the settings that its policy asks for."""
+        """Give an exchange the settings of its policy."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -173,15 +173,15 @@ class VirtualHost:
         return queue
 
     def set_placement(self, queue: QueueClient, placement: Placement, storage_id: int = 0) -> None:
-        """A queue lives elsewhere from now on. storage_id: see `QueueFactory.moved`."""
+        """Change the placement of a queue. storage_id: see `QueueFactory.moved`."""
         self.kinds.of(queue.kind).moved(self.name, queue, placement, storage_id)
         self.routes_changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
-        """Have another object stand for a queue from now on: its mirroring begins or ends.
+        """Replace the object that stands for a queue: its mirroring begins or ends.
 
-        The bindings are changed to it in one step: a message must not go to both. Channels that
-        consume from the queue are told by `Consumer.queue_replaced`.
+        The bindings are changed in one step: a message must not go to both objects. Channels that
+        consume from the queue are notified by `Consumer.queue_replaced`.
         """
         before = self.queues[queue.name]
         queue.policy, queue.operator_policy = before.policy, before.operator_policy
@@ -208,7 +208,7 @@ class VirtualHost:
     def declaration_of(
         self, specification: QueueSpecification, acting_user: str = NODE_ITSELF
     ) -> PutQueue:
-        """The declaration of a new queue, for which a place is chosen."""
+        """The declaration of a new queue, with the placement chosen for it."""
         placement = self.kinds.of(specification.kind).place(specification)
         owner = specification.owner
         return PutQueue(
@@ -224,7 +224,7 @@ class VirtualHost:
         requester: Requester = THE_NODE,
         answer: Answer[None] | None = None,
     ) -> None:
-        """Have a queue deleted, unless it is already, or its vhost is.
+        """Delete a queue, unless it or its vhost is already deleted.
 
         answer: given when the deletion is on disk. Without it no client waits, and a deletion that
         fails is tried again.
@@ -238,18 +238,18 @@ class VirtualHost:
         self._submit(declaration, answer=answer, requester=requester)
 
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
-        """Have an unused queue deleted, in this turn if it is urgent."""
+        """Delete an unused queue, in this turn if it is urgent."""
         if is_urgent:
             self.delete_queue(queue)
             return
         self._own_deletions.delete_unused(queue)
 
     def delete_queues(self, queues: Iterable[QueueClient], what: str) -> None:
-        """Have queues deleted, in this turn or in later ones. what: the work, for logs."""
+        """Delete queues, in this turn or in later ones. what: the work, for logs."""
         self._own_deletions.delete_all(queues, what)
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
-        """Where a new queue keeps its messages, with those that a restart found."""
+        """Make the backing queue of a new queue, with the messages that a restart found."""
         knows_deliveries = queue.kind.knows_deliveries
         if levels is None:
             return self._make_queue_level(queue, 0, knows_deliveries)
@@ -283,7 +283,7 @@ class VirtualHost:
         return LETTERS_LEVEL in self._levels_of(queue.storage_id, LETTERS_LEVEL)
 
     def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
-        """Where a queue keeps its dead letters, with those that a restart found."""
+        """Make the backing queue of a queue's dead letters, with those that a restart found."""
         return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
 
     def make_dead_letter_worker(
@@ -293,7 +293,7 @@ class VirtualHost:
         return AtLeastOnceWorker(self, queue, letters, self._letter_settings)
 
     def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
-        """Where messages wait at an exchange of the type x-delayed-message."""
+        """Make the store of the messages that wait at an exchange of the type x-delayed-message."""
         is_durable = bool(storage_id)
         title = resource(EXCHANGE, exchange.name, self.name)
         if exchange.durable and not is_durable and self._store is not None:
@@ -351,11 +351,13 @@ class VirtualHost:
         dead_letters.add(queue, messages, reason)
 
     def note_kept(self, queue: QueueClient, reason: str) -> None:
-        """A message died in a queue that keeps its dead letters until they are confirmed."""
+        """Count a message that died in a queue that keeps its dead letters until they are
+        confirmed.
+        """
         self.counts.kept[queue.kind.name, reason] += 1
 
     def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
-        """Messages, `count` of them, died without a dead-letter exchange for them."""
+        """Count messages that died without a dead-letter exchange."""
         self.counts.discarded[queue.kind.name, reason] += count
 
     # Starting and ending
@@ -370,12 +372,12 @@ class VirtualHost:
             delayed.close()
 
     def emptied(self) -> None:
-        """The vhost is deleted, with all its objects: its parts no longer refer to it."""
+        """Drop references to this vhost from its parts: it is deleted with all its objects."""
         self._own_deletions.close()
         self._dead_letters = None
 
     def delete_with_it(self, queue: QueueClient) -> None:
-        """The vhost is deleted, and this one of its queues with it."""
+        """Delete one of the queues of this deleted vhost."""
         self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
         queue.delete_now()
 

@@ -30,7 +30,7 @@ OBJECTS: tuple[Kind, ...] = (
     DeclaredQueues,
     DeclaredBindings,
 )
-"""All kinds, in the order in which declarations apply: what needs another object comes after it."""
+"""All kinds, in the order in which declarations apply: an object comes after those it needs."""
 
 KINDS: dict[type[Declaration], Kind] = {type_: kind for kind in OBJECTS for type_ in kind.types}
-"""The kind of objects that a declaration is about, by the type of the declaration."""
+"""The kind of object that a declaration concerns, by the type of the declaration."""

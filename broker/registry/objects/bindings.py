@@ -27,11 +27,11 @@ from leveret.storage.metadata.metadata_rows import BindingRow
 
 BINDING = "binding"
 DETACH_WORK = 30
-"""The work of detaching a binding and telling of it, in the units of broker/runtime/turns.py."""
+"""The work of detaching a binding, with its event, in the units of broker/runtime/turns.py."""
 
 
 class DeclaredBindings(ObjectsOfVhosts[PutBinding, DeleteBinding]):
-    """The bindings of all vhosts, but those to the default exchange."""
+    """The bindings of all vhosts, except those to the default exchange."""
 
     types = (PutBinding, DeleteBinding)
 

@@ -29,7 +29,7 @@ DELETE_EXCHANGE_WORK = 50
 
 
 class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
-    """The exchanges of all vhosts, but those that every vhost has."""
+    """The exchanges of all vhosts, except those that every vhost has."""
 
     types = (PutExchange, DeleteExchange)
     components = (STORED_EXCHANGE,)

@@ -29,7 +29,7 @@ class RequirementError(ValueError):
 
 
 class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
-    """The parameters of all components but those of policies and limits."""
+    """The parameters of all components except those of policies and limits."""
 
     types = (PutParameter, DeleteParameter, RequireParameter)
 

@@ -18,7 +18,7 @@ PERMISSION = "permission"
 
 
 class DeclaredPermissions(DeclaredObjects[PutPermission, DeletePermission]):
-    """All permissions but topic permissions."""
+    """All permissions except topic permissions."""
 
     types = (PutPermission, DeletePermission)
 

@@ -1,8 +1,8 @@
 """Queues, the nodes that they live on, and the nodes that mirror them.
 
-`ChangePlacement` asks for another leader or other mirrors. When it is ordered it is replaced by
-the outcome (broker/queues/contract/queue_factory.py), or left out if it changes nothing, if the
-queue was deleted in the meantime, or if the node is not in a cluster.
+`ChangePlacement` requests another leader or other mirrors. When it is ordered it is replaced by the
+outcome (broker/queues/contract/queue_factory.py), or left out if it changes nothing, if the queue
+was deleted in the meantime, or if the node is not in a cluster.
 
 A declaration names the connection that owns an exclusive queue. If no such connection is registered
 it has ended, and the queue is skipped. In a cluster, where the other nodes cannot know that, the
@@ -46,9 +46,9 @@ QUEUE_HOME = "queue-home"
 """The component of the rows with the node and the identity of queues. A node that is not in a
 cluster has none of them."""
 QUEUE_MIRRORS = "queue-mirrors"
-"""That of the rows with the records of queues that are mirrored."""
+"""The component of the rows with the records of mirrored queues."""
 QUEUE_COPY = "queue-copy"
-"""That of the rows with the storage ids of this node's copies of queues, which count in place of
+"""The component of the rows with the storage ids of this node's copies of queues, which replace
 those that the queues were declared with."""
 
 Change = DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement
@@ -151,7 +151,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         kinds = self._tables.vhosts[it.vhost].kinds
         if isinstance(it, PutQueue):
             return it.durable and (not kinds.node or it.node in ("", kinds.node))
-        # A copy that an earlier run was asked for is not one of this run.
+        # A copy that was requested from an earlier run does not belong to this run.
         return (
             isinstance(it, PutPlacement)
             and self.is_durable(it)
@@ -199,7 +199,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         vhost.counts.queues_created += 1
         _queue_created(vhost, queue, it.acting_user)
         if is_orphan:
-            # Later, since applying a declaration submits no other one (RG1).
+            # Later, since applying a declaration must not submit another one (RG1).
             vhost.turns.after_round(lambda: vhost.delete_queue(queue))
 
     def _deleting(self, vhost: VirtualHost, it: DeleteQueue) -> Iterator[int]:
@@ -285,7 +285,7 @@ def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
 def _same_queue(
     vhost: VirtualHost, it: PutQueueHome | ChangePlacement | PutPlacement
 ) -> QueueClient | None:
-    """The queue that a declaration means; None if it was deleted, even if its name is in use."""
+    """The queue of a declaration; None if it was deleted, even if its name is in use again."""
     queue = vhost.queues.get(it.name)
     return queue if queue is not None and queue.placement.identity == it.identity else None
 

@@ -1,4 +1,4 @@
-"""Users, who are deleted with their permissions and limits.
+"""Users. A user is deleted with its permissions and limits.
 
 Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 """

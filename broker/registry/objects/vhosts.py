@@ -1,4 +1,4 @@
-"""Virtual hosts, which are deleted with everything in them.
+"""Virtual hosts. A vhost is deleted with everything in it.
 
 Source of the events: RabbitMQ's `rabbit_vhost`.
 """
@@ -139,7 +139,7 @@ def _facts(vhost: VirtualHost, acting_user: str) -> dict[str, Any]:
 
 
 def vhost_deleted(vhost: VirtualHost, acting_user: str) -> None:
-    """A vhost was deleted; the events of everything in it came before."""
+    """A vhost was deleted, after the events of everything in it."""
     if vhost.events.are_wanted:
         facts = {"name": vhost.name, "user_who_performed_action": acting_user}
         vhost.events.notify("vhost.deleted", facts)

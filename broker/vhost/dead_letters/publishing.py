@@ -1,11 +1,12 @@
 """Dead-lettering: messages that died in a queue are published to its dead-letter exchange.
 
-At most once and without confirms, as classic queues of RabbitMQ do it; worker.py does
-it at least once. queues/dead_letters/header.py makes the headers of dead letters and finds cycles.
+Letters are published at most once and without confirms, as by RabbitMQ's classic queues; worker.py
+publishes at least once. queues/dead_letters/header.py makes the headers of dead letters and finds
+cycles.
 
-Messages that die together in one queue for one reason make a run. Its dead letters are made one by
-one, and published in runs again (`letter_runs`): letters to one address that queues treat alike and
-that died in the same queues. Such a run is routed once, if the exchange decides by the key.
+Messages that die together in one queue for one reason form a run. Their dead letters are made one
+by one, and published in runs again (`letter_runs`): letters to one address that queues treat alike
+and that died in the same queues. Such a run is routed once if the exchange decides by the key.
 """
 
 import logging
@@ -57,8 +58,8 @@ class LetterRun(NamedTuple):
     """Dead letters that are published together: to one address, alike for queues.
 
     died: the messages that they are made of, as they were in their queue.
-    routing_keys: the address's, and those of CC and BCC; a letter with these is a run by itself.
-    in_cycle: the names of the queues from which they came by themselves, without a client's
+    routing_keys: the address's, and those of CC and BCC; a letter with CC or BCC is a run by
+    itself. in_cycle: the names of the queues that the letters have left without a client's
     rejection.
     """
 
@@ -73,8 +74,8 @@ class DeadLetterer(Actor):
 
     A dead letter may cause the death of another message, in the queue that it goes to. That message
     waits in the mailbox until the first is done, so that a chain of queues does not become a chain
-    of calls. Letters without work left in this turn wait for the next turn, and letters behind one
-    that goes to very many queues wait until these have it.
+    of calls. Letters for which no work is left in this turn wait for the next turn, and letters
+    behind one that goes to very many queues wait until these have it.
     """
 
     __slots__ = ("_is_publishing", "_log_limit", "_mailbox", "_rest", "_vhost")
@@ -93,7 +94,7 @@ class DeadLetterer(Actor):
         if self._is_publishing or self.is_awake or self._rest is not None:
             self._mailbox.append(dead)
             if self._rest is not None:
-                # Messages must not die faster than very many queues are given their letters.
+                # Messages must not die faster than their letters reach very many queues.
                 self._vhost.turns.work_left = min(self._vhost.turns.work_left, 0)
             return
         self._publish_all(dead)
@@ -104,7 +105,7 @@ class DeadLetterer(Actor):
             self._publish_all(None)
 
     def _publish_all(self, first: Dead | None) -> None:
-        """Publish messages that died just now, and those in the mailbox for which work is left."""
+        """Publish letters of messages that have just died, and those in the mailbox that fit."""
         self._is_publishing = True
         try:
             if first is not None:
@@ -139,8 +140,8 @@ class DeadLetterer(Actor):
             self._vhost.turns.wake(self)
 
     def _publish(self, dead: Dead) -> None:
-        """Publish dead letters, up to one that goes to very many queues, or as many as take long to
-        route. The work of all others was counted when they died.
+        """Publish dead letters, up to one that goes to very many queues, or until routing has taken
+        long. The work of all others was counted when they died.
         """
         vhost = self._vhost
         exchange = vhost.exchanges.get(dead.queue.options.dead_letter_exchange or "")
@@ -215,7 +216,7 @@ class DeadLetterer(Actor):
     def _outside_cycle(
         self, queues: list[QueueClient], dead: Dead, run: LetterRun
     ) -> list[QueueClient]:
-        """The queues to which letters do not come back by themselves."""
+        """The queues in which the letters would not complete a cycle."""
         for queue in queues:
             if queue.name in run.in_cycle:
                 self._warn(dead.queue, queue)
@@ -240,9 +241,9 @@ def work_of(message: Message) -> int:
 def letter_runs(
     vhost: DeadLetteringVhost, dead: Dead, exchange: str, time_s: int | None = None
 ) -> Iterator[LetterRun]:
-    """The dead letters of messages that died just now, in runs.
+    """The dead letters of messages that have just died, in runs.
 
-    exchange: the name of their exchange. time_s: of the deaths, if they died earlier.
+    exchange: the name of their exchange. time_s: the time of the deaths, if they died earlier.
     """
     new_key = dead.queue.options.dead_letter_routing_key
     if time_s is None:

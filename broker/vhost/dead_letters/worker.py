@@ -1,24 +1,24 @@
-"""Dead-lettering at least once: publishes the dead letters that one queue keeps, with confirms.
+"""Dead-lettering at least once: publishes the dead letters kept by one queue, with confirms.
 
 Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
 it, and there was at least one. Until then it is in its source (queues/dead_letters/retained.py).
 
-Not promised: that a target gets a letter once. After a crash all unsettled letters are published
-again.
+Not promised: that a target gets a letter only once. After a crash all unsettled letters are
+published again.
 
-Mechanism: the worker takes letters from the source while it has fewer than its prefetch limit under
-way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would go in a
+Mechanism: the worker takes letters from the source while fewer than its prefetch limit are under
+way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would form a
 cycle) is tried again as soon as the routes of the virtual host change, and after the retry time. A
-letter that a target refused is tried again after the retry time, with all targets that have not
-confirmed it. A target that holds the letter will confirm it or die, so it is not given it again.
+letter that a target refused is tried again after the retry time, for all targets that have not
+confirmed it. A target that holds the letter will confirm it or die, so it does not get it again.
 
 Invariants:
 
 DL1  At most `prefetch_count` letters are under way.
 DL2  A target that holds or has confirmed a letter does not get it again.
 
-Source: RabbitMQ's `rabbit_fifo_dlx_worker`. Differences: RabbitMQ looks at routes after the retry
-time only; a letter whose routes were removed after it was confirmed once is settled.
+Source: RabbitMQ's `rabbit_fifo_dlx_worker`. Differences: RabbitMQ only checks routes after the
+retry time; a letter whose routes were removed after it was confirmed once is settled.
 """
 
 import logging
@@ -60,7 +60,7 @@ logger = logging.getLogger("leveret.vhost")
 
 
 class WorkerSettings(NamedTuple):
-    """prefetch_count: letters that may be under way. retry_ms: the time between two tries."""
+    """prefetch_count: letters that may be under way. retry_ms: the time between two attempts."""
 
     prefetch_count: int = 32
     retry_ms: int = 180_000
@@ -81,8 +81,8 @@ class WorkerVhost(DeadLetteringVhost, Protocol):
 class Letter:
     """A letter that is under way.
 
-    time_s: of its death, as its header says. waiting: targets that hold it. settled: targets that
-    have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
+    time_s: the time of its death, from its header. waiting: targets that hold it. settled: targets
+    that have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
     retry_at_ms: when a refused or unrouted letter is tried again. is_due: it is tried again in this
     turn or the next, or its route is being found.
     """
@@ -98,7 +98,7 @@ class Letter:
 
     @property
     def is_done(self) -> bool:
-        """Every target has confirmed it, and there is at least one."""
+        """Whether every target has confirmed it, and there is at least one."""
         return bool(self.settled) and not (self.waiting or self.is_refused or self.is_due)
 
 
@@ -167,22 +167,22 @@ class AtLeastOnceWorker(Actor):
     # Calls by the source
 
     def wake(self) -> None:
-        """There are letters to be taken."""
+        """Take a turn: there are letters to be taken."""
         self._vhost.turns.wake(self)
 
     def look_again(self) -> None:
-        """The dead-letter exchange or routing key may have changed."""
+        """Try all letters again: the dead-letter exchange or routing key may have changed."""
         self._looks_again = True
         self._warned.clear()
         self.wake()
 
     def forget(self) -> None:
-        """The source has dropped all its letters."""
+        """Forget all letters: the source has dropped them."""
         self._letters.clear()
         self._due.clear()
 
     def close(self) -> None:
-        """The queue ends: no more letters are settled."""
+        """Stop, and settle no more letters: the queue ends."""
         self._is_closed = True
         self.forget()
         self._stop_timer()
@@ -361,7 +361,7 @@ class AtLeastOnceWorker(Actor):
 
 
 def _as_kept(letter: Message) -> Message:
-    """A letter that durable queues keep on disk, whatever its delivery mode is."""
+    """A letter that durable queues keep on disk, whatever its delivery mode."""
     header = header_of(letter).as_persistent()
     return Message(letter.address, header, letter.body, None, letter.number)
 

@@ -1,4 +1,4 @@
-"""Queues that nobody needs any more, while the cluster takes no changes or the disk is full."""
+"""Deletions of unused queues while the cluster accepts no changes or the disk is full."""
 
 import logging
 
@@ -49,7 +49,7 @@ def test_exclusive_queues_are_deleted_when_changes_are_taken_again(vhost, clock,
         clock.advance(2.5)
     assert log.refused == ["one", "two"] * 3
     (line,) = caplog.messages
-    assert line.startswith("vhost '/' cannot delete queues that nobody needs any more (2 of them)")
+    assert line.startswith("failed to delete 2 unused queues in vhost '/'; retrying every second: ")
     assert "no disc node is running" in line
     log.is_willing = True
     clock.advance(1)
