@@ -28,14 +28,12 @@ def end_leading(
     leading: LeaderSession, queue: MirroredQueue, publishing: MirroredPublishing
 ) -> None:
     """Stop leading: consumers and publishers of the leader wait for the next one."""
-    is_open = queue.leader is leading.queue
     # Their own nodes subscribe the consumers of other nodes at the next leader.
     consumers = [one for one in leading.end() if not isinstance(one, HostedConsumer)]
     for run in leading.kept.release():
         if _is_own(run):
             publishing.owe(run.number, OfEndedQueue(run), run.first, run.count)
-    if is_open:
-        queue.leader_lost(consumers)
+    queue.leader_lost(consumers)
 
 
 def _is_own(run: WaitingRun) -> bool:

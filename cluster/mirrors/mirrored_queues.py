@@ -126,7 +126,7 @@ class MirroredQueues:
 
     def _has_copy(self, identity: int) -> bool:
         replica = self.replicas.by_identity.get(identity)
-        return replica is None or replica.copy.messages is not None
+        return replica is None or replica.copy is not None
 
     # Requests of replicas
 

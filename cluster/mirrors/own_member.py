@@ -4,7 +4,6 @@ Contents come from this node (publishing.py) and from others (sending_node.py), 
 present leader or mirror. The replica changes these when its record changes.
 """
 
-from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.ring import Ring
@@ -21,11 +20,6 @@ class OwnMember:
         self.ring: Ring | None = None
         self.leading: LeaderSession | None = None
         self.mirror: MirrorMember | None = None
-
-    @property
-    def id(self) -> Member | None:
-        """The member; None if there is none."""
-        return None if self.ring is None else self.ring.member
 
     def broadcast(self) -> None:
         """Broadcast the leader's decisions of the turn."""

@@ -5,17 +5,12 @@ returned    the queue has waited for this node, which has a copy of its messages
 promoted    a mirror takes over: it tells the other mirrors that it leads and what it lacks, and
             publishes contents on which the former leader has not decided
 
-A mirror that the record names as the leader first broadcasts a mark, an empty payload, and waits
-until it has come round (`Promotion`): by then all decisions of the former leader that any living
-member has are applied here, or wait for contents that are still to come. When all are applied, it
-leads. Contents that do not come for a net_ticktime, though their sender is linked, are given up
-(late_confirms.py).
+A mirror is promoted when its mark has come round (replica_steps.py) and all decisions that have
+come are applied. Contents that do not come for a net_ticktime, though their sender is linked, are
+given up (late_confirms.py).
 
 A returned or promoted leader leads by an entry that may still be undone by nodes that then have
 another leader. So it confirms nothing before that entry is stable (MQ10).
-
-Invariants:
-MQ8. A new leader serves no clients before its first broadcast has come round.
 """
 
 from collections.abc import Callable
@@ -31,44 +26,9 @@ from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable
-from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.intervals import Intervals
-
-
-class Promotion:
-    """The progress of a promotion of the mirror on this node. has_come_round: whether its mark has.
-
-    _mark: the mark's number; 0 if it was not broadcast.
-    """
-
-    __slots__ = ("_mark", "has_come_round")
-
-    def __init__(self) -> None:
-        self._mark = 0
-        self.has_come_round = False
-
-    def begin(self, ring: Ring) -> None:
-        """The record names this member as the leader, or an earlier record did."""
-        if not self._mark and ring.is_joined:
-            self._mark = ring.broadcast(b"")
-
-    def end(self) -> None:
-        """The record names another leader, or this node no longer has a mirror."""
-        self._mark, self.has_come_round = 0, False
-
-    def confirmed(self, through: int) -> None:
-        """Broadcasts of this member have come round."""
-        if self._mark and through >= self._mark:
-            self.has_come_round = True
-
-    def may_lead(self, record: MirrorRecord, member: Member | None) -> bool:
-        """Whether a member that has applied everything may lead (MQ8).
-
-        The mark may have come round in a message that waited for a record with another leader.
-        """
-        return self.has_come_round and record.leader == member
 
 
 class LeaderParts(NamedTuple):

@@ -6,7 +6,6 @@ It is a remote queue, made anew for each leader: delivery tags grow over all lea
 from collections.abc import Callable
 from typing import TypeAlias
 
-from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
@@ -16,38 +15,31 @@ MakeRemote: TypeAlias = Callable[[MirroredQueue, int], RemoteQueue]
 
 
 class RemoteLeader:
-    """The leader on another node. member: its member; None while there is none."""
+    """The leader on another node, or none."""
 
-    __slots__ = ("_make_remote", "_next_tag", "_queue", "_remote", "member")
+    __slots__ = ("_make_remote", "_next_tag", "_queue", "_remote")
 
     def __init__(self, queue: MirroredQueue, make_remote: MakeRemote) -> None:
         self._queue = queue
         self._make_remote = make_remote
         self._remote: RemoteQueue | None = None
-        self.member: Member | None = None
         self._next_tag = REMOTE_TAGS
 
-    def begin_with(self, remote: RemoteQueue, leader: Member) -> None:
+    def begin_with(self, remote: RemoteQueue) -> None:
         """Mirroring of a queue on another node begins: that node leads."""
-        queue = self._queue
-        self._remote, self.member = remote, leader
+        queue, self._remote = self._queue, remote
         remote.mirrored_by(queue, queue.leader_lost, queue.leads_again)
         queue.led_by(remote, is_here=False)
 
-    def turn_to(self, leader: Member) -> None:
-        """A member leads, and its node is linked."""
-        self.member = leader
-        self._begin()
-
-    def _begin(self) -> RemoteQueue:
+    def turn_to(self) -> RemoteQueue:
+        """Another node leads, and is linked."""
         remote = self._remote = self._make_remote(self._queue, self._next_tag)
         self._queue.led_by(remote, is_here=False)
         return remote
 
     def leave(self) -> None:
-        """The member no longer leads, or its node cannot be reached."""
+        """The node no longer leads, or cannot be reached."""
         remote, self._remote = self._remote, None
-        self.member = None
         if remote is None:
             return
         self._next_tag = remote.next_tag
@@ -59,6 +51,6 @@ class RemoteLeader:
         """The queue is no longer mirrored: returns its client from now on."""
         remote = self._remote
         if remote is None:
-            remote = self._begin()
+            remote = self.turn_to()
         remote.mirrored_no_more()
         return remote

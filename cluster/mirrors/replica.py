@@ -1,21 +1,8 @@
 """One mirrored queue on this node: its client, and the member that this node has in its ring.
 
-The record names the members and the leader (mirror_record.py). The actions of this node follow from
-it, each time a newer one is applied:
-
-    this node has a new member      it begins in the ring, as a mirror, or leads with its messages
-    it no longer has one            the messages here are kept as a copy, if the record says so
-    it leads, and has not so far    its mirror is promoted (promotion.py)
-    it no longer leads, but lives   it mirrors the queue that it has led (demotion.py)
-    another node leads              the client turns to that one
-    there is no record any longer   the queue lives on the leader's node alone
-
-A new mirror has no messages. The copy that this node had before is given up (retained_copy.py).
-
-Invariants:
-RP1. This node has a ring exactly while the record names a living member of this life of the node
-     that has begun here. A member that cannot begin, because its first entry was skipped, is
-     reported dead.
+What happens to the member when the record or the links change, the machine of the replica decides
+(replica_steps.py); its outputs are carried out here, in order. Contents, decisions, batches and
+confirms go past it, between the leader or the mirror of this node and those who send them.
 """
 
 import logging
@@ -32,19 +19,20 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import demotion, frames, late_confirms, promotion
+from leveret.cluster.mirrors import replica_steps as steps
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_host import ReplicaHost
-from leveret.cluster.mirrors.retained_copy import RetainedCopy
+from leveret.cluster.mirrors.replica_steps import Output
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.contract.backing_queue import BackingQueue
@@ -65,13 +53,13 @@ class ReplicaRequests(NamedTuple):
 class Replica(Flushable):
     """See the module. identity: that of the ring. queue: the client. publishing: the client's part.
 
-    own: the member of this node. copy: what the node has without one. is_dirty: `flush` is due at
-    the end of the round. is_over: the queue is deleted, or no longer mirrored.
+    record: the one that is applied; None before the first. own: the member of this node. copy: the
+    messages that the node has without one. is_dirty: `flush` is due at the end of the round.
     """
 
     __slots__ = (
-        "_frames", "_host", "_promotion", "_remote_leader", "_requests", "copy", "identity",
-        "is_over", "late", "own", "publishing", "queue", "record", "vhost",
+        "_frames", "_host", "_remote_leader", "_requests", "_steps", "copy", "identity", "late",
+        "own", "publishing", "queue", "record", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -94,11 +82,12 @@ class Replica(Flushable):
         self.queue = MirroredQueue(specification, self.publishing)
         self.record: MirrorRecord | None = None
         self._remote_leader = RemoteLeader(self.queue, host.make_remote)
-        self._promotion = promotion.Promotion()
-        self.copy = RetainedCopy(host.when_stable, self.work)
+        self._steps = steps.ReplicaSteps(host.node, host.incarnation, specification.durable)
+        for peer in host.peers.values():
+            self._steps.linked(peer.name, peer.incarnation)
+        self.copy: BackingQueue | None = None
         self._frames = ReplicaFrames(identity, own, self.publishing, host)
         self.late = late_confirms.LateConfirms()
-        self.is_over = False
         self.queue.ended = self._queue_ended
 
     def __repr__(self) -> str:
@@ -107,7 +96,12 @@ class Replica(Flushable):
     @property
     def member(self) -> Member | None:
         """The member on this node; None if there is none."""
-        return self.own.id
+        return self._steps.member
+
+    @property
+    def is_over(self) -> bool:
+        """The queue is deleted, or no longer mirrored."""
+        return self._steps.is_over
 
     @property
     def leading(self) -> LeaderSession | None:
@@ -129,165 +123,193 @@ class Replica(Flushable):
     def lead_first(self, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns) -> None:
         """Mirroring of the queue on this node begins: it leads, as the record will say."""
         self.own.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
+        self._steps.lead_first()
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
         """Mirroring of a queue on another node begins: that node leads."""
-        self._remote_leader.begin_with(remote, leader)
+        self._remote_leader.begin_with(remote)
+        self._steps.follow_first(leader)
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
         """A newer record is applied on this node. storage_id: see `Listener`."""
-        host = self._host
-        for line in log_lines(self.record, record, host.node, host.incarnation):
-            self._log(logging.INFO, line)
         self.record = self._frames.record = record
-        own = record.on(host.node)
-        is_here = own is not None and own.id.incarnation == host.incarnation
-        if self.own.ring is not None and (own is None or own.id != self.member):
-            for node, message in self.own.ring.early:
-                # They are for the next member of this node.
-                host.keep_early(node, self.identity, message)
-            self.expelled()
-        if self.own.leading is not None and own is not None and record.leader != own.id and is_here:
-            self._hand_over(self.own.leading, own.id, record)
-        if own is not None and is_here and self.own.ring is None:
-            self._begin(own.id, record, storage_id)
-        elif storage_id:
-            # A restart has found messages under this storage id.
-            self.queue.storage_id = storage_id
-            self.copy.messages = host.open_copy(self.vhost, self.queue)
-        if self.own.ring is not None:
-            self.own.ring.group_changed(record.group)
-        self.copy.discard_unless_named(record, host.node)
-        self._set_members(record)
-        self._follow(record)
-
-    def _log(self, level: int, text: str) -> None:
-        queue = resource(QUEUE, self.queue.name, self.vhost.name)
-        logger.log(level, "mirrored %s: %s", queue, text)
-
-    def _begin(self, member: Member, record: MirrorRecord, storage_id: int) -> None:
-        """A new member of this node begins in the ring (RP1)."""
-        host = self._host
-        place = record.group.place_of(member)
-        assert place is not None, "MQ9: a member of the record is in its ring"
-        returns = record.leader == member and self.own.leading is None
-        has_room = storage_id != 0 or not self.queue.durable
-        copy = self.copy.take() if returns else None
-        if copy is not None:
-            # The queue has waited for this node: it leads again, with its copy.
-            self.own.leading = promotion.returned(self._leader_parts(), copy, record)
-        elif record.leader != member and not place.has_joined and has_room:
-            self.copy.discard()
-            self.queue.storage_id = storage_id
-            self.own.mirror = MirrorMember(
-                place.place_id, self, host.addresses, host.wall_offset_ms
-            )
-        elif self.own.leading is None:
-            self.submit(Died((member,), member))
-            return
-        self.own.ring = Ring(member, host, self)
-        for peer in host.peers.values():
-            self.own.ring.link_up(peer.name, peer.incarnation)
-        if self.own.mirror is not None:
-            self.own.mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
-            self._frames.ask_where_to_begin()
-
-    def expelled(self) -> None:
-        """The record no longer has the member of this node."""
-        self.own.ring = None
-        mirror, self.own.mirror = self.own.mirror, None
-        self._promotion.end()
-        if mirror is not None:
-            self.copy.messages = mirror.give_up()
-        leading = self.own.leading
-        if leading is not None:
-            self._end_leading(leading)
-            self._frames.leader_ended()
-            self.copy.messages = leading.backing.inner
-
-    def _hand_over(self, leading: LeaderSession, member: Member, record: MirrorRecord) -> None:
-        """Another member leads: the one of this node mirrors the queue that it has led so far."""
-        host, place = self._host, record.group.place_of(member)
-        assert place is not None, "MQ9: a member of the record is in its ring"
-        self.own.broadcast()
-        self._promotion.end()
-        self._end_leading(leading)
-        self.own.mirror = MirrorMember(place.place_id, self, host.addresses, host.wall_offset_ms)
-        self.own.mirror.has_led(leading)
-        self.own.mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
-        self._frames.leader_ended()
-
-    def _end_leading(self, leading: LeaderSession) -> None:
-        self.own.leading = None
-        self._host.left(self.queue)
-        demotion.end_leading(leading, self.queue, self.publishing)
-
-    def _queue_ended(self, is_deleted: bool) -> None:
-        """The queue is deleted, with all copies; or the node stops. The leader has ended itself."""
-        self.own.ring = self.own.leading = None
-        self.is_over = True
-        mirror, self.own.mirror = self.own.mirror, None
-        if is_deleted:
-            if mirror is not None:
-                self.copy.messages = mirror.give_up()
-            self.copy.delete()
-        self._requests.ended(self)
+        own = self.own
+        has_begun = own.mirror is not None and own.mirror.queue is not None
+        has_messages = has_begun or own.leading is not None or self.copy is not None
+        self._carry_out(self._steps.applied(record, storage_id, has_messages))
 
     def end_mirroring(self) -> QueueClient:
         """The queue is no longer mirrored: returns its client from now on.
 
         Contents that other nodes sent before they knew it are still published and confirmed.
         """
-        self.is_over = True
+        is_here = self.queue.placement.node == self._host.node
+        self._carry_out(self._steps.unmirrored(is_here))
         leading = self.own.leading
-        if leading is not None and self.queue.placement.node == self._host.node:
-            self.own.ring = None
-            self._host.when_stable(leading.end_mirroring)
-            return leading.queue
-        self.expelled()
-        self.copy.discard()
-        return self._remote_leader.go_on_alone()
+        return self._remote_leader.go_on_alone() if leading is None else leading.queue
 
-    def _set_members(self, record: MirrorRecord) -> None:
-        """Send contents to the members of all other nodes that are linked."""
-        nodes = [one.id.node for one in record.members]
-        self.publishing.set_members(nodes, self._host.member_nodes, record.group.version)
+    def _queue_ended(self, is_deleted: bool) -> None:
+        """The queue is deleted, with all copies; or the node stops. The leader has ended itself."""
+        self._steps.ended()
+        self.own.ring = self.own.leading = None
+        mirror, self.own.mirror = self.own.mirror, None
+        if is_deleted:
+            if mirror is not None:
+                self.copy = mirror.give_up()
+            self._delete(self._take_copy())
+        self._requests.ended(self)
 
-    # The leader
+    # Outputs of the machine
 
-    def _follow(self, record: MirrorRecord) -> None:
-        """Turn to the leader that the record names."""
-        leader = record.leader
-        if self._remote_leader.member not in (None, leader):
-            self._remote_leader.leave()
-        if leader != self.member:
-            self._promotion.end()
-        if leader is None:
-            if not self.queue.is_down:
-                self.queue.awaits()
-                self.publishing.fail()
-        elif leader == self.member:
-            self._lead()
-        elif self._remote_leader.member is None:
-            peer = self._host.peers.get(leader.node)
-            if peer is not None and peer.incarnation == leader.incarnation:
-                self._turn_to(leader)
+    def _carry_out(self, outputs: list[Output]) -> None:
+        host = self._host
+        for output in outputs:
+            match output:
+                case steps.Log():
+                    self._log(logging.INFO, output.text)
+                case steps.Submit():
+                    self.submit(output.change)
+                case steps.PassOnEarly():
+                    self._pass_on_early()
+                case steps.EndMember():
+                    self._end_member()
+                case steps.Demote():
+                    self._demote(output.place_id)
+                case steps.LeadWithCopy():
+                    self._lead_with_copy()
+                case steps.BeginMirror():
+                    self.queue.storage_id = output.storage_id
+                    self.own.mirror = self._new_mirror(output.place_id)
+                case steps.BeginRing():
+                    self._begin_ring(output.member)
+                case steps.ChangeRing():
+                    self._ring.group_changed(output.group)
+                case steps.OpenCopy():
+                    self.queue.storage_id = output.storage_id
+                    self.copy = host.open_copy(self.vhost, self.queue)
+                case steps.GiveUpCopy():
+                    self._give_up_copy()
+                case steps.WhenStable():
+                    host.when_stable(partial(self._stable, output.number))
+                case steps.DeleteCopy():
+                    self._delete(self._take_copy())
+                case steps.SetMembers():
+                    self.publishing.set_members(output.nodes, host.member_nodes, output.version)
+                case steps.BroadcastMark():
+                    if self._ring.is_joined:
+                        self._steps.mark_sent(self._ring.broadcast(b""))
+                case steps.Promote():
+                    self._promote()
+                case steps.Open():
+                    self._open()
+                case steps.Follow():
+                    self._follow()
+                case steps.LeaveLeader():
+                    self._remote_leader.leave()
+                case steps.Await():
+                    self.queue.awaits()
+                    self.publishing.fail()
+                case steps.EndMirroring():
+                    self._end_mirrors()
 
-    def _turn_to(self, leader: Member) -> None:
-        """The leader is on another node."""
-        self._remote_leader.turn_to(leader)
+    def _log(self, level: int, text: str) -> None:
+        queue = resource(QUEUE, self.queue.name, self.vhost.name)
+        logger.log(level, "mirrored %s: %s", queue, text)
+
+    @property
+    def _ring(self) -> Ring:
+        ring = self.own.ring
+        assert ring is not None, "RP1"
+        return ring
+
+    def _pass_on_early(self) -> None:
+        if self.own.ring is not None:
+            for node, message in self.own.ring.early:
+                self._host.keep_early(node, self.identity, message)
+
+    def _end_member(self) -> None:
+        self.own.ring = None
+        mirror, self.own.mirror = self.own.mirror, None
+        if mirror is not None:
+            self.copy = mirror.give_up()
+        if self.own.leading is not None:
+            self.copy = self._end_leading(self.own.leading)
+            self._frames.leader_ended()
+
+    def _demote(self, place_id: int) -> None:
+        leading = self.own.leading
+        assert leading is not None, "a leader is demoted"
+        self.own.broadcast()
+        self._end_leading(leading)
+        mirror = self.own.mirror = self._new_mirror(place_id)
+        mirror.has_led(leading)
+        mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
+        self._frames.leader_ended()
+
+    def _end_leading(self, leading: LeaderSession) -> BackingQueue:
+        """Stop leading; returns the messages."""
+        self.own.leading = None
+        self._host.left(self.queue)
+        demotion.end_leading(leading, self.queue, self.publishing)
+        return leading.backing.inner
+
+    def _new_mirror(self, place_id: int) -> MirrorMember:
+        host = self._host
+        return MirrorMember(place_id, self, host.addresses, host.wall_offset_ms)
+
+    def _begin_ring(self, member: Member) -> None:
+        ring = self.own.ring = Ring(member, self._host, self)
+        for peer in self._host.peers.values():
+            ring.link_up(peer.name, peer.incarnation)
+        if self.own.mirror is not None:
+            self.own.mirror.sender_begins(self.publishing.sender, self.publishing.next_number)
+            self._frames.ask_where_to_begin()
+
+    def _lead_with_copy(self) -> None:
+        copy, record = self._take_copy(), self.record
+        assert copy is not None, "a node that returns has messages"
+        assert record is not None, "it returns by a record"
+        self.own.leading = promotion.returned(self._leader_parts(), copy, record)
+
+    def _open(self) -> None:
+        leading = self.own.leading
+        assert leading is not None, "a leader opens the queue"
+        self.queue.led_by(leading.queue, is_here=True)
+        self._host.opened(self.queue)
+        promotion.settle_owed(leading, self.publishing)
+        self._frames.opened()
+
+    def _follow(self) -> None:
+        self._remote_leader.turn_to()
         self._frames.tell_owed(self.queue.placement.node)
         if self.own.mirror is not None:
             self.own.mirror.leader_changed()
 
-    def _lead(self) -> None:
-        """Lead on this node: at once if it has the queue, otherwise when its mirror is promoted."""
-        if self.own.leading is None:
-            assert self.own.ring is not None, "RP1"
-            self._promotion.begin(self.own.ring)
-        elif self.queue.leader is None:
-            self.queue.led_by(self.own.leading.queue, is_here=True)
-            self._frames.opened()
+    def _end_mirrors(self) -> None:
+        leading = self.own.leading
+        assert leading is not None, "the queue is led here"
+        self.own.ring = None
+        self._host.when_stable(leading.end_mirroring)
+
+    # The copy
+
+    def _take_copy(self) -> BackingQueue | None:
+        copy, self.copy = self.copy, None
+        return copy
+
+    def _give_up_copy(self) -> None:
+        copy = self._take_copy()
+        if copy is not None:
+            self._host.when_stable(partial(self._delete, copy))
+
+    def _delete(self, messages: BackingQueue | None) -> None:
+        if messages is not None:
+            self.work(messages.delete())
+
+    def _stable(self, number: int) -> None:
+        self._carry_out(self._steps.stable(number))
+
+    # Promotion
 
     def _leader_parts(self) -> promotion.LeaderParts:
         host, vhost, queue = self._host, self.vhost, self.queue
@@ -299,10 +321,10 @@ class Replica(Flushable):
         )  # fmt: skip
 
     def _promote(self) -> None:
-        """Lead when all decisions that have come are applied (MQ8), at once if they are."""
+        """Lead if all decisions that have come are applied."""
         mirror, record = self.own.mirror, self.record
-        if mirror is None or record is None or not self._promotion.may_lead(record, self.member):
-            return
+        assert mirror is not None, "a mirror is promoted"
+        assert record is not None, "it is promoted by a record"
         promoted = mirror.promote()
         if promoted is None:
             return
@@ -310,20 +332,16 @@ class Replica(Flushable):
             lacked = sum([end - start for start, end in promoted.void])
             text = "the new leader lacks messages that the leader before it had"
             self._log(logging.WARNING, f"{text}, {lacked} at most")
-        leading = promotion.promoted(self._leader_parts(), promoted, record, self.member)
-        self.own.mirror, self.own.leading = None, leading
-        self.queue.led_by(leading.queue, is_here=True)
-        self._host.opened(self.queue)
-        promotion.settle_owed(leading, self.publishing)
-        self._frames.opened()
+        parts = self._leader_parts()
+        self.own.leading = promotion.promoted(parts, promoted, record, self.member)
+        self.own.mirror = None
+        self._carry_out(self._steps.promoted())
 
     # The ring (RingUser)
 
     def confirmed(self, through: int) -> None:
         """All members have delivered this member's broadcasts through a number."""
-        if self.own.mirror is not None:
-            self._promotion.confirmed(through)
-            self._promote()
+        self._carry_out(self._steps.confirmed(through))
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one."""
@@ -397,7 +415,8 @@ class Replica(Flushable):
                 self.flush_later()
         elif mirror is not None:
             mirror.report()
-            self._promote()
+            if self._steps.has_come_round:
+                self._promote()
 
     def look(self) -> None:
         """A quarter of a net_ticktime has passed: look for late confirms."""
@@ -424,7 +443,7 @@ class Replica(Flushable):
         return late_confirms.Facts(
             self.member, frozenset([one.id for one in record.members]),
             None if leading is None else leading.kept, None if mirror is None else mirror.waiting,
-            self._promotion.has_come_round if is_next else None,
+            self._steps.has_come_round if is_next else None,
             self.publishing.settled if is_owed else None, self._host.senders,
         )  # fmt: skip
 
@@ -434,17 +453,14 @@ class Replica(Flushable):
         """A link to a node is up."""
         if self.own.ring is not None:
             self.own.ring.link_up(peer.name, peer.incarnation)
-        if self.record is not None:
-            self._set_members(self.record)
-            self._follow(self.record)
+        self._carry_out(self._steps.linked(peer.name, peer.incarnation))
 
     def peer_down(self, peer: Peer) -> None:
         """The link to a node is down."""
         node = peer.name
         self._frames.peer_down(node)
         self.publishing.link_down(node)
-        if self._remote_leader.member is not None and self._remote_leader.member.node == node:
-            self._remote_leader.leave()
+        self._carry_out(self._steps.unlinked(node))
         if self.own.mirror is not None:
             self.own.mirror.sender_gone(sender_number(node, peer.incarnation))
         if self.own.ring is not None:

@@ -169,7 +169,7 @@ class Replicas:
         replica = self._by_client.get(queue)
         if replica is None or replica.record is None or replica.record.home != self.host.node:
             return None
-        return replica.copy.messages if replica.leading is None else replica.leading.backing.inner
+        return replica.copy if replica.leading is None else replica.leading.backing.inner
 
     # Late confirms
 

@@ -52,9 +52,6 @@ class RingUser(Protocol):
     def submit(self, change: Change) -> None:
         """Have a change made in the record; repeat it until it is made or refused."""
 
-    def expelled(self) -> None:
-        """The record no longer has this member as living."""
-
 
 class Ring(Flushable):
     """One member of this node. is_dirty: `flush` is due at the end of the round."""
@@ -138,7 +135,6 @@ class Ring(Flushable):
                     self._node.after_ms(PAUSE_MS, self, output.member)
                 case MembersChanged():
                     user.members_changed(output.added, output.died)
-                case Expelled():
-                    user.expelled()
-                case Joined():
+                case Joined() | Expelled():
+                    # The replica ends a member that its record no longer has.
                     pass

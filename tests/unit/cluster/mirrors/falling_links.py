@@ -172,7 +172,7 @@ class FallingLinks(MirroredNodes):
     def _changed(self, change):
         record = self.record
         match change:
-            case str() if self.replica(change).copy.messages is None:
+            case str() if self.replica(change).copy is None:
                 raise Lost
             case str():
                 return records.returned(record, self.member(change))

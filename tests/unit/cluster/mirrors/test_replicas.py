@@ -305,3 +305,15 @@ def test_a_leader_before_confirms_no_more(nodes):
     frame = b"".join(frames.confirmed(RING, [(1, 2)], []))
     nodes.by_name[C].replicas.received(nodes.ends[C, A], frame)
     assert not publisher.confirmed
+
+
+def test_a_link_returns_after_mirroring_has_ended(nodes):
+    for node in nodes:
+        node.replicas.record_changed("/", node.queue(), None, 0)
+    nodes.settle()
+    nodes.unlink(A, B)
+    nodes.link(A, B)
+    nodes.settle()
+    publish(nodes.queue(B), b"1")
+    nodes.settle()
+    assert nodes.queue(A).figures.counts().ready == 1
