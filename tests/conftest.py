@@ -1,7 +1,8 @@
 """What all tests have in common.
 
-No example of hypothesis has a time limit. Nodes that tests start have no links to others unless
-they say so: they run side by side, and their ports would be taken.
+No example of hypothesis has a time limit, and pika waits for a node as long as tests do: its 15 s
+for a handshake are not enough on a busy machine. Nodes that tests start have no links to others
+unless they say so: they run side by side, and their ports would be taken.
 """
 
 import os
@@ -9,11 +10,18 @@ import signal
 
 import pytest
 from hypothesis import settings
+from pika.connection import Parameters
+
+from leveret.storage.segments import ledger, segments
+from tests.patience import PATIENCE_SECONDS
 
 os.environ.setdefault("LEVERET_CLUSTER_PORT", "0")
 
 settings.register_profile("leveret", deadline=None)
 settings.load_profile("leveret")
+
+Parameters.DEFAULT_SOCKET_TIMEOUT = PATIENCE_SECONDS
+Parameters.DEFAULT_STACK_TIMEOUT = PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -24,3 +32,16 @@ def interrupts():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def embedded(async_amqp_broker):
+    """A broker in the loop of the test."""
+    return async_amqp_broker
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    """Queues on disk begin a new segment after a few messages."""
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)

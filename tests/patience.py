@@ -3,4 +3,15 @@
 It is no limit on speed: only what never comes takes so long, on a machine however busy.
 """
 
+import asyncio
+from collections.abc import Callable
+
 PATIENCE_SECONDS = 120
+POLL_SECONDS = 0.005
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition, while the loop goes on."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(POLL_SECONDS)

@@ -6,14 +6,7 @@ import aio_pika
 import pytest
 from aio_pika.patterns import RPC
 
-from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
-
-
-@pytest.fixture
-async def embedded():
-    async with EmbeddedBroker() as broker:
-        yield broker
 
 
 @pytest.fixture

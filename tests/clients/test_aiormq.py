@@ -7,14 +7,7 @@ import pytest
 from aiormq.abc import DeliveredMessage
 from pamqp import commands
 
-from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
-
-
-@pytest.fixture
-async def embedded():
-    async with EmbeddedBroker() as broker:
-        yield broker
 
 
 @pytest.fixture

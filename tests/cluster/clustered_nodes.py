@@ -112,10 +112,14 @@ class ClusteredNode:
         assert done.returncode == 0, f"{done}\n{other.name} logged {other.log[-3000:]}"
         self.ctl("start_app")
 
-    def connect(self):
+    def connect(self, name=None, vhost="/", user="guest", password="guest"):
+        """A connection of a client. name: what the client calls it."""
         return pika.BlockingConnection(
-            pika.ConnectionParameters(self.host.address, self.port, heartbeat=0)
-        )
+            pika.ConnectionParameters(
+                self.host.address, self.port, vhost, pika.PlainCredentials(user, password),
+                heartbeat=0, client_properties={"connection_name": name} if name else None,
+            )
+        )  # fmt: skip
 
 
 def form(directory, *names):

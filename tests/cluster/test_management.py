@@ -23,17 +23,39 @@ def nodes(tmp_path_factory):
         node.stop()
 
 
+class Clients(list):
+    """A channel of a connection to each node. names: of the connections, in the order of nodes.
+
+    There may be connections of earlier tests beside them, which are about to end.
+    """
+
+    def __init__(self, nodes, name, vhost="/"):
+        self.connections = [node.connect(name, vhost) for node in nodes]
+        super().__init__(connection.channel() for connection in self.connections)
+        shown = {
+            one["node"]: one["name"]
+            for one in nodes[0].get("connections")
+            if one["user_provided_name"] == name
+        }
+        self.names = [shown[node.name] for node in nodes]
+
+    def of(self, found):
+        """Those of these connections, or of their channels."""
+        details = [one.get("connection_details", one) for one in found]
+        return [one for one, of in zip(found, details, strict=True) if of["name"] in self.names]
+
+    def close(self):
+        for connection in self.connections:
+            # A test may have closed it.
+            with contextlib.suppress(pika.exceptions.AMQPError):
+                connection.close()
+
+
 @pytest.fixture
-def clients(nodes):
-    """A connection to each node, with a channel. There are no others, also not of earlier tests."""
-    for node in nodes:
-        node.wait_to_see("connections", lambda found: not found)
-    connections = [node.connect() for node in nodes]
-    yield [connection.channel() for connection in connections]
-    for connection in connections:
-        # A test may have closed it.
-        with contextlib.suppress(pika.exceptions.AMQPError):
-            connection.close()
+def clients(nodes, request):
+    clients = Clients(nodes, request.node.name)
+    yield clients
+    clients.close()
 
 
 @pytest.fixture
@@ -62,22 +84,24 @@ def get_one(node, queue):
 def test_connections_and_channels_of_all_nodes_are_listed_by_each(nodes, clients):
     for node in nodes:
         for path in ("connections", f"vhosts/{EVERY_VHOST}/connections", "channels"):
-            found = node.wait_to_see(path, lambda found: len(found) == len(nodes))
-            assert sorted(one["node"] for one in found) == names_of(nodes)
+            found = node.wait_to_see(path, lambda found: len(clients.of(found)) == len(nodes))
+            assert sorted(one["node"] for one in clients.of(found)) == names_of(nodes)
 
 
-def test_a_list_is_sorted_and_has_pages_over_all_nodes(nodes, clients):
+def test_a_list_is_sorted_and_has_pages_over_all_nodes(nodes):
+    nodes[0].put("vhosts/paged")
+    clients = Clients(nodes, "paged", "paged")
     for node in nodes:
-        where = "connections?sort=node&sort_reverse=true&columns=node&page_size=2&page="
-        first, second = node.get(f"{where}1"), node.get(f"{where}2")
+        where = "vhosts/paged/connections?sort=node&sort_reverse=true&columns=node&page_size=2"
+        first, second = node.get(f"{where}&page=1"), node.get(f"{where}&page=2")
         shown = [one["node"] for page in (first, second) for one in page["items"]]
         assert shown == names_of(nodes)[::-1]
         assert (first["total_count"], first["page_count"]) == (3, 2)
+    clients.close()
 
 
 def test_a_connection_is_shown_and_closed_by_any_node(nodes, clients):
-    found = {one["node"]: one["name"] for one in nodes[0].get("connections")}
-    name = quote(found[nodes[1].name], safe="")
+    name = quote(clients.names[1], safe="")
     assert nodes[2].get(f"connections/{name}")["node"] == nodes[1].name
     (channel,) = nodes[2].get(f"connections/{name}/channels")
     assert nodes[0].get(f"channels/{quote(channel['name'], safe='')}")["node"] == nodes[1].name
@@ -92,13 +116,7 @@ def test_the_connections_of_a_user_are_closed_on_all_nodes(nodes):
     nodes[0].put(
         f"permissions/{EVERY_VHOST}/carl", dict.fromkeys(("configure", "write", "read"), "")
     )
-    login = pika.PlainCredentials("carl", "secret")
-    connections = [
-        pika.BlockingConnection(
-            pika.ConnectionParameters("127.0.0.1", node.port, credentials=login)
-        )
-        for node in nodes
-    ]
+    connections = [node.connect(user="carl", password="secret") for node in nodes]
     assert len(nodes[1].get("connections/username/carl")) == len(nodes)
     assert nodes[2].delete("connections/username/carl").status == 204
     for connection in connections:
@@ -112,22 +130,20 @@ def test_the_limit_of_a_user_counts_its_connections_to_all_nodes(nodes):
         f"permissions/{EVERY_VHOST}/lena", dict.fromkeys(("configure", "write", "read"), "")
     )
     nodes[0].put("user-limits/lena/max-connections", {"value": 2})
-    a, b, c = (
-        pika.ConnectionParameters(
-            "127.0.0.1", node.port, credentials=pika.PlainCredentials("lena", "secret")
-        )
-        for node in nodes
-    )
+    a, b, c = nodes
+
+    def connect(node):
+        return node.connect(user="lena", password="secret")
 
     def is_refused():
         # One that comes while the others have not told their counts yet is accepted.
         try:
-            pika.BlockingConnection(c).close()
+            connect(c).close()
         except pika.exceptions.ProbableAccessDeniedError as refused:
             return "user connection limit (2) is reached" in str(refused)
         return False
 
-    with pika.BlockingConnection(a), pika.BlockingConnection(b):
+    with connect(a), connect(b):
         nodes[2].wait_until(is_refused, "the connections to other nodes count")
     nodes[2].wait_until(lambda: not is_refused(), "they count no more")
     nodes[0].delete("users/lena")
@@ -138,13 +154,10 @@ def test_who_monitors_nothing_sees_its_own_connections_on_all_nodes(nodes, clien
     nodes[0].put(
         f"permissions/{EVERY_VHOST}/dora", dict.fromkeys(("configure", "write", "read"), "")
     )
-    login = pika.PlainCredentials("dora", "secret")
-    with pika.BlockingConnection(
-        pika.ConnectionParameters("127.0.0.1", nodes[1].port, credentials=login)
-    ):
+    with nodes[1].connect(user="dora", password="secret"):
         (own,) = nodes[0].get("connections", user="dora:secret")
         assert (own["user"], own["node"]) == ("dora", nodes[1].name)
-    other = quote(nodes[1].get("connections")[0]["name"], safe="")
+    other = quote(clients.names[1], safe="")
     for node in nodes:
         refused = node.request("GET", f"connections/{other}", user="dora:secret")
         assert refused.status == 401
@@ -174,18 +187,18 @@ def test_consumers_are_shown_with_the_nodes_of_their_channels(nodes, clients, qu
         for path, field in ((f"queues/{EVERY_VHOST}/{queue}", "consumer_details"),
                             (f"consumers/{EVERY_VHOST}", None)):  # fmt: skip
 
-            def has_deliveries(found, field=field):
+            def own(found, field=field):
                 consumers = found[field] if field else found
-                return sum(one["messages_unacknowledged"] for one in consumers) == 2
+                return [one for one in consumers if one["queue"]["name"] == queue]
 
-            found = node.wait_to_see(path, has_deliveries)
-            shown = {
-                one["consumer_tag"]: one["channel_details"]["node"]
-                for one in (found[field] if field else found)
-            }
+            def has_deliveries(found, own=own):
+                return sum(one["messages_unacknowledged"] for one in own(found)) == 2
+
+            found = own(node.wait_to_see(path, has_deliveries))
+            shown = {one["consumer_tag"]: one["channel_details"]["node"] for one in found}
             assert shown == dict(zip("xyz", names_of(nodes), strict=True))
     for path in ("channels", "connections"):
-        assert len(nodes[0].get(path)) == len(nodes)
+        assert len(clients.of(nodes[0].get(path))) == len(nodes)
 
 
 def test_the_active_consumer_is_known_on_all_nodes(nodes, clients):
@@ -193,7 +206,8 @@ def test_the_active_consumer_is_known_on_all_nodes(nodes, clients):
     for tag, client in zip("xyz", (clients[1], clients[0], clients[2]), strict=True):
         client.basic_consume("single", lambda *_: None, consumer_tag=tag)
     for node in nodes:
-        shown = {one["consumer_tag"]: one["active"] for one in node.get("consumers")}
+        found = [one for one in node.get("consumers") if one["queue"]["name"] == "single"]
+        shown = {one["consumer_tag"]: one["active"] for one in found}
         assert shown == {"x": True, "y": False, "z": False}
     clients[0].queue_delete("single")
 
@@ -349,7 +363,7 @@ def test_each_node_has_the_metrics_of_its_own_queues_and_clients(nodes, clients,
     with_queue = [any(f'queue="{queue}"' in line for line in page) for page in pages]
     assert with_queue == [False, True, False]
     for node, page in zip(nodes, map(type(nodes[0]).metrics, nodes), strict=True):
-        assert "rabbitmq_connections 1.0" in page or "rabbitmq_connections 1" in page
+        node.wait_until(lambda node=node: "rabbitmq_connections 1" in node.metrics(), "it has one")
         (identity,) = [line for line in page if line.startswith("rabbitmq_identity_info{")]
         assert f'rabbitmq_node="{node.name}"' in identity
         assert f'rabbitmq_cluster="{nodes[0].name}"' in identity
@@ -372,8 +386,8 @@ def test_leveretctl_lists_what_all_nodes_have(nodes, clients, queue):
     clients[2].basic_consume(queue, lambda *_: None, consumer_tag="far")
     for node in nodes:
         for command in ("list_connections", "list_channels"):
-            shown = node.ctl_json(command, "node" if "conn" in command else "name")
-            assert len(shown) == len(nodes)
+            shown = [one["name"].removesuffix(" (1)") for one in node.ctl_json(command, "name")]
+            assert set(clients.names) <= set(shown)
         assert "far" in node.ctl("list_consumers")
         local = node.ctl("list_queues", "--local", "name", "--no-table-headers").split()
         assert local == ([queue] if node is nodes[1] else [])
@@ -381,12 +395,14 @@ def test_leveretctl_lists_what_all_nodes_have(nodes, clients, queue):
 
 
 def test_leveretctl_closes_a_connection_on_another_node(nodes, clients):
-    pids = nodes[0].ctl("list_connections", "pid", "--no-table-headers").split("\n")
-    (pid,) = [one for one in pids if nodes[1].name in one]
-    nodes[0].ctl("close_connection", pid, "enough")
+    pids = {one["name"]: one["pid"] for one in nodes[0].ctl_json("list_connections", "name", "pid")}
+    nodes[0].ctl("close_connection", pids[clients.names[1]], "enough")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
         clients[1].connection.process_data_events(time_limit=PATIENCE_SECONDS)
-    assert "Closed 2 connections" in nodes[1].ctl("close_all_connections", "done")
+    nodes[1].ctl("close_all_connections", "done")
+    for client in (clients[0], clients[2]):
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="done"):
+            client.connection.process_data_events(time_limit=PATIENCE_SECONDS)
 
 
 def test_leveretctl_asks_another_node_by_its_name(nodes):
@@ -418,7 +434,7 @@ def test_a_suspended_node_is_left_out_after_a_short_wait_and_marked(nodes, clien
     c.process.send_signal(signal.SIGSTOP)
     try:
         answer = a.request("GET", "connections")
-        assert sorted(one["node"] for one in answer.body) == names_of(nodes)[:2]
+        assert sorted(one["node"] for one in clients.of(answer.body)) == names_of(nodes)[:2]
         assert answer.headers["X-Leveret-Nodes-Left-Out"] == c.name
         (silent,) = [one for one in a.get("nodes") if one["name"] == c.name]
         assert (silent["running"], silent["answering"]) == (True, False)
@@ -439,7 +455,7 @@ def test_a_node_that_is_down_is_shown_so_and_its_durable_queues_are(nodes, clien
     clients[2].queue_declare("far", durable=True)
     c.stop(signal.SIGKILL)
     a.wait_to_see("nodes", lambda shown: [one["running"] for one in shown] == [True, True, False])
-    assert len(a.get("connections")) == len(nodes) - 1
+    assert len(clients.of(a.get("connections"))) == len(nodes) - 1
     assert "rabbitmq_unreachable_cluster_peers_count 1" in a.metrics()
     assert "rabbitmq_mirrored_queues_with_late_confirms 0" in a.metrics()
     assert get_one(a, "far")["state"] == "down"

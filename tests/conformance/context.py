@@ -52,13 +52,7 @@ class Context:
         credentials = pika.PlainCredentials(user or USER, password or PASSWORD)
         connection = pika.BlockingConnection(
             pika.ConnectionParameters(
-                HOST,
-                self.target.port,
-                virtual_host,
-                credentials,
-                heartbeat=0,
-                socket_timeout=PATIENCE_SECONDS,
-                stack_timeout=PATIENCE_SECONDS,
+                HOST, self.target.port, virtual_host, credentials, heartbeat=0
             )
         )
         self.connections.append(connection)

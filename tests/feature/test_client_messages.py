@@ -11,7 +11,7 @@ from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ChannelClosed, ConnectionClosed
 from leveret.testing import EmbeddedBroker
 from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, until
 
 QUEUE = "a queue, ä"
 
@@ -197,9 +197,7 @@ async def test_a_blocked_connection_is_not_writable_until_it_is_unblocked(broker
     broker.block_publishers()
     # The server blocks whoever publishes.
     channel.publish("", QUEUE, b"\0\0", b"blocked")
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not connection.is_blocked:
-            await asyncio.sleep(0)
+    await until(lambda: connection.is_blocked)
     assert not channel.is_writable
     writable = asyncio.Event()
     channel.on_writable = writable.set

@@ -1,22 +1,13 @@
 """Sharded exchanges of one node, as clients use them."""
 
-import asyncio
-
 import aio_pika
 import pytest
 from aio_pika.exceptions import ChannelPreconditionFailed
 
 from leveret.broker.declarations.values import DeletePolicy, Policy, PutPolicy
-from leveret.testing import EmbeddedBroker
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 NAME = "orders"
-
-
-@pytest.fixture
-async def embedded():
-    async with EmbeddedBroker() as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -47,12 +38,6 @@ def shard(embedded, number):
     return f"sharding: {NAME} - {embedded.broker.config.node_name} - {number}"
 
 
-async def wait_until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 async def wait_for_bindings(embedded, *expected):
     """Wait until the exchange is bound to these shards and no others: (number, routing key)."""
     wanted = sorted((shard(embedded, number), key) for number, key in expected)
@@ -61,7 +46,7 @@ async def wait_for_bindings(embedded, *expected):
         bindings = vhost_of(embedded).exchanges[NAME].bindings.values()
         return sorted((it.destination.name, it.routing_key) for it in bindings) == wanted
 
-    await wait_until(are_bound)
+    await until(are_bound)
 
 
 async def test_messages_to_the_exchange_come_to_consumers_of_its_name(embedded, channel):
@@ -82,7 +67,7 @@ async def test_messages_to_the_exchange_come_to_consumers_of_its_name(embedded, 
     sent = [b"%d" % number for number in range(50)]
     for body in sent:
         await exchange.publish(aio_pika.Message(body), body.decode())
-    await wait_until(lambda: len(received) >= len(sent))
+    await until(lambda: len(received) >= len(sent))
     assert sorted(received) == sorted(sent)
 
 
@@ -104,7 +89,10 @@ async def test_shards_are_added_and_never_deleted(embedded):
     await wait_for_bindings(embedded, (0, "2"))
     embedded.broker.services.declarations.submit(DeletePolicy("policy", "/", "shards"))
     await wait_for_bindings(embedded)
-    assert set(vhost_of(embedded).queues) == {shard(embedded, 0), shard(embedded, 1)}
+    assert set(vhost_of(embedded).queues) == {
+        shard(embedded, 0),
+        shard(embedded, 1),
+    }
 
 
 async def test_the_name_is_declared_as_a_shard_and_got_from(embedded, channel):

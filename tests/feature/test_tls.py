@@ -22,7 +22,7 @@ from leveret.broker.config import (
 )
 from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, until
 
 LARGE_BYTES = 3_000_000
 REFUSED = (aio_pika.exceptions.AMQPConnectionError, ssl.SSLError, ConnectionError)
@@ -94,12 +94,6 @@ async def s_client(embedded, *options):
     return output.decode()
 
 
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 # Clients
 
 
@@ -109,7 +103,6 @@ def test_pika_publishes_and_consumes(config, authority):
             LOOPBACK,
             broker.call(port_of),
             ssl_options=pika.SSLOptions(client_context(authority), "localhost"),
-            socket_timeout=PATIENCE_SECONDS,
             blocked_connection_timeout=PATIENCE_SECONDS,
         )
         with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
@@ -249,8 +242,6 @@ def log_in(port, context):
             port,
             credentials=pika.credentials.ExternalCredentials(),
             ssl_options=pika.SSLOptions(context, "localhost"),
-            socket_timeout=PATIENCE_SECONDS,
-            stack_timeout=PATIENCE_SECONDS,
         )
     )
 

@@ -76,8 +76,12 @@ def vhost(node):
 
 @pytest.fixture
 def channel(node, vhost):
-    """A channel of a real client in the test's vhost."""
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.port, vhost))
+    """A channel of a real client in the test's vhost.
+
+    It answers nothing while the test waits for something else, so it has no heartbeats.
+    """
+    address = pika.ConnectionParameters("127.0.0.1", node.port, vhost, heartbeat=0)
+    connection = pika.BlockingConnection(address)
     yield connection.channel()
     with suppress(pika.exceptions.AMQPError):
         # A test may have closed it.

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import gc
-import sys
 import tracemalloc
 import urllib.error
 import urllib.request
@@ -17,6 +16,7 @@ from leveret.mgmt.api_names import LINES
 from leveret.mgmt.management import Management
 from leveret.mgmt.running_node import Node
 from leveret.storage.metadata.metadata import SqliteMetadata
+from tests.call_counts import counted_calls
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
@@ -91,20 +91,12 @@ class NodeInProcess:
     async def longest_turn(self, path, body=None, status=200):
         """Return the largest number of calls in one turn of the loop during a request."""
         answer = asyncio.get_running_loop().run_in_executor(None, self.ask, path, body)
-        calls = longest = 0
-
-        def note(_frame, event, _function):
-            nonlocal calls
-            calls += event in ("call", "c_call")
-
-        sys.setprofile(note)
-        try:
+        longest = 0
+        with counted_calls() as count:
             while not answer.done():
-                calls = 0
+                count.calls = 0
                 await asyncio.sleep(0)
-                longest = max(longest, calls)
-        finally:
-            sys.setprofile(None)
+                longest = max(longest, count.calls)
         if status == 200:
             assert await answer is not None
         else:

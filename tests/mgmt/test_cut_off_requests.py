@@ -10,7 +10,7 @@ from leveret.broker.resources.memory_measures import allocated_bytes
 from leveret.mgmt.api import incoming
 from leveret.mgmt.http import http_clients
 from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, until
 
 MEGABYTE = 1_000_000
 KEPT_BYTES_MAX = 2 * MEGABYTE
@@ -46,12 +46,6 @@ async def cut_off(served, head, size, begin=""):
     writer.transport.abort()
     await asyncio.wait([answer])
     return sent
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def is_freed_after(served, count, *request):

@@ -9,7 +9,7 @@ import pytest
 from leveret.broker.runtime.turns import NEVER
 from leveret.cluster.partitions.suspension import Suspension
 from tests.mgmt.node_in_process import NodeInProcess
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 TICK_TIME_S = 60
 HELD = ("api/whoami", "api/overview", "api/queues", "api/aliveness-test/%2F", "api/nodes")
@@ -43,9 +43,7 @@ class Suspended:
 
     async def finds_out(self):
         """Wait until the node knows that it does not know its place."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not self._turns.is_held:
-                await asyncio.sleep(0.001)
+        await until(lambda: self._turns.is_held)
 
     def learns_its_place(self):
         self.is_known = True

@@ -14,7 +14,7 @@ from leveret.storage.messages.message import ENTRY_BYTES, Address, Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.queue.tiered_cursor import TieredCursor
 from tests.mgmt.node_in_process import NodeInProcess
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 MESSAGES = 200_000
 BODY_BYTES = 100
@@ -36,9 +36,7 @@ async def paged_queue(directory):
             messages = [Message(ADDRESS, HEADER, one) for one in bodies]
             queue.backing.publish(run_of(messages), 0)
             await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while queue.backing.counts().paged_out < MESSAGES * 0.99:
-                await asyncio.sleep(0.01)
+        await until(lambda: queue.backing.counts().paged_out >= MESSAGES * 0.99)
         yield served, queue
 
 

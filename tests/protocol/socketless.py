@@ -5,13 +5,13 @@ one `await asyncio.sleep(0)` is one turn.
 """
 
 import asyncio
-import sys
 
 from pamqp import commands
 
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.node.broker import Broker
+from tests.call_counts import counted_calls
 from tests.protocol.raw_client import method_bytes
 
 READ_BYTES = 256 * 1024
@@ -124,23 +124,14 @@ class Node:
         turn, built-in functions included.
         """
         while True:
-            calls = 0
-
-            def note(_frame, event, _function):
-                nonlocal calls
-                calls += event in ("call", "c_call")
-
-            sys.setprofile(note)
-            try:
+            with counted_calls() as count:
                 if after is not None:
                     after()
                     after = None
                 for client in clients:
                     client.be_read()
                 await asyncio.sleep(0)
-            finally:
-                sys.setprofile(None)
-            yield calls
+            yield count.calls
             if all(client.is_done for client in clients) and not self._turns.waiting:
                 break
         # What was sent in the last turn is written in one more.

@@ -4,7 +4,6 @@ A node with many objects looks at few of them (broker/resources/garbage_collecti
 a cycle of references when it is deleted stays for ever.
 """
 
-import asyncio
 import gc
 
 import pytest
@@ -21,7 +20,7 @@ from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.protocol.raw_client import publish_bytes
 from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
@@ -69,12 +68,6 @@ def count_of_all():
     """How many there are of `KINDS`, and of what compiled functions keep for those in them."""
     types = map(type, gc.get_objects())
     return sum(one in KINDS or one.__name__.endswith("_env") for one in types)
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def done(client):

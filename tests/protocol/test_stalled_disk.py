@@ -10,7 +10,7 @@ from leveret.broker.runtime.names import QUEUE
 from leveret.storage.disk.disk import Disk
 from leveret.storage.log.log import PENDING_BYTES_HIGH
 from leveret.storage.messages.message import ENTRY_BYTES
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.stored_broker import StoredBroker
 
 PUBLISHERS = 3
@@ -46,12 +46,6 @@ async def flood(url, name, counts, is_over):
         await channel.basic_publish(EMPTY, routing_key=name, properties=PERSISTENT)
         counts[name] += 1
     await channel.connection.close()
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_disk_that_stands_still(tmp_path):

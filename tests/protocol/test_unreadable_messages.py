@@ -12,7 +12,7 @@ from leveret.broker.node.broker import Broker
 from leveret.broker.queues.delivery import failed_reads
 from leveret.storage.disk.disk import Disk, failure
 from leveret.storage.metadata.metadata import SqliteMetadata
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 COUNT = 500
 PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
@@ -36,12 +36,6 @@ async def started(directory, disk):
     await broker.start()
     host, port = broker.listening_on[0]
     return broker, await aiormq.connect(f"amqp://guest:guest@{host}:{port}/")
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def all_on_disk(broker, queue):

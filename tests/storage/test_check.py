@@ -1,7 +1,5 @@
 """`leveret store check` finds damage, and `leveret store repair` moves damaged parts away."""
 
-import asyncio
-
 import pytest
 from typer.testing import CliRunner
 
@@ -14,9 +12,8 @@ from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.metadata.metadata_rows import QueueRow, VhostRow
-from leveret.storage.segments import ledger, segments
 from leveret.storage.store import store as store_module
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.storage.files_by_hand import bodies, log, segment, state, stored
 from tests.storage.machine import ADDRESSES, Machine
 from tests.storage.machine import PERSISTENT as HEADER
@@ -24,9 +21,7 @@ from tests.storage.test_damage import FILES, stopped_store
 
 
 @pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+def _small_segments_stay(small_segments, monkeypatch):
     # What the tests damage is still there when the store is stopped, on a slow machine, too.
     monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
 
@@ -42,10 +37,9 @@ async def stopped_with_large_bodies_on_disk(directory):
     for _ in range(150):
         lazy.publish(run_of([Message(ADDRESSES[0], HEADER, bytes(1000))]), 0)
         await machine.store.log.sync()
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        # The log has none of them any more when its first files are retired.
-        while not lazy.delta.count or len(machine.store._log_files.files) > FILES_KEPT:
-            await asyncio.sleep(0.002)
+    # The log has none of them any more when its first files are retired.
+    files = machine.store._log_files
+    await until(lambda: lazy.delta.count and len(files.files) <= FILES_KEPT)
     await machine.store.close()
 
 

@@ -17,7 +17,6 @@ from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.disk import POINTS, Disk
 from leveret.storage.log.log_files import synced_bytes
 from leveret.storage.log.torn_end import torn_from
-from leveret.storage.segments import ledger, segments
 from leveret.storage.store import reclaiming
 from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
@@ -29,10 +28,7 @@ SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "16")))
 KILLED_AT = [point for point in POINTS if not point.startswith("metadata")]
 
 
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+pytestmark = pytest.mark.usefixtures("small_segments")
 
 
 @pytest.fixture(autouse=True)

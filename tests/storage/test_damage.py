@@ -16,7 +16,7 @@ from leveret.storage.messages.formats import (
     decode_run,
     read_records,
 )
-from leveret.storage.segments import ledger, segments
+from leveret.storage.segments import ledger
 from leveret.storage.store import store as store_module
 from tests.storage.machine import DURABLE, Machine, intact, number_of
 from tests.storage.reading import ready_entries
@@ -25,9 +25,7 @@ FILES = ("log/*.log", "queues/*/*.segment", "bodies/*.bodies")
 
 
 @pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+def _small_segments_stay(small_segments, monkeypatch):
     # What the tests damage is still there when the store is stopped, on a slow machine, too.
     monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
 

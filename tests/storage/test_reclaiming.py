@@ -14,7 +14,7 @@ from leveret.storage.store import reclaiming
 from leveret.storage.store import store as store_module
 from leveret.storage.store.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
 from leveret.storage.store.store import Store
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.storage.machine import PERSISTENT
 from tests.storage.reading import ready_entries
 
@@ -53,12 +53,6 @@ def publish(queue, count, size=KILOBYTE):
 
 def consume_all(queue):
     queue.ack(queue.fetch(queue.ready_count, True))
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def a_few_looks(store):

@@ -10,7 +10,7 @@ import pytest
 from leveret.storage.disk.disk import POINTS
 from leveret.storage.messages import intervals
 from leveret.storage.queue import in_memory, purging, queue_log
-from leveret.storage.segments import ledger, segments
+from leveret.storage.segments import ledger
 from leveret.storage.store import reclaiming
 from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
@@ -20,10 +20,7 @@ from tests.storage.unlucky import Unlucky
 SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "15")))
 
 
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+pytestmark = pytest.mark.usefixtures("small_segments")
 
 
 @pytest.fixture(autouse=True)

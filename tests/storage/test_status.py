@@ -4,19 +4,13 @@ import asyncio
 
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import run_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
 
 
 def publish(queue, count, header=PERSISTENT, size=100):
     messages = [Message(ADDRESSES[0], header, bytes(size)) for _ in range(count)]
     queue.publish(run_of(messages), 0)
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def test_all_in_memory(tmp_path):

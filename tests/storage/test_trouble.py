@@ -16,7 +16,7 @@ from leveret.storage.messages.message import Address, Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.queue import pager
 from leveret.storage.segments import ledger, segments
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.storage.late_error_disk import LateErrorDisk
 from tests.storage.machine import PERSISTENT, Machine
 from tests.storage.reading import ready_entries
@@ -62,12 +62,6 @@ class Confirmed(list):
 def publish(queue, waiter, sequence, body=b"x" * 100):
     assert queue.publish(run_of([Message(ADDRESS, PERSISTENT, body)]), 0)
     queue.when_safe(waiter, sequence, "the test")
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def machine_on(disk, directory):

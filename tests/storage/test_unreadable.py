@@ -7,7 +7,6 @@ import pytest
 
 from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.disk.disk import Disk, failure
-from leveret.storage.segments import ledger, segments
 from tests.storage.machine import Machine, number_of
 from tests.storage.reading import ready_entries
 from tests.storage.test_damage import with_version
@@ -16,10 +15,7 @@ from tests.storage.test_trouble import Confirmed, publish, until
 COUNT = 200
 
 
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+pytestmark = pytest.mark.usefixtures("small_segments")
 
 
 class UnreadableDisk(Disk):

@@ -1,6 +1,5 @@
 """A protocol of its own on sessions: it knows no frames, no channels and no methods of AMQP."""
 
-import asyncio
 from collections import deque
 
 import pytest
@@ -19,8 +18,7 @@ from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.storage.messages.message import Message
-from leveret.testing import EmbeddedBroker
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 
 class OneSession(Session):
@@ -90,12 +88,6 @@ class Link(Subscription):
 
 
 @pytest.fixture
-async def embedded():
-    async with EmbeddedBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 def connection(embedded):
     services = embedded.broker.services
     connection = SessionConnection(services)
@@ -111,12 +103,6 @@ async def session(connection):
     await finish(declaring_queues.declare_queue(session, "q", QueueProperties({}, durable=True)))
     yield session
     session.release()
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_what_is_published_is_confirmed(session):

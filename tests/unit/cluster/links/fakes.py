@@ -10,18 +10,11 @@ from leveret.broker.runtime.system_clock import SystemClock
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.links import LinkOptions, Links
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 COOKIE = b"a cookie that all nodes of a test share"
 SERVICE = 1
 _incarnations = itertools.count(1)
-
-
-async def until(condition):
-    """Wait for a condition, turn by turn of the loop."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 class Proxy:

@@ -9,7 +9,7 @@ from leveret.storage.disk.unsynced_files import UnsyncedFiles
 from leveret.storage.disk.worker import Worker
 from leveret.storage.messages.message import ENTRY_BYTES
 from leveret.storage.queue.pager import OVERFULL, ROOM_BYTES, Pager
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 from tests.unit.storage.fake_store import FakeStore, publish
 
 BODY = bytes(1000)
@@ -57,12 +57,6 @@ def queue_of(store, pager, key=256, count=0, is_durable=True):
     publish(queue, *[BODY] * count)
     pager.note(queue)
     return queue
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_what_is_above_the_budget_goes_to_disk(store, pager):

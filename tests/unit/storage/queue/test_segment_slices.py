@@ -1,6 +1,5 @@
 """Writing a queue's messages to segments in slices, and removing segments."""
 
-import sys
 from unittest.mock import patch
 
 import pytest
@@ -10,6 +9,7 @@ from leveret.storage.messages.intervals import NO_POSITION
 from leveret.storage.messages.message import ENTRY_BYTES
 from leveret.storage.queue import segment_slices
 from leveret.storage.segments import ledger, segments
+from tests.call_counts import calls_of
 from tests.unit.storage.fake_store import (
     TRANSIENT,
     FakeStore,
@@ -92,22 +92,6 @@ def test_a_segment_is_removed_when_all_its_positions_are_gone(store):
         store.log.write()
         assert store.removed == ["0000000000.segment"]
         assert queue.has_segments
-
-
-def calls_of(action):
-    """How many calls Python makes, built-in functions included."""
-    calls = 0
-
-    def note(_frame, event, _function):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 @pytest.mark.parametrize("is_durable", [True, False])

@@ -1,13 +1,13 @@
 """The tiered queue: what it tells the log and the pager, and what a restart gives it."""
 
 import random
-import sys
 
 import pytest
 
 from leveret.storage.messages.formats import State
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message
+from tests.call_counts import calls_of
 from tests.unit.storage.fake_store import (
     ADDRESS,
     PERSISTENT,
@@ -146,22 +146,6 @@ def test_its_persistent_messages_are_counted(store):
     queue.fetch(1, True)
     queue.purge()
     assert queue.counts().persistent_bytes == 2
-
-
-def calls_of(work):
-    """How many functions a call calls, those of C included."""
-    calls = 0
-
-    def note(_frame, event, _function):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def with_gaps(store, count):

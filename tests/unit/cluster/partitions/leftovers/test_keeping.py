@@ -1,6 +1,5 @@
 """What a node alone has is written to a file, and published again; with one broker."""
 
-import asyncio
 import logging
 
 import pytest
@@ -33,7 +32,7 @@ from leveret.cluster.partitions.leftovers.publishing import (
 )
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.metadata.metadata import SqliteMetadata
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import until
 
 OTHERS = ("a@host", "b@host")
 PERSISTENT, TRANSIENT = {"delivery_mode": 2, "message_id": "7"}, {"delivery_mode": 1}
@@ -217,9 +216,7 @@ async def test_a_message_whose_delay_is_over_is_released_when_it_is_published_ag
     message = Message(Address("later", "", encode_address("later", "")), header, b"late")
     losing.exchanges["later"].delayed.add_for(publication_of([message], None, confirms, 1), 1)
     confirms.confirm(1, confirms)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not losing.queues["due"].backing.ready_count:
-            await asyncio.sleep(0.001)
+    await until(lambda: losing.queues["due"].backing.ready_count)
     assert losing.exchanges["later"].delayed.count == 0
 
 
