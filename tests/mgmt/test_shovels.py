@@ -256,6 +256,8 @@ def test_a_destination_queue_that_is_deleted_is_declared_anew_and_nothing_is_los
         reconnect_delay=1,
     )  # fmt: skip
     far.wait_until(lambda: ready(far, "%2F", vhost) == 1, "it is moved")
+    # What is not acknowledged yet when the shovel starts anew may come a second time.
+    node.wait_until(lambda: ready(node, vhost, "from") == 0, "it is acknowledged")
     there.queue_delete(vhost)
     publish(channel, "from", BODIES[:20])
     far.wait_until(lambda: ready(far, "%2F", vhost) == 20, "all are there")
