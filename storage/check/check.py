@@ -15,7 +15,8 @@ leftovers of such a step. In particular, a restart does not need
   whose messages are all gone;
 - bodies of messages that are gone, whether their space was freed or not, though their segment is
   there as long as another message in it is not gone; files of bodies that nothing refers to;
-- segments of queues that are not declared, and bodies that only these refer to.
+- segments of queues that are not declared, and bodies that only these refer to;
+- log files that are kept for quorum queues, of which no entry is needed.
 
 repair.py repairs the damage.
 """
@@ -24,6 +25,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from leveret.storage.check.check_groups import GroupsCheck
 from leveret.storage.check.check_segments import (
     MESSAGES,
     BodiesCheck,
@@ -33,6 +35,9 @@ from leveret.storage.check.check_segments import (
     unneeded,
 )
 from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.group_log.group_records import KIND
+from leveret.storage.group_log.group_store import QUORUM
+from leveret.storage.log.log_client import RecordReader
 from leveret.storage.log.log_files import LogFile
 from leveret.storage.log.recovery import LogReader
 from leveret.storage.messages.formats import (
@@ -101,18 +106,22 @@ class _Check:
         self._disk = Disk()
         self._bodies = BodiesCheck(self._disk, directory / BODIES)
         self._records = _QueueRecords()
+        self._groups = GroupsCheck(self._disk, directory / QUORUM)
         files = [directory.glob(pattern) for pattern in (f"{LOG}/*.log", f"{QUEUES}/*/*.segment")]
         self._total = sum(self._disk.size(path) for found in files for path in found)
         self._done = 0
 
     def run(self) -> StoreReport:
-        reader = LogReader(self._directory / LOG, self._disk, [self._records, _OtherRecords()])
+        readers: list[RecordReader] = [self._records, self._groups.recovery, _OtherRecords()]
+        reader = LogReader(self._directory / LOG, self._disk, readers)
         try:
             reader.read(lambda done, _: self._progress(done, self._total))
         except StoreError as error:
             # Other files cannot be checked: a node does not start on this log either.
             return StoreReport([FileReport(self._directory / LOG, 0, {}, [str(error)])], [], None)
         files, queues = list(self._log_reports(reader)), []
+        oldest = reader.files[0].number if reader.files else reader.next_number
+        files += self._groups.reports(oldest)
         self._done = sum(report.size for report in files)
         for key in self._keys():
             reports, queue = self._check_queue(key)
@@ -193,9 +202,9 @@ class _QueueRecords:
 
 
 class _OtherRecords:
-    """Accepts the records of all features: each feature checks its own when the node starts."""
+    """Accepts the records of all other features: each checks its own when the node starts."""
 
-    kinds = frozenset(NAMED_KINDS)
+    kinds = frozenset(NAMED_KINDS) - {KIND}
     removing_kinds: frozenset[int] = frozenset()
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:

@@ -71,7 +71,9 @@ class _Repair:
 
     def run(self) -> list[Path]:
         report = self._check()
-        if damaged := _damaged(report, ".log"):
+        log = self._directory / LOG
+        # Those that are kept for quorum queues stay: other members have their entries.
+        if damaged := [file for file in _damaged(report, ".log") if file.path.parent == log]:
             for file in damaged:
                 self._rewrite_log(file.path)
             # The rest of the log tells which messages are lost in segments.

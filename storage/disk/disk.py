@@ -37,10 +37,15 @@ POINTS = (
     "bodies.removed",
     "metadata.synced",
 )
-"""Points where a test may stop the process. Each is passed right after the operation it names."""
+GROUP_POINTS = (
+    "groups.linked", "groups.written", "groups.synced", "groups.punched", "groups.removed",
+)  # fmt: skip
+"""Points where a test may stop the process; those of quorum queues' groups apart. Each is passed
+right after the operation it names."""
 
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 WRITE_BYTES_MAX = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 BLOCK_BYTES = 512
@@ -440,6 +445,16 @@ class Disk:
                 self.remove(path)
         if directory.exists():
             self.remove(directory)
+
+    def link(self, path: Path, other: Path) -> bool:
+        """Give a file a second name. Returns False if the file system has no such names."""
+        try:
+            os.link(path, other)
+        except OSError as error:
+            if error.errno in NO_LINKS:
+                return False
+            raise failure("link", path, error) from error
+        return True
 
     def rename(self, path: Path, other: Path) -> None:
         """Rename a file; an existing file of the other name is replaced."""

@@ -6,7 +6,7 @@ import os
 from leveret.storage.disk.disk import failure
 from tests.storage.power_cut_disk import PowerCutDisk
 
-OPERATIONS = ("open", "read", "write", "sync", "truncate", "unlink", "punch")
+OPERATIONS = ("open", "read", "write", "sync", "truncate", "unlink", "punch", "link")
 ONCE, FOR_A_WHILE, FOR_GOOD = 1, 25, 1 << 60
 """How many calls fail, one after the other."""
 
@@ -73,6 +73,10 @@ class FaultyDisk(PowerCutDisk):
     def remove(self, path):
         self.try_to("unlink", path)
         super().remove(path)
+
+    def link(self, path, other):
+        self.try_to("link", path)
+        return super().link(path, other)
 
     def punch(self, descriptor, start, end):
         return not self.fails("punch") and super().punch(descriptor, start, end)

@@ -128,6 +128,12 @@ class PowerCutDisk(Disk):
         self._new.pop(path, None)
         self._new[other] = True
 
+    def link(self, path, other):
+        self._check()
+        is_linked = super().link(path, other)
+        self._new[other] = True
+        return is_linked
+
     def read_from(self, descriptor, path, offset, size):
         self._check()
         return super().read_from(descriptor, path, offset, size)

@@ -1,0 +1,237 @@
+"""The log of all Raft groups of a node: one client of the node's log, with one sync for all.
+
+**Promise.** A restart finds each group in its state after some of its writes: the last one that was
+reported as synced, or a later one. Entries, term and vote go together. What the newest snapshot of
+a group refers to is readable. Each payload is written once.
+
+**Not promised.** Any order between groups. That a group with damaged bytes can be used: it has a
+reason (`GroupState.damage`), or reading an entry raises EntryDamaged. Other groups and the node go
+on.
+
+**Mechanism.** Writes are gathered, and taken into one record for each batch of the log
+(group_records.py). A restart loads the rows (rows.py) and applies the records after them
+(group_recovery.py). When the log gives up a file, a round of snapshots (rounds.py) brings the rows
+up to date, and the file keeps another name for the entries in it that are needed (kept_files.py).
+
+Invariants:
+
+GL1  Records have consecutive numbers, and are applied in their order; to a group, those after the
+     one that its rows cover.
+GL2  A payload is in memory until the batch with it is on disk.
+GL3  A log file with a record is needed until a round has covered it.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from leveret.storage.contract.backing_queue import Waiter
+from leveret.storage.group_log.entry_blocks import block_of
+from leveret.storage.group_log.entry_reader import EntryReader
+from leveret.storage.group_log.group_records import (
+    CREATE,
+    ENTRIES,
+    KIND,
+    NAME,
+    RECEIVED,
+    REMOVE,
+    RESET,
+    TERM,
+    TRUNCATE,
+    EncodedItem,
+    Item,
+    encode_group_record,
+    encode_item,
+)
+from leveret.storage.group_log.group_recovery import GroupRecovery
+from leveret.storage.group_log.group_state import GroupState, SnapshotName
+from leveret.storage.log.large_records import LogRecord
+from leveret.storage.log.log import Log
+from leveret.storage.log.log_files import LogFile
+from leveret.storage.messages.formats import Record
+
+RECENT_BYTES = 16 * 1024 * 1024
+"""Payloads that stay in memory after they are on disk: soon they are applied, sent and
+delivered."""
+
+
+class _Pending(NamedTuple):
+    """A write that waits for the next record."""
+
+    state: GroupState
+    item: Item
+    encoded: EncodedItem
+
+
+class _Recent(NamedTuple):
+    """Payloads of one append. batch: of the log, with which they are on disk."""
+
+    state: GroupState
+    first: int
+    payloads: list[bytes]
+    batch: int
+
+
+class GroupLog:
+    """A `LogClient`. All methods are for the event loop's thread.
+
+    groups: by number, as the records that were taken say. number: of the next record. last_numbers:
+    that of the last record of each log file with any, the oldest file first. cover: moves on from a
+    log file (rounds.py).
+    """
+
+    name = NAME
+    kinds = frozenset({KIND})
+    removing_kinds: frozenset[int] = frozenset()
+
+    def __init__(
+        self, log: Log, recovery: GroupRecovery, reader: EntryReader,
+        recent_bytes: int = RECENT_BYTES,
+    ) -> None:  # fmt: skip
+        self._recent_bytes_max = recent_bytes
+        self._log = log
+        self._recovery = recovery
+        self.reader = reader
+        self.groups = recovery.groups
+        self.last_numbers = recovery.last_numbers
+        self.number = 0
+        self.cover: Callable[[LogFile], Awaitable[None]]
+        self._pending: list[_Pending] = []
+        self._recent: deque[_Recent] = deque()
+        self._recent_bytes = 0
+
+    # Restarting
+
+    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+        """Accept a record that a restart found."""
+        return self._recovery.recover(file, data, record)
+
+    def begin(self) -> None:
+        """Begin to write, after the log was read."""
+        self._recovery.end()
+        self.number = self._recovery.number
+
+    # Writing
+
+    def create(self, group: int, me: str, configuration: bytes) -> None:
+        """A member of a new group, or a new member in the place of an old one."""
+        state = self.groups[group] = GroupState(group, me, configuration)
+        self._add(state, Item(CREATE, group, text=me, data=configuration))
+
+    def remove(self, group: int) -> None:
+        """The member is removed, with all that it has."""
+        self._add(self.groups.pop(group), Item(REMOVE, group))
+
+    def save_term(self, group: int, term: int, vote: str) -> None:
+        """The term, and who has the vote in it."""
+        self._add(self.groups[group], Item(TERM, group, term, text=vote))
+
+    def append(self, group: int, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
+        """Entries after the last one."""
+        state = self.groups[group]
+        sizes = tuple([len(payload) for payload in payloads])
+        self._keep_recent(state, first, payloads, sum(sizes))
+        self._add(state, Item(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
+
+    def truncate(self, group: int, first: int) -> None:
+        """The entries from an index on are void."""
+        state = self.groups[group]
+        _forget_recent(state, first)
+        self._add(state, Item(TRUNCATE, group, first=first))
+
+    def reset(self, group: int, snapshot: SnapshotName) -> None:
+        """The log begins after the snapshot; what was received with it takes effect."""
+        state = self.groups[group]
+        _forget_recent(state, state.kept + 1)
+        self._add(state, Item(RESET, group, snapshot.index, state.kept, snapshot.term))
+
+    def receive(
+        self, group: int, snapshot: SnapshotName, index: int, term: int, kind: int, payload: bytes
+    ) -> None:
+        """An entry before a snapshot that is being received, in the order of their indexes."""
+        item = Item(
+            RECEIVED, group, snapshot.index, index, term, kind, sizes=(len(payload),),
+            snapshot_term=snapshot.term,
+        )  # fmt: skip
+        self._add(self.groups[group], item, [payload])
+
+    def _add(self, state: GroupState, item: Item, payloads: list[bytes] | None = None) -> None:
+        self._pending.append(_Pending(state, item, encode_item(item, payloads or [])))
+        self._log.write_later(sum(item.sizes))
+
+    def when_synced(self, waiter: Waiter, number: int) -> None:
+        """Call `waiter.confirm(number, None)` when all that was written so far is on disk."""
+        self._log.when_safe(waiter, number, None)
+
+    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
+        """All that was gathered, as one record."""
+        if not self._pending:
+            return []
+        pending, self._pending = self._pending, []
+        record, places = encode_group_record(self.number, [one.encoded for one in pending])
+        places = [offset + place for place in places]
+        at = 0
+        for state, item, encoded in pending:
+            end = at + len(encoded.payloads)
+            state.apply(item, file.number, places[at:end])
+            at = end
+        self.last_numbers[file.number] = self.number  # GL1
+        self.number += 1
+        file.records += 1
+        file.messages += len(places)
+        return [record]
+
+    # Payloads in memory
+
+    def _keep_recent(self, state: GroupState, first: int, payloads: list[bytes], size: int) -> None:
+        for place, payload in enumerate(payloads):
+            state.recent[first + place] = payload
+        self._recent.append(_Recent(state, first, payloads, self._log.batch))
+        self._recent_bytes += size
+        recent, written = self._recent, self._log.written
+        while self._recent_bytes > self._recent_bytes_max and recent[0].batch <= written:  # GL2
+            state, first, payloads, _ = recent.popleft()
+            for place, payload in enumerate(payloads):
+                self._recent_bytes -= len(payload)
+                if state.recent.get(first + place) is payload:
+                    del state.recent[first + place]
+
+    # Reading
+
+    def read(self, group: int, first: int, last: int, bytes_max: int) -> list[bytes]:
+        """Payloads of consecutive entries from the first one on: at least one.
+
+        Raises BeingRead if a thread has to read them; KeyError if the group does not have the
+        first one; EntryDamaged; StoreError if it cannot be read.
+        """
+        state = self.groups[group]
+        recent = state.recent
+        payloads: list[bytes] = []
+        while first <= last and first in recent:
+            payload = recent[first]
+            bytes_max -= len(payload)
+            if payloads and bytes_max < 0:
+                break
+            payloads.append(payload)
+            first += 1
+        if payloads:
+            return payloads
+        block = block_of(state.blocks, first)
+        if block is None:
+            raise KeyError(first)
+        return self.reader.read(block, first, min(last, block.last), bytes_max)
+
+    # Moving on from a file
+
+    def oldest_needed(self) -> int | None:
+        """The oldest log file with a record (GL3)."""
+        return next(iter(self.last_numbers), None)
+
+    async def move_on(self, file: LogFile) -> None:
+        """Have a round cover the file."""
+        await self.cover(file)
+
+
+def _forget_recent(state: GroupState, first: int) -> None:
+    for index in [index for index in state.recent if index >= first]:
+        del state.recent[index]

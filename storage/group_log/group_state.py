@@ -1,0 +1,201 @@
+"""What the log knows of one group: its writes in their order, as they are taken into records.
+
+The log applies each item when it encodes the record with it, and again when a restart reads the
+record. So the state in memory is what a restart finds after that record.
+
+    discarded ... entries through this index are bodies only: those in live runs
+    kept      ... entries through this index stay when a snapshot that was received takes effect
+    received  ... bodies that came with a snapshot, until it takes effect
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from leveret.storage.group_log.entry_blocks import (
+    Block,
+    Runs,
+    add_entry,
+    block_of,
+    needed_blocks,
+    truncate,
+)
+from leveret.storage.group_log.group_records import (
+    ENTRIES,
+    RECEIVED,
+    RESET,
+    TERM,
+    TRUNCATE,
+    Item,
+)
+
+NOT_TAKEN = -1
+
+
+class SnapshotName(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Which snapshot: the last entry that it covers, and the term of that."""
+
+    index: int
+    term: int
+
+
+NO_SNAPSHOT = SnapshotName(0, 0)
+
+
+class FoundRun(msgspec.Struct, frozen=True):
+    """Consecutive entries of one term and kind."""
+
+    first: int
+    count: int
+    term: int
+    kind: int
+
+
+class GroupHead(msgspec.Struct, frozen=True, array_like=True):
+    """The row of a group: all but its entries and the state of its machine."""
+
+    me: str
+    term: int
+    vote: str
+    snapshot: SnapshotName
+    configuration: bytes
+    discarded: int
+    kept: int
+    record: int
+    damage: str
+
+
+class GroupState:
+    """One group.
+
+    me: the name of the member on this node. configuration: that of the snapshot, as bytes.
+    live: runs of the entries that the snapshot refers to; None while that is not known.
+    recent: payloads in memory, by index. record: the last one that the rows of the group cover.
+    first_file: the oldest log file with a later one. damage: why the group cannot be used; empty if
+    it can. bad: entries whose payload did not match its checksum at the start.
+    """
+
+    __slots__ = (
+        "bad", "blocks", "configuration", "damage", "discarded", "first_file", "group", "kept",
+        "live", "me", "received", "received_blocks", "recent", "record", "snapshot", "term",
+        "vote",
+    )  # fmt: skip
+
+    def __init__(self, group: int, me: str, configuration: bytes) -> None:
+        self.group = group
+        self.me = me
+        self.configuration = configuration
+        self.term = 0
+        self.vote = ""
+        self.snapshot = self.received = NO_SNAPSHOT
+        self.discarded = self.kept = 0
+        self.blocks: list[Block] = []
+        self.received_blocks: list[Block] = []
+        self.live: Runs | None = None
+        self.recent: dict[int, bytes] = {}
+        self.bad: set[int] = set()
+        self.first_file = NOT_TAKEN
+        self.record = 0
+        self.damage = ""
+
+    # Rows
+
+    @property
+    def head(self) -> GroupHead:
+        """The row of the group."""
+        return GroupHead(
+            self.me, self.term, self.vote, self.snapshot, self.configuration, self.discarded,
+            self.kept, self.record, self.damage,
+        )  # fmt: skip
+
+    @classmethod
+    def of_head(cls, group: int, head: GroupHead) -> "GroupState":
+        """A group as its row says."""
+        state = cls(group, head.me, head.configuration)
+        state.term, state.vote = head.term, head.vote
+        state.snapshot = head.snapshot
+        state.discarded, state.kept = head.discarded, head.kept
+        state.record, state.damage = head.record, head.damage
+        return state
+
+    # Writes
+
+    def apply(self, item: Item, file: int, offsets: list[int]) -> None:
+        """Apply a write, whose payloads are at these offsets of a log file.
+
+        CREATE and REMOVE make and end the object itself.
+        """
+        if self.first_file == NOT_TAKEN:
+            self.first_file = file
+        if item.what == ENTRIES:
+            self._add(item, file, offsets)
+        elif item.what == TERM:
+            self.term, self.vote = item.number, item.text
+        elif item.what == TRUNCATE:
+            self._truncate(item.first)
+        elif item.what == RESET:
+            self._reset(SnapshotName(item.number, item.term), item.first)
+        elif item.what == RECEIVED:
+            self._receive(item, file, offsets[0])
+
+    def _add(self, item: Item, file: int, offsets: list[int]) -> None:
+        index = item.first
+        for size, offset in zip(item.sizes, offsets, strict=True):
+            add_entry(self.blocks, file, index, item.term, item.kind, offset, size)
+            index += 1
+
+    def _truncate(self, first: int) -> None:
+        truncate(self.blocks, first)
+        if self.bad:
+            self.bad = {index for index in self.bad if index < first}
+
+    def _reset(self, snapshot: SnapshotName, kept: int) -> None:
+        truncate(self.blocks, kept + 1)
+        if self.received == snapshot:
+            self.blocks += self.received_blocks
+        self.received, self.received_blocks = NO_SNAPSHOT, []
+        self.discarded = snapshot.index
+
+    def _receive(self, item: Item, file: int, offset: int) -> None:
+        name = SnapshotName(item.number, item.snapshot_term)
+        if name != self.received:
+            self.received, self.received_blocks = name, []
+        last = self.received_blocks[-1].last if self.received_blocks else 0
+        if item.first > last:
+            add_entry(
+                self.received_blocks, file, item.first, item.term, item.kind, offset, item.sizes[0]
+            )
+
+    # Questions
+
+    @property
+    def last(self) -> int:
+        """The index of the last entry of the log."""
+        return max(self.blocks[-1].last if self.blocks else 0, self.discarded)
+
+    def runs(self) -> Iterator[FoundRun]:
+        """The entries of the log: those that are not only bodies."""
+        for block in self.blocks:
+            first = max(block.first, self.discarded + 1)
+            if block.last >= first:
+                yield FoundRun(first, block.last + 1 - first, block.term, block.kind)
+
+    def find_damage(self) -> str:
+        """Why the entries that a restart found cannot be used; empty if they can."""
+        if self.discarded > self.snapshot.index:
+            return f"its snapshot at entry {self.discarded} is missing"
+        following = self.discarded + 1
+        for run in self.runs():
+            if run.first != following:
+                return f"entries {following} to {run.first - 1} are missing"
+            following = run.first + run.count
+        bad = [index for index in sorted(self.bad) if index > self.discarded]
+        if bad and block_of(self.blocks, bad[0]) is not None:
+            return f"entry {bad[0]} does not match its checksum"
+        return ""
+
+    def needed(self, discarded: int, live: Runs | None) -> list[Block]:
+        """The blocks that are needed if entries through an index are discarded."""
+        if live is None:
+            return list(self.blocks)
+        return needed_blocks(self.blocks, discarded, live)

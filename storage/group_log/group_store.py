@@ -1,0 +1,66 @@
+"""The files of all Raft groups of a node, put together.
+
+    DIR/quorum/0000000001.groups    the snapshots of groups, and where their entries are (rows.py)
+    DIR/quorum/0000000001.log       log files that are kept for their entries (kept_files.py)
+
+The entries themselves are records of the node's log. A store is made before the log is read, and
+begun after that.
+"""
+
+import logging
+from pathlib import Path
+
+from leveret.storage.disk.disk import Disk
+from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.disk.worker import Worker
+from leveret.storage.group_log.entry_reader import EntryReader
+from leveret.storage.group_log.group_log import RECENT_BYTES, GroupLog
+from leveret.storage.group_log.group_recovery import GroupRecovery
+from leveret.storage.group_log.kept_files import KeptFiles
+from leveret.storage.group_log.rounds import Rounds, SnapshotSource
+from leveret.storage.group_log.rows import Rows
+from leveret.storage.log.log import Log
+from leveret.storage.log.log_files import LogFiles
+
+QUORUM = "quorum"
+
+logger = logging.getLogger("leveret.store")
+
+
+class GroupStore:
+    """The groups of one node.
+
+    log: writes and reads entries; it is a client of the node's log. rounds: from `begin` on.
+    """
+
+    def __init__(
+        self, directory: Path, log: Log, files: LogFiles, disk: Disk, reads: FileReads,
+        recent_bytes: int = RECENT_BYTES,
+    ) -> None:  # fmt: skip
+        """directory: of the groups' own files. Raises StoreError."""
+        disk.make_synced_directory(directory)
+        self._node_log = log
+        self._files = files
+        self._rows = Rows(directory, disk)
+        self._kept = KeptFiles(directory, disk)
+        self._recovery = GroupRecovery(self._rows)
+        reader = EntryReader(files, self._kept, reads, disk)
+        self.log = GroupLog(log, self._recovery, reader, recent_bytes)
+        self.rounds: Rounds
+        log.register(self.log)
+
+    def begin(self, worker: Worker, source: SnapshotSource) -> None:
+        """Begin to write, after the log was read. worker: a thread for the disk."""
+        self.log.begin()
+        for problem in self._rows.problems:
+            logger.error("%s", problem)
+        for state in self.log.groups.values():
+            if state.damage:
+                logger.error(
+                    "the member of quorum queue group %d on this node cannot be used: %s",
+                    state.group, state.damage,
+                )  # fmt: skip
+        self.rounds = Rounds(
+            self.log, self._node_log, self._files, self._rows, self._kept, worker, source
+        )
+        self.rounds.begin()

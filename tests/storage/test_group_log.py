@@ -1,0 +1,299 @@
+"""The log of groups: what was synced is found, what a snapshot needs is readable, at any cut."""
+
+import asyncio
+import random
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leveret.storage.check.check import check_store
+from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk
+from leveret.storage.group_log import entry_blocks, kept_files, rounds, rows
+from leveret.storage.group_log.group_state import SnapshotName
+from leveret.storage.group_log.kept_files import kept_numbers
+from leveret.storage.group_log.rounds import Snapshot
+from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
+from tests.storage.stored_groups import GroupNode
+
+LOG_POINTS = [point for point in POINTS if point.startswith("log")]
+
+
+async def restarted(node):
+    await node.stop()
+    return GroupNode(node.directory)
+
+
+async def test_all_of_a_group_comes_back(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(7)
+    node.term(7, "b")
+    node.append(7, b"one", b"two", b"three")
+    node.truncate(7, 1)
+    node.append(7, b"other")
+    node.create(8)
+    before = node.views()
+    node = await restarted(node)
+    assert node.views() == before
+    node.check_reading()
+    await node.stop()
+
+
+async def test_one_sync_serves_all_groups(tmp_path):
+    node = GroupNode(tmp_path, file_bytes_max=1 << 20)
+    for group in range(1, 101):
+        node.create(group)
+        node.append(group, b"payload")
+    await node.node_log.sync()
+    before = node.disk.counts.syncs
+    for group in range(1, 101):
+        node.append(group, b"more")
+    await node.node_log.sync()
+    assert node.disk.counts.syncs == before + 1
+    await node.stop()
+
+
+async def test_entries_outlive_their_log_file_without_being_copied(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    for number in range(60):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        await node.sync()
+    assert len(kept_numbers(node.disk, tmp_path / "quorum")) > 3
+    written = node.disk.counts.write_bytes
+    node.check_reading()
+    assert written < 60 * 50 * 8
+    before = node.views()
+    node = await restarted(node)
+    assert node.views() == before
+    await node.stop()
+
+
+async def test_kept_files_go_when_their_entries_are_settled(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    for number in range(60):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        await node.sync()
+    node.settle(1, range(1, 60))
+    await node.store.rounds.free_space([1])
+    assert len(kept_numbers(node.disk, tmp_path / "quorum")) == 0
+    node.check_reading()
+    await node.stop()
+
+
+async def test_one_old_entry_costs_its_own_blocks_only(tmp_path):
+    node = GroupNode(tmp_path, file_bytes_max=4 * 1024 * 1024)
+    node.create(1)
+    for number in range(100):
+        node.append(1, b"%050d" % number + bytes(200_000))
+        node.apply(1)
+        if number % 10 == 0:
+            await node.sync()
+    await node.sync()
+    node.settle(1, range(2, 101))
+    await node.store.rounds.free_space([1])
+    quorum = tmp_path / "quorum"
+    assert kept_numbers(node.disk, quorum) == [1]
+    assert node.disk.used_bytes(quorum / "0000000001.log") < 300_000
+    assert node.read(1, 1) == b"%050d" % 0 + bytes(200_000)
+    await node.stop()
+
+
+async def test_where_there_are_no_links_needed_entries_are_copied(tmp_path):
+    disk = Disk()
+    disk.link = lambda path, other: False
+    node = GroupNode(tmp_path, disk)
+    node.create(1)
+    for number in range(60):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        await node.sync()
+    assert kept_numbers(node.disk, tmp_path / "quorum")
+    before = node.views()
+    node = await restarted(node)
+    assert node.views() == before
+    await node.stop()
+
+
+async def test_a_removed_group_leaves_nothing(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.create(2)
+    for number in range(40):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        await node.sync()
+    node.remove(1)
+    for number in range(40):
+        node.append(2, b"%050d" % number)
+        node.apply(2)
+        node.settle(2, [number + 1])
+        await node.sync()
+    node = await restarted(node)
+    assert list(node.models) == [2]
+    assert len(kept_numbers(node.disk, tmp_path / "quorum")) <= 1
+    await node.stop()
+
+
+async def test_a_received_snapshot_takes_the_place_of_the_log(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.append(1, b"kept", b"other")
+    name = SnapshotName(90, 4)
+    for index in (20, 30, 40):
+        node.log.receive(1, name, index, 2, 0, b"body %d" % index)
+    snapshot = Snapshot(name, b"newer", b"\x94\x01\x14\x1e\x28", [(1, 1), (20, 20)], 90)
+    await node.store.rounds.install(1, snapshot, 1)
+    node.log.reset(1, name)
+    node.log.append(1, 91, 4, 0, [b"after"])
+    await node.sync()
+    await node.stop()
+    node = GroupNode(tmp_path)
+    state = node.log.groups[1]
+    assert (state.snapshot, state.configuration, state.damage) == (name, b"newer", "")
+    assert node.views()[1][3] == {
+        1: b"kept", 20: b"body 20", 30: b"body 30", 40: b"body 40", 91: b"after"
+    }  # fmt: skip
+    await node.stop()
+
+
+async def test_a_received_snapshot_without_its_reset_leaves_the_log(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.append(1, b"kept", b"other")
+    name = SnapshotName(90, 4)
+    node.log.receive(1, name, 20, 2, 0, b"body")
+    snapshot = Snapshot(name, b"newer", b"\x90", [], 90)
+    await node.store.rounds.install(1, snapshot, 1)
+    await node.halt()
+    node = GroupNode(tmp_path, models={})
+    state = node.log.groups[1]
+    assert state.snapshot == name
+    assert [(run.first, run.count) for run in state.runs()] == [(1, 2)]
+    node.log.reset(1, name)
+    await node.sync()
+    assert node.read(1, 20) == b"body"
+    assert list(state.runs()) == []
+    await node.stop()
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 3), st.integers(1, 150)),
+        st.tuples(st.just("append"), st.integers(1, 3), st.integers(1, 150)),
+        st.tuples(st.just("truncate"), st.integers(1, 3), st.integers(1, 6)),
+        st.tuples(st.just("apply"), st.integers(1, 3)),
+        st.tuples(st.just("term"), st.integers(1, 3)),
+        st.tuples(st.just("settle"), st.integers(1, 3), st.integers(0, 9)),
+        st.tuples(st.just("remove"), st.integers(1, 3)),
+        st.tuples(st.just("free"), st.integers(1, 3)),
+        st.tuples(st.just("sync")),
+        st.tuples(st.just("sync")),
+        st.tuples(st.just("turn")),
+        st.tuples(
+            st.just("crash"), st.sampled_from((None, *LOG_POINTS, *GROUP_POINTS)), st.integers(1, 4)
+        ),
+    ),
+    max_size=80,
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(OPERATIONS, st.integers(0, 1 << 32))
+def test_power_cuts_leave_what_was_synced(operations, seed):
+    small = (
+        patch.object(rows, "GARBAGE_BYTES_MIN", 1000),
+        patch.object(rounds, "FREED_BYTES_MIN", 100),
+        patch.object(kept_files, "HOLE_BYTES_MIN", 1),
+        patch.object(entry_blocks, "GAP_MIN", 1 + seed % 4),
+    )
+    with ExitStack() as stack:
+        for one in small:
+            stack.enter_context(one)
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        asyncio.run(run(Path(directory), operations, random.Random(seed)))
+
+
+async def run(directory, operations, chance):
+    node = GroupNode(directory, PowerCutDisk(chance))
+    for value, operation in enumerate(operations, 1):
+        try:
+            node = await step(node, operation, value, chance)
+        except PowerIsOff:
+            node = await after_cut(node, chance, None, 1)
+    node = await after_cut(node, chance, None, 1)
+    await node.halt()
+
+
+async def step(node, operation, value, chance):
+    what, *arguments = operation
+    group = arguments[0] if arguments else 0
+    if what == "crash":
+        return await after_cut(node, chance, *arguments)
+    if what == "sync":
+        await node.sync()
+        node.check_reading()
+    elif what == "turn":
+        await asyncio.sleep(0)
+    elif what == "free":
+        await node.store.rounds.free_space([group])
+        node.check_reading()
+    elif group not in node.models:
+        node.create(group, f"member {value}")
+    elif what == "append":
+        node.append(group, *[b"%d.%d" % (value, place) for place in range(arguments[1] // 30)],
+                    b"%d" % value + bytes(arguments[1]))  # fmt: skip
+    elif what == "term":
+        node.term(group, f"voter {value}")
+    elif what == "settle":
+        model = node.models[group]
+        node.settle(group, [index for index in model.entries if index % 10 >= arguments[1]])
+    elif what == "truncate":
+        node.truncate(*arguments)
+    else:
+        getattr(node, what)(group)
+    return node
+
+
+async def after_cut(node, chance, point, times):
+    """Cut the power, restart, and compare what is there with what was promised."""
+    node.disk.is_off = True
+    await node.halt()
+    node.disk.cut()
+    allowed = node.history[node.synced :]
+    settled = {group: model.settled for group, model in node.models.items()}
+    assert check_store(node.directory).problems == []
+    disk = PowerCutDisk(chance, (point, times) if point else None)
+    try:
+        node = GroupNode(node.directory, disk)
+    except PowerIsOff:
+        disk.cut()
+        node = GroupNode(node.directory, PowerCutDisk(chance))
+    assert not node.problems
+    assert not any(state.damage for state in node.log.groups.values())
+    found = node.views()
+    assert any(is_like(found, view, settled) for view in allowed), (found, allowed)
+    node.history = [node.views()]
+    return node
+
+
+def is_like(found, view, settled):
+    """Whether what was found is a state that was written, but for entries that were settled."""
+    if found.keys() != view.keys():
+        return False
+    for group, (me, term, vote, entries) in view.items():
+        *head, found_entries = found[group]
+        if head != [me, term, vote]:
+            return False
+        missing = entries.keys() - found_entries.keys()
+        if missing - settled.get(group, set()):
+            return False
+        if any(entries.get(index) != data for index, data in found_entries.items()):
+            return False
+    return True
