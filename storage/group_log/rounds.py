@@ -20,9 +20,9 @@ it the new rows, which cover the records of the file. A second name that no row 
 
 Invariants:
 
-SR1  What a row says is on disk before the row is.
-SR2  Entries are given up only by a snapshot whose row is on disk.
-SR3  A row says where each needed entry of its group is, as of the record that it covers.
+GSR1  What a row says is on disk before the row is.
+GSR2  Entries are given up only by a snapshot whose row is on disk.
+GSR3  A row says where each needed entry of its group is, as of the record that it covers.
 """
 
 import asyncio
@@ -178,7 +178,7 @@ class Rounds:
         for state in due:
             state.first_file = NOT_TAKEN
         try:
-            await self._log.sync()  # SR1
+            await self._log.sync()  # GSR1
             await self._worker.run(lambda: self._carry_out(plan, file))
         except BaseException:
             for state, first in zip(due, before, strict=True):
@@ -303,7 +303,7 @@ class Rounds:
                 continue
             state.live = snapshot.live
             state.discarded = max(state.discarded, snapshot.discard)
-            state.blocks = state.needed(state.discarded, state.live)  # SR2
+            state.blocks = state.needed(state.discarded, state.live)  # GSR2
             self._source.taken(state.group, snapshot)
 
     def machine_state(self, group: int) -> bytes:
