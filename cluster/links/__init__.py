@@ -1,1 +1,1 @@
-"""Links between nodes: one TCP connection for each pair of nodes, shared by all services."""
+"""Links between nodes: one TCP connection per pair of nodes, which all services share."""

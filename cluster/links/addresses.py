@@ -1,4 +1,4 @@
-"""Where other nodes listen: the ports that this node has learned, kept in a small file.
+"""The known ports of other nodes, kept in a small file.
 
 A node is reached at the host of its name, so only its port has to be learned. An entry comes from
 an operator or a discovery backend, from the node itself when it is linked, or from another node. It
@@ -20,7 +20,7 @@ from leveret.broker.runtime.node_address import DEFAULT_PORT, PORT_MAX, is_node_
 
 ADDRESSES_FILE = "cluster.addresses.json"
 ENTRIES_MAX = 1000
-"""No cluster is as large; a peer cannot fill the memory."""
+"""More than any cluster has; so a peer cannot fill the memory."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -38,7 +38,7 @@ class KnownPort(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is a possible address."""
+        """Whether it is a valid address."""
         return is_node_name(self.node) and 0 < self.port <= PORT_MAX and self.incarnation >= 0
 
 
@@ -60,16 +60,17 @@ class AddressBook:
         return known.port if known else DEFAULT_PORT
 
     def tell(self, node: str, port: int) -> None:
-        """An operator or a discovery backend names an address."""
+        """Take an address from an operator or a discovery backend."""
         known = self._known.get(node)
         self._put(KnownPort(node, port, known.incarnation if known else 0))
 
     def learn(self, entry: KnownPort) -> None:
-        """Take the entry that a linked node sends of itself."""
+        """Take the entry that a linked node sends about itself."""
         self._put(entry)
 
     def hear(self, entries: Iterable[KnownPort], own_node: str) -> bool:
-        """Take a node's entries of other nodes; older ones and those of this node do not count.
+        """Take a node's entries about other nodes; older ones and those about this node are
+        ignored.
 
         Returns whether there were newer ones.
         """

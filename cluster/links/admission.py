@@ -2,12 +2,12 @@
 
 Connections that this node accepts and those that it dials come here. The decision about a proven
 connection is in one_link.py; asking a link for a sign of life, and the clock, are here. Every
-connection that does not become a link makes one line in the log, which says what to do; lines of
-one address are limited. The surplus connection of two nodes that dial each other makes none.
+connection that does not become a link causes one log line, which states the remedy; lines of one
+address are limited. The surplus connection of two nodes that dial each other causes none.
 
-There may be UNFINISHED_MAX accepted connections in their handshake. One more takes the place of the
-oldest that has not proven to know the cookie: a node needs milliseconds for its handshake, so the
-oldest do not come from nodes.
+At most UNFINISHED_MAX accepted connections may be in their handshake. One more replaces the oldest
+that has not proved that it knows the cookie: a node needs milliseconds for its handshake, so the
+oldest ones do not come from nodes.
 """
 
 import logging
@@ -50,7 +50,7 @@ class LinkTable(Protocol):
         """The dialler of a node."""
 
     def link_up(self, connection: HandshakeConnection, result: Established) -> None:
-        """A connection becomes the link to a node that has none."""
+        """Make a connection the link to a node that has none."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Admission:
         )
 
     def link_went_down(self, node: str) -> None:
-        """A link is gone: connections that waited for its sign of life may take its place."""
+        """Let connections that waited for the sign of life of a link replace it: it is gone."""
         probe = self._probes.pop(node, None)
         if probe is not None:
             probe.timer.cancel()
@@ -141,14 +141,14 @@ class Admission:
     # Outcomes of handshakes
 
     def proven(self, connection: HandshakeConnection, hello: Hello) -> None:
-        """A dialler knows the cookie: accept or refuse it."""
+        """Accept or refuse a dialler that knows the cookie."""
         if self._has_tls and not _is_certified(connection, hello):
             connection.refuse(wrong_certificate(hello, host_of(hello.node)))
         else:
             self._decide(connection, hello)
 
     def established(self, connection: HandshakeConnection, result: Established) -> None:
-        """The handshake is over: make the link."""
+        """Make the link: the handshake is over."""
         self._accepted.pop(connection, None)
         node = self._dialled.pop(connection, None)
         dialler = self._table.dialler_of(node) if node is not None else None
@@ -157,7 +157,7 @@ class Admission:
         self._table.link_up(connection, result)
 
     def failed(self, connection: HandshakeConnection, refusal: LinkRefusal) -> None:
-        """A handshake has failed; the connection is closed."""
+        """Report a failed handshake; the connection is closed."""
         node = self._dialled.pop(connection, None)
         if node is not None:
             # Its dialler reports it.
@@ -171,7 +171,9 @@ class Admission:
             self.report(connection.address, connection.address.rpartition(":")[0], refusal)
 
     def _is_expected(self, connection: HandshakeConnection, refusal: LinkRefusal) -> bool:
-        """Whether it needs no line: of two nodes that dial each other, one gives its attempt up."""
+        """Whether it needs no log line: of two nodes that dial each other, one gives up its
+        attempt.
+        """
         if refusal.kind is RefusalKind.CLOSED:
             return self._table.dialler_of(connection.claimed_node) is not None
         return refusal.kind is RefusalKind.LINKED

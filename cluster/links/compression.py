@@ -1,9 +1,9 @@
 """Compression of frames: the available methods, and compressing and decompressing payloads.
 
-A node names in the handshake the methods that it can read, and the one that it prefers to send. It
-sends by that method if the peer can read it, else by deflate, which every node can read. So each
-direction of a link has a method of its own, and a cluster is reconfigured node by node. A method
-whose package is not installed is not offered.
+In the handshake, a node names the methods that it can read, and the one that it prefers to send. It
+uses that method if the peer can read it, else deflate, which every node can read. So each direction
+of a link has its own method, and a cluster can be reconfigured node by node. A method whose package
+is not installed is not offered.
 
 A compressed payload is its original size (4 octets) and the compressed bytes. Only payloads from
 OCTETS_MIN to OCTETS_MAX are compressed, and only if that makes them smaller. So no frame takes more
@@ -37,7 +37,7 @@ assert OCTETS_MAX < FRAME_OCTETS_MAX
 
 
 class CompressionError(Exception):
-    """A payload cannot be decompressed. The text says what is wrong with it."""
+    """A payload cannot be decompressed. The text describes the defect."""
 
 
 class Method(Protocol):
@@ -47,14 +47,16 @@ class Method(Protocol):
         """The data in fewer bytes, or in more."""
 
     def decompress(self, data: bytes, octets: int) -> bytes:
-        """The original data, which has this number of octets, and never more.
+        """The original data, which have at most this number of octets.
 
         Raises any exception for data that are damaged.
         """
 
 
 class Deflate:
-    """Written by isal, several times faster than zlib; read by zlib, which has a limit."""
+    """Compresses with isal, several times faster than zlib; decompresses with zlib, which has a
+    limit.
+    """
 
     def compress(self, data: bytes) -> bytes:
         """The data in fewer bytes, or in more."""
@@ -164,7 +166,7 @@ class Decompressor:
         try:
             made = self._decompress(compressed[SIZE.size :], size)
         except Exception as error:
-            # The packages have exceptions of their own, and none of them says more.
+            # The packages have their own exceptions, none of which is more specific.
             raise CompressionError(f"its content is damaged: {error}") from error
         if len(made) != size:
             raise CompressionError(f"it states {size} octets and has {len(made)}")

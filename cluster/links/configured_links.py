@@ -18,7 +18,7 @@ ABOVE_AMQP = DEFAULT_PORT - 5672
 
 
 def port_of(config: Config) -> int:
-    """Where other nodes reach this one; 0: it has no links.
+    """The port at which other nodes reach this one; 0: it has no links.
 
     Without a setting it follows the port for AMQP, as RabbitMQ's does, so that several nodes on one
     host need no further setting.

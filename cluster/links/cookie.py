@@ -2,8 +2,8 @@
 
 A peer that knows it has full control of a node. It comes from the first of: the setting
 (LEVERET_COOKIE), the file that cluster.cookie_file names, and the file cluster.cookie in the data
-directory, which is made with a random cookie if it is missing. Blanks and line ends around it do
-not count. A file that users other than its owner can read is refused, as in Erlang.
+directory, which is created with a random cookie if it is missing. Blanks and line ends around the
+cookie are ignored. A file that users other than its owner can read is refused, as in Erlang.
 """
 
 import logging
@@ -18,7 +18,7 @@ from leveret.broker.config import SettingError
 COOKIE_FILE = "cluster.cookie"
 RANDOM_OCTETS = 32
 SHORT_CHARACTERS = 16
-"""An attacker who can act as a dialled node could guess a shorter one."""
+"""An attacker that impersonates a dialled node could guess a shorter one."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -71,7 +71,7 @@ def _checked(cookie: bytes, place: str, attribute: str) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Make a random cookie, complete or not at all. Raises SettingError."""
+    """Create a random cookie atomically. Raises SettingError."""
     temporary = path.with_suffix(".cookie.new")
     try:
         with suppress(FileNotFoundError):

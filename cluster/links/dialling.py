@@ -1,9 +1,9 @@
 """Dialling one node until it is linked, again and again, with pauses.
 
-The first attempt comes at once. After each failed attempt the pause doubles, from PAUSE_SECONDS_MIN
-to PAUSE_SECONDS_MAX, with a random part, so that nodes started together do not stay in step. After
-a refusal that only an operator can resolve it is REFUSED_PAUSE_SECONDS. A link that lasted less
-than the longest pause counts as a failed attempt.
+The first attempt is made at once. After each failed attempt the pause doubles, from
+PAUSE_SECONDS_MIN to PAUSE_SECONDS_MAX, with a random part, so that nodes started together do not
+stay in step. After a refusal that only an operator can resolve it is REFUSED_PAUSE_SECONDS. A link
+that lasted less than the longest pause counts as a failed attempt.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ LASTING = {
     RefusalKind.GARBAGE, RefusalKind.COOKIE, RefusalKind.VERSION, RefusalKind.CLUSTER,
     RefusalKind.SAME_NAME, RefusalKind.WRONG_NODE, RefusalKind.DUPLICATE, RefusalKind.CERTIFICATE,
 }  # fmt: skip
-"""Refusals that do not pass by themselves."""
+"""Refusals that only an operator can resolve."""
 
 
 def pause_seconds(failures: int, fraction: float) -> float:
@@ -38,7 +38,7 @@ def pause_seconds(failures: int, fraction: float) -> float:
 class Dialler:
     """Dials one node from `begin` until it is linked, or `rest`.
 
-    port: asked at each attempt. make: makes the protocol of a connection. context: makes the TLS
+    port: called at each attempt. make: makes the protocol of a connection. context: makes the TLS
     context of an attempt, None without TLS. report: called with the reason of a failed attempt.
     """
 
@@ -63,26 +63,26 @@ class Dialler:
 
     @property
     def has_sent_proof(self) -> bool:
-        """Whether the other node decides about a connection of this dialler."""
+        """Whether a connection of this dialler waits for the other node's decision."""
         return self._connection is not None and self._connection.has_sent_proof
 
     def begin(self, *, pauses: bool = False) -> None:
         """Dial, unless an attempt or a pause is under way.
 
-        pauses: whether the last link was as good as a failed attempt, so that a pause comes first.
+        pauses: whether the last link counts as a failed attempt, so that a pause comes first.
         """
         if self._task is None:
             self.failures = self.failures + 1 if pauses else 0
             self._task = asyncio.get_running_loop().create_task(self._dial_until_linked())
 
     def hurry(self) -> None:
-        """End a pause: the node has a new address, or a sign of it has come."""
+        """End a pause: the node has a new address, or has shown a sign of life."""
         if self._task is not None and self._connection is None:
             self.rest()
             self.begin()
 
     def rest(self) -> None:
-        """Stop: the node is linked by another connection, or must not be linked."""
+        """Stop: the node is linked through another connection, or must not be linked."""
         if self._connection is not None:
             self._connection.abandon()
         if self._task is not None:
@@ -90,9 +90,9 @@ class Dialler:
         self._task = self._connection = self._outcome = None
 
     def ended(self, connection: HandshakeConnection, refusal: LinkRefusal | None) -> bool:
-        """The handshake of a connection has ended; None: the node is linked.
+        """Note the end of a connection's handshake; None: the node is linked.
 
-        Returns whether it is one of this dialler.
+        Returns whether it is a connection of this dialler.
         """
         if connection is not self._connection or self._outcome is None:
             return False

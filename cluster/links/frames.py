@@ -4,9 +4,9 @@
             4        the service, 0 to 127; COMPRESSED is added if the payload is compressed
             5 ...    the payload
 
-Only complete frames are delivered, never the beginning of one that is cut off.
-Nothing is allocated for the length that a header states: memory grows with what has arrived, and
-is freed when the link ends.
+Only complete frames are delivered, never the beginning of one that is cut off. Nothing is allocated
+for the length that a header states: memory grows with the received data, and is freed when the link
+ends.
 
 The limit of a frame's length depends on its service. Frames with messages and definitions may need
 all of FRAME_OCTETS_MAX: `max_message_size` cannot be the limit, since a queue may have messages
@@ -26,7 +26,7 @@ LENGTH_OCTETS, HEADER_OCTETS = 4, HEADER.size
 
 
 class LinkFrameError(Exception):
-    """The stream has no frame where one has to begin. The text describes the bytes there."""
+    """The stream has no frame where one must begin. The text describes the bytes there."""
 
 
 def header_of(service: int, payload_octets: int) -> bytes:
@@ -50,7 +50,7 @@ class FrameCutter:
     def __init__(
         self, length_max: int = FRAME_OCTETS_MAX, lengths_max: Mapping[int, int] | None = None
     ) -> None:
-        """length_max: of all frames. lengths_max: of those with some service octets, if less."""
+        """length_max: for all frames. lengths_max: lower limits for some service octets."""
         self._length_max = length_max
         self._lengths_max = lengths_max or {}
         # An incomplete header; or an incomplete frame: its service, the pieces of its payload, and
@@ -66,13 +66,13 @@ class FrameCutter:
         return sum(map(len, self._parts))
 
     def clear(self) -> None:
-        """Free an incomplete frame: nothing is cut from now on."""
+        """Free an incomplete frame; nothing is cut from now on."""
         self._beginning, self._parts, self._missing = b"", [], 0
 
     def cut(self, data: bytes) -> list[tuple[int, bytes]]:
-        """The frames that are complete with these bytes: service octet and payload of each.
+        """Return the frames that these bytes complete: service octet and payload of each.
 
-        Raises FrameError for a length that no frame has; nothing can be cut after that.
+        Raises LinkFrameError for an invalid length; nothing can be cut after that.
         """
         frames: list[tuple[int, bytes]] = []
         position = 0
@@ -108,7 +108,7 @@ class FrameCutter:
         return frames
 
     def _check_length(self, service: int, length: int) -> None:
-        """Raise FrameError if a frame that is not complete is too long for its service."""
+        """Raise LinkFrameError if an incomplete frame is too long for its service."""
         length_max = self._lengths_max.get(service, self._length_max)
         if length > length_max:
             raise LinkFrameError(

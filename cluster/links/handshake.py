@@ -1,15 +1,15 @@
-"""The handshake: two nodes find out that both know the cookie, and what they have in common.
+"""The handshake: two nodes prove to each other that they know the cookie, and compare versions.
 
 Promises. If a side gets `Established`, then the other end of the connection knows the cookie, read
 the same two hellos as this side, has the name, the incarnation and the role that they state, and
-did so for this connection: its nonce, which this side has just drawn, is part of what was proven.
-So a recorded handshake cannot be replayed, a proof cannot be sent back to the side that made it,
-and a man in the middle without the cookie can only pass the handshake on or break it. The cookie is
-never sent, and a side that has not proven to know it gets nothing derived from it.
+did so for this connection: its nonce, which this side has just drawn, is covered by the proof. So a
+recorded handshake cannot be replayed, a proof cannot be sent back to the side that made it, and a
+man in the middle without the cookie can only pass the handshake on or break it. The cookie is never
+sent, and an acceptor sends nothing derived from it to a side that has not proved that it knows it.
 
-Not promised. Data sent after the handshake is not protected: TLS does that. An attacker who acts as
-the listening node can find a weak cookie by trying candidates on the proof that a dialling node
-sends; the cookies that nodes make themselves cannot be guessed.
+Not promised. Data sent after the handshake are not protected: TLS does that. An attacker that
+impersonates the listening node can find a weak cookie by trying candidates on the proof that a
+dialling node sends; generated cookies cannot be guessed.
 
 Mechanism. The dialler speaks first.
 
@@ -51,7 +51,7 @@ from leveret.cluster.links.refusals import (
 
 MAGIC = b"LEVERET\n"
 MESSAGE_OCTETS_MAX = 16 * 1024
-"""A hello has less than a kilobyte; features may become more."""
+"""A hello has less than a kilobyte; the list of features may grow."""
 NONCE_OCTETS = 32
 HELLO, PROOF, REFUSE = 1, 2, 3
 NO_NODE = (
@@ -68,13 +68,13 @@ class SendBytes(NamedTuple):
 
 
 class Proven(NamedTuple):
-    """The dialler knows the cookie: answer by `accept` or `refuse`."""
+    """The dialler knows the cookie: answer with `accept` or `refuse`."""
 
     hello: Hello
 
 
 class Established(NamedTuple):
-    """The link is up. hello: the peer's. rest: bytes that came after the handshake."""
+    """The link is up. hello: the peer's. rest: bytes received after the handshake."""
 
     hello: Hello
     version: int
@@ -83,7 +83,7 @@ class Established(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The connection is to be closed."""
+    """The connection has to be closed."""
 
     refusal: LinkRefusal
 
@@ -123,12 +123,12 @@ class Handshake:
 
     @property
     def peer(self) -> Hello | None:
-        """The other side's hello, not proven before `Proven` or `Established`."""
+        """The other side's hello, unproven before `Proven` or `Established`."""
         return self._peer
 
     @property
     def has_sent_proof(self) -> bool:
-        """Whether this dialler waits for the acceptor's decision only."""
+        """Whether this dialler only waits for the acceptor's decision."""
         return self._is_dialler and self._state is State.PROOF
 
     @property
@@ -141,7 +141,7 @@ class Handshake:
         return [self._hello_message()] if self._is_dialler else []
 
     def receive(self, data: bytes) -> list[Output]:
-        """Bytes of the other side. After `Failed` and `Established` there is nothing to receive."""
+        """Handle bytes of the other side. Not to be called after `Failed` and `Established`."""
         self._buffer += data
         outputs: list[Output] = []
         while self._state is not State.OVER:
@@ -155,13 +155,13 @@ class Handshake:
         return outputs
 
     def accept(self) -> list[Output]:
-        """The acceptor's decision to have this link."""
+        """Accept this link, as the acceptor."""
         assert self._state is State.DECISION, "HS1"
         proof = self._proof(ACCEPTOR_ROLE)
         return [SendBytes(header_of(PROOF, len(proof)) + proof), self._established()]
 
     def refuse(self, refusal: LinkRefusal) -> list[Output]:
-        """The acceptor's decision not to have this link. Also ends an earlier stage."""
+        """Refuse this link, as the acceptor. Also ends an earlier stage."""
         if self._state is State.OVER:
             return []
         return self._tell(refusal)
@@ -264,4 +264,4 @@ class Handshake:
 
 
 class _DamagedError(Exception):
-    """What was received belongs to no handshake. The text continues a sentence about the peer."""
+    """Received data that are not a handshake. The text continues a sentence about the peer."""

@@ -23,7 +23,7 @@ LIMIT_MS = 5000
 
 
 class HandshakeOwner(Protocol):
-    """The part that began a handshake, or accepted it."""
+    """The object that began a handshake, or accepted it."""
 
     def proven(self, connection: "HandshakeConnection", hello: Hello) -> None:
         """A dialler knows the cookie: `accept` or `refuse` the connection."""
@@ -51,7 +51,7 @@ class HandshakeConnection(asyncio.Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the owner has been called, or has given the connection up."""
+        """Whether the owner has been called, or has abandoned the connection."""
         return self._is_over
 
     @property
@@ -67,7 +67,7 @@ class HandshakeConnection(asyncio.Protocol):
 
     @property
     def has_sent_proof(self) -> bool:
-        """Whether this is a dialler that waits for the decision of the other side."""
+        """Whether this is a dialler that waits for the acceptor's decision."""
         return not self._is_over and self._handshake.has_sent_proof
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -124,7 +124,7 @@ class HandshakeConnection(asyncio.Protocol):
         return der
 
     def hand_over(self) -> asyncio.Transport:
-        """The connection, for another protocol, once it is established."""
+        """Return the transport of an established connection, for another protocol."""
         assert self._is_over
         assert self._transport is not None
         return self._transport

@@ -1,4 +1,4 @@
-"""The hello: a node's data about itself for another one, before either trusts the other."""
+"""The hello: the data that a node sends about itself before either side trusts the other."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from leveret.broker.runtime.node_address import PORT_MAX, is_node_name
 
 VERSION_OLDEST, VERSION_NEWEST = 1, 1
 """The versions of the protocol between nodes that this release speaks. A release that adds a
-version speaks the one before as well, so that a cluster is upgraded node by node."""
+version also speaks the previous one, so that a cluster can be upgraded node by node."""
 NAMES_MAX = 256
 INCARNATION_MAX = 2**63 - 1
 WORD_CHARACTERS_MAX = 64
@@ -66,7 +66,7 @@ class Hello(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether a node could have these fields. They may be shown in a log."""
+        """Whether the fields are valid, and so can be shown in a log."""
         numbers = 0 < self.oldest <= self.newest and 0 <= self.incarnation <= INCARNATION_MAX
         words = (self.release, self.compression, *self.features, *self.compressions)
         return (

@@ -1,4 +1,4 @@
-"""The number of a node's start: it grows from one start to the next, whatever the clock shows.
+"""The number of a node's start: it grows from one start to the next, even if the clock goes back.
 
 It is the time of the start in microseconds since 1970, or one more than the last number, which a
 small file in the data directory keeps. It is written and synced before it is used.
@@ -24,7 +24,7 @@ def next_incarnation(data_dir: Path, wall_time_s: float) -> int:
 
 
 def _last(path: Path) -> int:
-    """The number of the start before; 0 if there is none."""
+    """The number of the previous start; 0 if there is none."""
     try:
         text = path.read_bytes().strip()
     except FileNotFoundError:

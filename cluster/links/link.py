@@ -2,9 +2,9 @@
 
 Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
 Gathered frames are joined to blocks of BLOCK_OCTETS; pieces from PIECE_OCTETS on are not copied, so
-that data for several nodes is copied for none of them. Blocks wait here while the connection takes
-no more, and are written one after the other. The link is congested while more than its limit waits,
-and drained when half of the limit is left.
+that data for several nodes are copied for none of them. Blocks wait here while the connection
+accepts no more, and are written one after the other. The link is congested while more than its
+limit waits, and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service; after
 DECOMPRESSED_A_TURN the rest of them waits for the next turn, and nothing is read until then. The
@@ -12,8 +12,8 @@ service 0 is the link's own: a tick (nothing), a request for a sign of life and 
 goodbye, and the messages between the links of the two nodes.
 
 Closing. A system that closes a connection with unread data resets it, and drops its unsent data. So
-a link says goodbye when it closes, and reads on until the other node, which has received everything
-by then, closes the connection. (A half-close works without TLS only.)
+a link sends a goodbye when it closes, and keeps reading until the other node, which has received
+everything by then, closes the connection. (A half-close only works without TLS.)
 
 Invariants.
   LK1  `link_down` is called once, when the link goes down, and nothing is received after it.
@@ -63,14 +63,15 @@ DECOMPRESSED_A_TURN = 2 * OCTETS_MAX
 """A read of 256 KiB may stand for hundreds of megabytes of equal octets. This takes a few
 milliseconds."""
 OCTETS_A_TURN = 8 * BLOCK_OCTETS
-"""Written to a peer that takes everything, before others have their turn: a millisecond."""
+"""Written at most to a peer that accepts everything, before others have their turn: it takes a
+millisecond."""
 LENGTHS_MAX = {
     **dict.fromkeys((LINK_SERVICE, NODE_STATES_SERVICE, LIMITED_COUNTS_SERVICE), 64 * 1024 * 1024),
     # Only short payloads are compressed, and are shorter then.
     **dict.fromkeys(range(COMPRESSED, 2 * COMPRESSED), OCTETS_MAX + 1),
 }
 """The limits of frames whose services need less than FRAME_OCTETS_MAX, by the service octet. A name
-with its counts has some dozens of octets: this is enough for a million."""
+with its counts has a few dozen octets: this is enough for a million."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -79,13 +80,13 @@ class LinkOwner(Protocol):
     """The owner of the links of a node."""
 
     def link_down(self, link: "Link", reason: str) -> None:
-        """A link has gone down; nothing more comes from it."""
+        """A link has gone down; it delivers nothing more."""
 
     def link_drained(self, link: "Link") -> None:
         """A link is no longer congested."""
 
     def told(self, link: "Link", message: bytes) -> None:
-        """A message from the links of the other node has come."""
+        """A message from the links of the other node has arrived."""
 
 
 class Link(asyncio.Protocol):
@@ -132,7 +133,7 @@ class Link(asyncio.Protocol):
         self._gathered_octets = 0
         self._blocks: deque[bytes] = deque()
         self.is_paused = False
-        # Whether `_flush` will be called, by the loop or when the transport takes more.
+        # Whether `_flush` will be called, by the loop or when the transport accepts more.
         self._flush_is_due = False
         self._is_down = False
         # Why the link is being closed; empty while it is not.
@@ -196,7 +197,7 @@ class Link(asyncio.Protocol):
         self._gathered_octets = 0
 
     def _flush(self) -> None:
-        """Write what waits, as long as the transport takes it."""
+        """Write waiting blocks while the transport accepts them."""
         if self._is_down or self.is_paused:
             return
         if self._gathered:
@@ -218,19 +219,19 @@ class Link(asyncio.Protocol):
             self._owner.link_drained(self)
 
     def pause_writing(self) -> None:
-        """The connection takes no more: called by the transport."""
+        """Called by the transport: the connection accepts no more."""
         self.is_paused = True
         self._flush_is_due = True
 
     def resume_writing(self) -> None:
-        """The connection takes more: called by the transport."""
+        """Called by the transport: the connection accepts more."""
         self.is_paused = False
         self._flush()
 
     # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the other node: called by the transport."""
+        """Called by the transport: bytes of the other node."""
         if self._is_down:
             return
         self.received_octets += len(data)
@@ -326,7 +327,7 @@ class Link(asyncio.Protocol):
                 self.drop("it has read nothing of what was sent for net_ticktime")
 
     def ask_for_sign_of_life(self, callback: Callable[[], None] | None) -> None:
-        """Call back when anything is received from now on; None: do not."""
+        """Call back when anything is received from now on; None: stop waiting."""
         self._on_sign_of_life = callback
         if callback is not None:
             self.send(LINK_SERVICE, QUESTION)
@@ -334,13 +335,13 @@ class Link(asyncio.Protocol):
     # The end
 
     def drop(self, reason: str) -> None:
-        """Close the connection at once. Unsent data is lost."""
+        """Close the connection at once. Unsent data are lost."""
         if not self._is_down:
             self._transport.abort()
             self._go_down(reason)
 
     def close(self, reason: str) -> None:
-        """Have the other node close the connection when it has received everything.
+        """Ask the other node to close the connection when it has received everything.
 
         Nothing more can be sent, and services get no further frames.
         """
@@ -350,7 +351,7 @@ class Link(asyncio.Protocol):
             self._services = {}
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended: called by the transport."""
+        """Called by the transport: the connection has ended."""
         if not self._is_down:
             ending = "it closed the connection" if exc is None else f"the connection broke: {exc}"
             self._go_down(self._closing_reason or ending)
@@ -368,5 +369,5 @@ class Link(asyncio.Protocol):
 
 
 def _is_a_peer(link: Link) -> Peer:
-    """For the type checker."""
+    """Let the type checker verify that a link is a peer."""
     return link

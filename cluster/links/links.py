@@ -1,12 +1,12 @@
 """The links of one node: the linked nodes, the nodes to link, and the calls of services.
 
-`dial` names a node that has to be linked until it is forgotten; a broken link is made again. Nodes
-that dial this one are linked as well. Every link has the checks of net_ticktime, and every node
-tells the others the ports that it knows.
+`dial` names a node that has to be linked until it is forgotten; a broken link is restored. Nodes
+that dial this one are linked as well. Every link is checked as net_ticktime requires, and every
+node tells the others the ports that it knows.
 
 Invariants.
   LN1  A node has at most one link to another node.
-  LN2  A service gets `peer_down` for each `peer_up`, once, and nothing of a link before or after.
+  LN2  A service gets one `peer_down` for each `peer_up`, and no frame of a link before or after.
 """
 
 import asyncio
@@ -42,14 +42,15 @@ from leveret.cluster.links.tls import LinkTls
 ADDRESSES = b"A"
 """The beginning of a message of links about addresses."""
 CLOSE_SECONDS_MAX = 2.0
-"""Time limit of a stop for peers to take the sent data."""
+"""Time limit of a stop for peers to receive the sent data."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """How a node links. bind: the interface, None for that of the node's host. port: 0 for any.
+    """Options of a node's links. bind: the interface; None: that of the node's host. port: 0 for
+    any.
 
     tls: None for links without TLS.
     """
@@ -77,7 +78,7 @@ class Links:
         self._up_since_s: dict[Link, float] = {}
         self._told_services: dict[Link, list[Service]] = {}
         self._diallers: dict[str, Dialler] = {}
-        # Why the last attempt to link a node that is dialled has failed.
+        # The reason why the last attempt to link a dialled node has failed.
         self._problems: dict[str, str] = {}
         self._acceptors: list[Acceptor] = []
         self.admission = Admission(
@@ -102,7 +103,7 @@ class Links:
 
     @property
     def port(self) -> int:
-        """Where other nodes reach this one, from `start` on."""
+        """The port at which other nodes reach this one, from `start` on."""
         return self._identity.port
 
     @property
@@ -116,7 +117,7 @@ class Links:
         return {entry.node: entry.port for entry in self._book}
 
     def problem_with(self, node: str) -> str:
-        """Why a node that is dialled is not linked; empty if it is unknown."""
+        """The reason why a dialled node is not linked; empty if it is unknown."""
         return self._problems.get(node, "")
 
     def register(self, number: int, service: Service) -> None:
@@ -126,7 +127,7 @@ class Links:
         self._services[number] = service
 
     def set_cluster(self, cluster: str) -> None:
-        """Name the cluster of this node, for handshakes from now on; empty: it is in none."""
+        """Set the cluster of this node for later handshakes; empty: it is not in one."""
         self._identity = replace(self._identity, cluster=cluster)
 
     @property
@@ -152,7 +153,7 @@ class Links:
             dialler.begin()
 
     async def stop(self) -> None:
-        """Close the listeners and, when the sent data has been taken, all links."""
+        """Close the listeners and, when the sent data have been received, all links."""
         self._is_stopping = True
         for acceptor in self._acceptors:
             acceptor.close()
@@ -181,7 +182,7 @@ class Links:
     # Nodes to link
 
     def dial(self, address: NodeAddress | str) -> None:
-        """Link a node, now and again whenever its link breaks.
+        """Link a node, now and whenever its link breaks.
 
         Without a port it is dialled at its known port, or else at the default port.
         """
@@ -295,7 +296,7 @@ class Links:
             self._call(service.drained, link)
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a service, so that its errors harm no other one."""
+        """Call a service, so that its errors do not affect others."""
         try:
             function(*arguments)
         except Exception:

@@ -1,4 +1,4 @@
-"""The sockets on which a node accepts links of other nodes: the interface of its host, one port."""
+"""The sockets on which a node accepts links from other nodes: one port of its host's interface."""
 
 import asyncio
 import socket

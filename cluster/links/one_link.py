@@ -1,7 +1,7 @@
-"""Which connection becomes the link of a pair of nodes, when there is more than one.
+"""Decides which connection becomes the link of a pair of nodes, when there is more than one.
 
 Promise. Two nodes that can reach each other have one link, both use the same connection for it, and
-a link that works is never given up for another one.
+a working link is never given up for another one.
 
 Mechanism. The acceptor of a connection decides about it, once the dialler has proven that it knows
 the cookie. Both nodes may dial at once, so each is the dialler of one connection and the acceptor
@@ -12,15 +12,15 @@ of the other.
   the one that it dialled, and never sends its proof. The node with the lesser name accepts every
   connection: the greater one has decided.
 - A node that accepts a connection gives up its own dial to that node.
-- Where there is a link already, it is asked for a sign of life. If it gives one, the new connection
+- An existing link is asked for a sign of life. If it gives one, the new connection
   is refused: it is a leftover of simultaneous dialling (the same incarnation), or another node with
   the same name (another incarnation). If it gives none, it is replaced. The operating system of a
-  node that was restarted answers for the dead process at once, so that only a machine that is gone
-  makes this wait.
+  restarted node answers at once for the dead process, so there is a delay only if the machine is
+  gone.
 
 Invariant.
-  OL1  After a node has sent its proof to a lesser one, it accepts nothing of that node until this
-       connection has ended.
+  OL1  After a node has sent its proof to a lesser one, it accepts no connection of that node until
+       this one has ended.
 """
 
 from enum import Enum, auto
@@ -31,7 +31,7 @@ handshake.LIMIT_MS."""
 
 
 class LinkDecision(Enum):
-    """What an acceptor does with a proven connection."""
+    """The decision of an acceptor about a proven connection."""
 
     ACCEPT = auto()
     REFUSE = auto()
@@ -39,7 +39,7 @@ class LinkDecision(Enum):
 
 
 def decide(own: str, peer: str, *, own_proof_sent: bool, is_linked: bool) -> LinkDecision:
-    """Decide about a connection that another node has dialled.
+    """Decide about a connection from another node.
 
     own_proof_sent: whether this node has dialled that one, and waits for its decision.
     """

@@ -1,7 +1,7 @@
-"""Why a link is refused, in sentences for the operator of this node.
+"""The reasons why a link is refused, as sentences for the operator of this node.
 
-A kind of refusal is a word on the wire; each side writes the sentence that fits it. A sentence says
-what differs and what to do. It begins in lower case, after "node or address: ".
+A kind of refusal is a word on the wire; each side writes its own sentence. A sentence states the
+difference and the remedy. It begins in lower case, after "node or address: ".
 """
 
 from enum import Enum
@@ -32,7 +32,7 @@ REFUSAL_WORDS = {kind.value.encode(): kind for kind in RefusalKind}
 
 
 class LinkRefusal(NamedTuple):
-    """Why a link is not made. sentence: for the log."""
+    """The reason why a link is not made. sentence: for the log."""
 
     kind: RefusalKind
     sentence: str
@@ -49,7 +49,7 @@ NAMES_DIFFER = (
 
 
 def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> LinkRefusal | None:
-    """The reason not to link two nodes that their hellos show, if any."""
+    """The reason, visible in their hellos, not to link two nodes; None if there is none."""
     if peer.node == own.node:
         return _same_name(own, peer)
     if is_dialler and peer.node != own.wanted:
@@ -72,7 +72,7 @@ def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> LinkRefusa
 
 
 def wrong_cookie(peer: Hello) -> LinkRefusal:
-    """The other side does not know this node's cookie. Its name is its own claim."""
+    """The other side does not know this node's cookie. Its name is not proven."""
     return LinkRefusal(
         RefusalKind.COOKIE,
         f"it says that it is node {peer.node}, but its cookie is not the one of this node; "
@@ -81,7 +81,7 @@ def wrong_cookie(peer: Hello) -> LinkRefusal:
 
 
 def duplicate(peer: Hello) -> LinkRefusal:
-    """A node with the name of a linked one, which is alive."""
+    """The name of the node is that of a linked one, which is alive."""
     return LinkRefusal(
         RefusalKind.DUPLICATE,
         f"a second node with the name {peer.node} is refused, since the first one is still linked; "
@@ -90,7 +90,7 @@ def duplicate(peer: Hello) -> LinkRefusal:
 
 
 def linked(peer: Hello) -> LinkRefusal:
-    """Another connection to the same start of the node stays instead."""
+    """Another connection to the same start of the node is kept instead."""
     return LinkRefusal(RefusalKind.LINKED, f"node {peer.node} is linked by another connection")
 
 
@@ -113,7 +113,7 @@ def wrong_certificate(peer: Hello, host: str) -> LinkRefusal:
 
 
 def refusal_told(kind: RefusalKind, own: Hello, peer: Hello) -> LinkRefusal:
-    """The reason for which the accepting node refused this node, seen from here."""
+    """The reason why the accepting node refused this node, from this node's point of view."""
     match kind:
         case RefusalKind.COOKIE:
             sentence = f"node {peer.node} has another cookie; {SHARE_THE_COOKIE}"

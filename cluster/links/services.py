@@ -1,20 +1,21 @@
-"""The interface of links for the parts of a cluster: peers to send to, and calls that they get.
+"""The interface of links for the parts of a cluster: peers to send to, and services that are
+called.
 
-A service is one part of the node that talks to the same part of other nodes: metadata, remote
-queues, requests of management. It has a number, under which it is registered with the links.
+A service is one part of the node that communicates with the same part of other nodes: metadata,
+remote queues, requests of management. It has a number, under which it is registered with the links.
 Everything is called in the event loop.
 
-What a service may rely on:
+A service may rely on the following:
 
-- `peer_up` and `peer_down` alternate for each name, `peer_up` first. Each `peer_up` has a `Peer` of
-  its own, and exactly one `peer_down` with the same object.
-- `received` comes between the two, in the order in which the other node sent. Frames sent before a
-  link went down may be lost: a suffix of them, never one in between.
+- `peer_up` and `peer_down` alternate for each name, `peer_up` first. Each `peer_up` has a new
+  `Peer`, and is followed by exactly one `peer_down` with the same object.
+- `received` is called between the two, in the order in which the other node sent. Frames sent
+  before a link went down may be lost: a suffix of them, never one in between.
 - A restarted node has another incarnation. A broken and renewed link has the same one.
 
 A payload from another node may be damaged, or come from a faulty release. `received` then raises
-one of `PAYLOAD_ERRORS`, before it has changed anything: the link is closed, with a line in the log
-that names the node and the service.
+one of `PAYLOAD_ERRORS`, before it has changed anything: the link is closed, with a log line that
+names the node and the service.
 """
 
 from typing import Protocol
@@ -37,19 +38,19 @@ PAYLOAD_ERRORS = (ValueError, RecursionError)
 
 
 def shown_service(number: int) -> str:
-    """A service, for texts."""
+    """The name of a service for texts."""
     name = SERVICE_NAMES.get(number)
     return f"service {number}" if name is None else f"service {number} ({name})"
 
 
 def damaged_reason(number: int, error: Exception) -> str:
-    """Why a link is closed after a damaged payload for a service."""
+    """The reason for closing a link after a damaged payload for a service."""
     reason = str(error) or type(error).__name__
     return f"it sends damaged data to {shown_service(number)}: {reason}"
 
 
 class Peer(Protocol):
-    """Another node, while one link to it lasts."""
+    """Another node, for the life of one link to it."""
 
     @property
     def name(self) -> str:
@@ -71,7 +72,7 @@ class Peer(Protocol):
     def is_congested(self) -> bool:
         """Whether more than `distribution_buffer_size` bytes wait to be sent.
 
-        A service that can wait sends nothing more until `Service.drained`.
+        A service that can wait sends nothing until `Service.drained`.
         """
 
     def send(self, service: int, *pieces: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Ticks: whether the other end of a link is still there, decided as by Erlang's net_ticktime.
+"""Ticks: whether the other end of a link is still there, decided as with Erlang's net_ticktime.
 
-A check comes four times in the tick time. Each check looks at the octets received and sent since
-the last one:
+There are four checks in the tick time. Each check compares the octets received and sent with those
+of the previous one:
 
 - If nothing was sent, a tick is sent: an idle link has one about every quarter.
 - If nothing was received in four checks in succession, the peer is silent. That is after the tick
@@ -9,9 +9,9 @@ the last one:
 - If bytes waited to be sent and none were taken in four checks in succession, the peer does not
   read.
 
-Checks are counted, not time: a check that comes late, since this process was suspended or busy,
-counts as one, and data that arrived before it is still in the socket. `was_suspended` says whether
-checks are so late that the peers must have given this node up.
+Checks are counted, not time: a check that is late because this process was suspended or busy counts
+as one, and data that arrived before it are still in the socket. `was_suspended` tells whether
+checks are so late that the peers must have given up this node.
 """
 
 from enum import Enum, auto
@@ -22,7 +22,7 @@ CHECKS_IN_TICK_TIME = 4
 """Erlang's kernel, net_tickintensity."""
 
 TICK_OCTETS = HEADER_OCTETS
-"""A tick is an empty frame. It is no reason to leave out the next one."""
+"""A tick is an empty frame. It does not count as sent data, so the next tick is sent, too."""
 
 
 class TickResult(Enum):
@@ -40,7 +40,7 @@ def interval_s(tick_time_s: float) -> float:
 
 
 def was_suspended(tick_time_s: float, last_check_s: float, now_s: float) -> bool:
-    """Whether this process did not run for so long that its peers have given it up.
+    """Whether this process did not run for so long that its peers have given up this node.
 
     last_check_s, now_s: by a monotonic clock.
     """
@@ -57,7 +57,7 @@ class Ticks:
         self._silent_checks = self._stuck_checks = 0
 
     def check(self, received: int, sent: int, taken: int) -> TickResult:
-        """Make a check. sent: octets given to the link. taken: those given on to the system."""
+        """Make a check. sent: octets given to the link. taken: those that the system took."""
         self._silent_checks = 0 if received != self._received else self._silent_checks + 1
         is_stuck = taken < sent and taken == self._taken
         self._stuck_checks = self._stuck_checks + 1 if is_stuck else 0

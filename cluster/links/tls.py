@@ -2,7 +2,7 @@
 
 A certificate has to be signed by the configured authorities and to be valid for the host of the
 node's name. OpenSSL checks the host of the acceptor's certificate; the host of the dialler's is
-checked here, since its name is known only from the handshake. Changed files count for new links.
+checked here, since its name is known only from the handshake. Changed files apply to new links.
 """
 
 import ssl

@@ -1,1 +1,1 @@
-"""Membership: which nodes belong to a cluster, and which of them may start first."""
+"""Membership: the nodes of a cluster, and which of them may start first."""

@@ -1,7 +1,7 @@
 """The declared members of this node's cluster, and the actions that each change of them causes.
 
 Membership is declared like everything else (metadata/member_records.py). A node dials all members,
-closes links to nodes that are no members, and numbers its messages by its place among the members.
+closes links to nodes that are not members, and numbers its messages by its place among the members.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ FORGET_MS = 5_000
 
 
 class DeclaredMembers:
-    """The members that the declarations of one node name."""
+    """The members according to the declarations of one node."""
 
     def __init__(self, services: Services, links: Links) -> None:
         self._services = services
@@ -37,13 +37,13 @@ class DeclaredMembers:
                 self._links.dial(name)
 
     def number_messages(self, members: Iterable[str]) -> None:
-        """Give messages other numbers than the other nodes do."""
+        """Number messages differently from all other members."""
         names = sorted(members)
         if self._links.node in names:
             self._services.message_numbers.place = names.index(self._links.node)
 
     def changed(self) -> None:
-        """A node was declared to be a member, or no longer to be one."""
+        """Act on a declared change of the members."""
         members = self.declared
         self.number_messages(members)
         self.link(members)
@@ -51,7 +51,7 @@ class DeclaredMembers:
         self._services.clock.call_later_ms(FORGET_MS, self._forget_others)
 
     def _forget_others(self) -> None:
-        """Close links to nodes that are no members."""
+        """Close links to nodes that are not members."""
         members = self.all
         for name in tuple(self._links.peers):
             if name not in members:

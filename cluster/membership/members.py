@@ -6,15 +6,14 @@ that says what to do, and at the coordinator, since two operators may give comma
 that refuses raises `MembershipRefused`; otherwise it returns the members after the change.
 
     join      a node without a cluster, or alone in its own, becomes a member
-    leave     reset, or join_cluster to another cluster: the node itself asks for it
+    leave     reset, or join_cluster to another cluster: at the node's own request
     forget    the others remove a node that is down
     change    a stopped node becomes a disc or a RAM node
-    rename    a node that was stopped comes back under another name
+    rename    a node that was stopped returns under another name
 
-MB1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor
-     becomes a RAM node.
-MB2. A node is in one cluster at most.
-MB3. A node that runs is not forgotten, and does not change its type: it goes on as it is.
+MB1. A cluster always has a disc node: the last one cannot leave, be forgotten or become a RAM node.
+MB2. A node is in at most one cluster.
+MB3. A running node is not forgotten and does not change its type.
 MB4. A node that its cluster has forgotten does not start as a member of it.
 """
 
@@ -27,14 +26,14 @@ Members = Mapping[str, bool]
 
 
 class MembershipRefused(Refused):
-    """A change of the members is not allowed. The text says what was asked, and what to do."""
+    """A change of the members is not allowed. The text has the request and the remedy."""
 
 
 def join(members: Members, name: str, is_disc: bool, own: Members) -> Members:
-    """A node becomes a member.
+    """Add a node.
 
-    own: the members of its present cluster, including itself. A node that is a member already may
-    ask again for the same type: it has missed the answer.
+    own: the members of its present cluster, including itself. A member may repeat its request for
+    the same type, since it may have missed the answer.
     """
     if members.get(name) == is_disc and own.keys() <= members.keys():
         return members
@@ -55,7 +54,7 @@ def join(members: Members, name: str, is_disc: bool, own: Members) -> Members:
 
 
 def leave(members: Members, name: str) -> Members:
-    """A node is reset, or joins another cluster. A node that is alone has nothing to leave."""
+    """Remove a node that is reset or joins another cluster. A single node has nothing to leave."""
     remaining = {one: is_disc for one, is_disc in members.items() if one != name}
     if remaining:
         _require_disc_node(
@@ -67,7 +66,7 @@ def leave(members: Members, name: str) -> Members:
 
 
 def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) -> Members:
-    """The others remove a node. asked: the node that the command was given to."""
+    """Remove a node at the request of another one. asked: the node that got the command."""
     if name not in members:
         raise MembershipRefused(f"node {name} is not a member of this cluster")
     if name == asked:
@@ -84,12 +83,12 @@ def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) 
 
 
 def check_removal(name: str, *, running: frozenset[str]) -> None:
-    """A node is about to be removed. It may have started since the removal was requested."""
+    """Check a node that is about to be removed: it may have started since the request."""
     _require_stopped(name, running)
 
 
 def change_type(members: Members, name: str, is_disc: bool, *, running: frozenset[str]) -> Members:
-    """A node becomes a disc or a RAM node, before its next start."""
+    """Make a node a disc or a RAM node, before its next start."""
     if len(members) < 2 or name not in members:
         raise MembershipRefused("a node without a cluster can only be a disc node")
     _require_stopped(name, running)
@@ -105,7 +104,7 @@ def change_type(members: Members, name: str, is_disc: bool, *, running: frozense
 
 
 def rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> None:
-    """A node comes back under another name. It may ask again if it has missed the answer."""
+    """Check a new name of a node. The node may repeat its request if it has missed the answer."""
     if new in members and old not in members:
         return
     if old not in members:
@@ -117,7 +116,7 @@ def rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> 
 
 
 def check_start(name: str, *, own: Members, theirs: Members, other: str) -> None:
-    """A node that starts meets a running one. own, theirs: the members that each knows."""
+    """Check a starting node against a running one. own, theirs: the members that each knows."""
     if name in theirs:
         return
     if len(own) < 2:

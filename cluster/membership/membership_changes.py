@@ -1,11 +1,11 @@
-"""How nodes become members of a cluster, and cease to be: by requests to a running member.
+"""How nodes join and leave a cluster: by requests to a running member.
 
-A node that joins or leaves has its broker stopped, or is starting, so it asks a running member to
-declare the change; every node learns of it as of any declaration. A node asks only for changes of
-itself. `forget` is for a node that is gone.
+The broker of a node that joins or leaves is stopped, or starting, so the node asks a running member
+to declare the change; every node learns of it like of any declaration. A node requests only changes
+of itself. `forget` is for a node that is gone.
 
-The member that is asked passes the change on to the coordinator of the view, which makes one change
-at a time. So two changes that are allowed one by one cannot leave a cluster without a disc node.
+The member passes the request on to the coordinator of the view, which makes one change at a time.
+So two changes that are allowed one by one cannot leave a cluster without a disc node.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ YES, NO = b"1", b"0"
 
 
 class ClusterError(Exception):
-    """The node cannot join its cluster, or leave it; the text says why and what to do."""
+    """The node cannot join or leave a cluster; the text has the reason and the remedy."""
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """A cluster, and the names of its nodes with whether each is a disc node."""
+    """A cluster, and its nodes: their names, and whether each is a disc node."""
 
     cluster_id: str
     members: dict[str, bool]
@@ -56,7 +56,7 @@ class Change(msgspec.Struct, frozen=True):
     """A requested change of the members.
 
     kind: JOIN, CHANGE_TYPE, LEAVE, FORGET or RENAME. node: the node that changes. is_disc: whether
-    it becomes a disc node. asked: the member that was asked. was: the node's earlier name.
+    it becomes a disc node. asked: the member that got the request. was: the node's earlier name.
     """
 
     kind: str
@@ -69,8 +69,8 @@ class Change(msgspec.Struct, frozen=True):
 class MembershipChanges:
     """The answers of one node to these requests.
 
-    name: this node's name. running: the names of the nodes that run. begin_cluster: makes a cluster
-    of this node, if it is in none. is_in_view: whether this node is in a view.
+    name: this node's name. running: the names of the running nodes. begin_cluster: makes a cluster
+    of this node, if it is not in one. is_in_view: whether this node is in a view.
     """
 
     def __init__(
@@ -104,23 +104,24 @@ class MembershipChanges:
     # Requests of other nodes
 
     async def _joins(self, node: str, text: bytes) -> bytes:
-        """A node asks to become a member; the text says whether as a disc node."""
+        """Add a node that asks to join; the text states whether it is a disc node."""
         await self._begin_cluster()
         return await self._ask_for(Change(JOIN, node, self._name, text == YES))
 
     async def _changes_type(self, node: str, text: bytes) -> bytes:
-        """A member asks for another type; the text says whether a disc node."""
+        """Change the type of a member that asks for it; the text states whether to a disc node."""
         return await self._ask_for(Change(CHANGE_TYPE, node, self._name, text == YES))
 
     async def _leaves(self, node: str, text: bytes) -> bytes:
-        """A member asks to leave the cluster."""
+        """Remove a member that asks to leave the cluster."""
         return await self._ask_for(Change(LEAVE, node, self._name))
 
     async def _is_renamed(self, node: str, text: bytes) -> bytes:
-        """A member asks to be known under its new name; the text is its old one.
+        """Rename a member that asks for it; the text is its old name.
 
-        The answer is no if this node does not run yet: it was told of the new name, or the asking
-        node will not find its old one.
+        The answer is no if this node does not run yet: either its files were changed to the new
+        name,
+        too, or the asking node will not find its old name.
         """
         if not self._is_in_view():
             return NO
@@ -128,7 +129,7 @@ class MembershipChanges:
         return YES
 
     async def _tell_members(self, node: str, text: bytes) -> bytes:
-        """A node asks for the members of the cluster."""
+        """Answer a node that asks for the members of the cluster."""
         parameters = self._services.parameters
         return msgspec.msgpack.encode(Membership(cluster_id_of(parameters), self._members))
 
@@ -136,7 +137,7 @@ class MembershipChanges:
         return YES if node in self._members else NO
 
     async def forget(self, node: str) -> None:
-        """Remove a node that does not run, with the queues that it has. Raises ClusterError."""
+        """Remove a node that does not run, with its queues. Raises ClusterError."""
         try:
             await self._ask_for(Change(FORGET, node, self._name))
         except (MembershipRefused, NotAnswered) as error:
@@ -153,11 +154,11 @@ class MembershipChanges:
         return await self._rpc.ask(coordinator, CHANGE, text, CHANGE_SECONDS_MAX)
 
     async def _passed_on(self, node: str, text: bytes) -> bytes:
-        """A member that was asked for a change passes it on."""
+        """Make a change that another member passes on."""
         return await self._make(msgspec.msgpack.decode(text, type=Change))
 
     async def _make(self, change: Change) -> bytes:
-        """Make a change, as the coordinator, and answer with the members after it."""
+        """Make a change as the coordinator; answer with the resulting members."""
         async with self._one_at_a_time:
             running = self._running()
             if running[0] != self._name:
@@ -193,7 +194,7 @@ class MembershipChanges:
         )
 
     async def _remove(self, node: str, running: frozenset[str]) -> None:
-        """Remove a member and the queues that it alone has."""
+        """Remove a member and the queues that only it has."""
         left = running - {node}
         await self._declare_all(
             vhost.kinds.of(queue.kind).node_removed(vhost.name, queue, node, left)
@@ -234,7 +235,7 @@ async def ask_to_change_type(rpc: Rpc, member: str, is_disc: bool) -> Membership
 
 
 async def ask_for_members(rpc: Rpc, member: str, name: str) -> Membership:
-    """Ask a linked node for its cluster's members. Raises ClusterError if this node is none.
+    """Ask a linked node for its cluster's members. Raises ClusterError if this node is not one.
 
     name: this node's name.
     """
@@ -247,7 +248,7 @@ async def ask_for_members(rpc: Rpc, member: str, name: str) -> Membership:
 
 
 async def ask_to_rename(rpc: Rpc, member: str, old: str) -> bool:
-    """Ask a linked node to know this one, which was called `old`, by its new name.
+    """Ask a linked node to rename this one from `old` to its new name.
 
     Returns whether that node runs. Raises ClusterError if it refuses.
     """

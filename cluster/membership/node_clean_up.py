@@ -1,8 +1,8 @@
 """Checks at intervals for members that are down and no longer listed, and removes them.
 
 discovery/cleanup.py decides which members these are, and whether they are only logged. They are
-removed as by `forget_cluster_node`. Every node looks: if several find the same member, one removes
-it, and the rest are told that it is no member.
+removed as by `forget_cluster_node`. Every node checks: if several find the same member, one removes
+it, and the others are told that it is not a member.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class NodeCleanUp:
         self._step: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Check after each interval, if node clean-up is switched on."""
+        """Check after each interval, if node clean-up is enabled."""
         if self._clean_up.interval_s is not None:
             self._timer = self._clock.call_later_ms(self._clean_up.interval_s * 1000, self._begin)
 

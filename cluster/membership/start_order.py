@@ -1,18 +1,20 @@
 """Which node of a stopped cluster may start without waiting for another one.
 
-A node records the nodes that it ran with last. These, RAM nodes included, may have run on after it
-stopped and let others in, so they know more: the node waits until one of them runs, and joins it.
-If it sees all of them, and all wait as it does, then no node ran on. The one that was in the latest
-view starts; among several, the one with the longest log, then the one that had been in the view
-longest. A node that was alone in its view starts immediately. A RAM node has nothing to start from
-and waits for any disc node. It may have let others in after a disc node stopped, and has no log
-that would tell, so a node that waits for it also waits for the nodes that it ran with last.
+A node records the nodes that it ran with last. These, including RAM nodes, may have continued to
+run after it stopped and let others join, so they may know more: the node waits until one of them
+runs, and joins it. If it sees all of them, and all wait as it does, then no node continued to run.
+The one that was in the latest view starts; among several, the one with the longest log, then the
+one that had been in the view longest. A node that was alone in its view starts immediately. A RAM
+node has nothing to start from and waits for any disc node. It may have let others join after a disc
+node stopped, and has no log that would show this, so a node that waits for it also waits for the
+nodes that it ran with last.
 
-With pause_minority disc nodes that are a majority of the cluster do not wait for the rest: the rest
-cannot have run on, and every majority that ran before included one of these nodes, which has
-everything answered there. They begin a view together, to which each of them agrees: several such
-majorities may see each other, and none of them has seen the others start. A node that has to take
-everything from other nodes counts if one of those is there: they have all its answered operations.
+With pause_minority, disc nodes that are a majority of the cluster do not wait for the rest: the
+rest cannot have continued to run, and every majority that ran before included one of these nodes,
+which has everything that was answered there. They begin a view together, to which each of them
+agrees: several such majorities may see each other without having seen the others start. A node that
+has to take everything from other nodes counts if one of those is there: they have all operations
+that it answered.
 
 SO1. A node that starts without another one has everything that was answered in its last view and
      before: no node ran after it, unless the operator forced it, or the cluster was partitioned.
@@ -29,7 +31,7 @@ from leveret.cluster.metadata.messages import RUNNING, STARTING, Status
 
 
 class MayStart(msgspec.Struct, frozen=True):
-    """The node begins a view. names: the others that have to agree; without any it begins alone."""
+    """The node may begin a view. names: the others that have to agree; empty: it begins alone."""
 
     names: tuple[str, ...] = ()
 
@@ -41,7 +43,7 @@ class WaitsFor(msgspec.Struct, frozen=True):
 
 
 class Joins(msgspec.Struct, frozen=True):
-    """A running node will take this one in."""
+    """The node waits for a running node to take it into its view."""
 
     name: str
 
@@ -52,11 +54,11 @@ Decision = MayStart | WaitsFor | Joins
 class StartOrder:
     """The wait of one node that starts.
 
-    own: its own status. companions: the nodes that may have run on after it, as last written
-    (metadata/companions.py); for a RAM node all disc nodes that it knows of.
+    own: its own status. companions: the nodes that may have continued to run after it stopped, as
+    last written (metadata/companions.py); for a RAM node all disc nodes that it knows.
     is_forced: the operator gave force_boot. is_majority: with pause_minority, whether the other
-    nodes cannot have run on without these disc nodes. waits_max, wait_ms: how often and how long it
-    waits; it never gives up if waits_max is None.
+    nodes cannot have continued without these disc nodes. waits_max, wait_ms: the number and length
+    of its waits; it never gives up if waits_max is None.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class StartOrder:
         return awaited
 
     def waited(self) -> tuple[bool, str]:
-        """A wait is over. Returns whether the node goes on waiting, and a line for the log."""
+        """Count a wait that is over. Returns whether the node keeps waiting, and a log line."""
         names = (
             ", ".join(self._own.takes_from or self._awaited)
             or "that are a majority of the cluster with this one"
@@ -151,8 +153,8 @@ class StartOrder:
 def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
     """Whether a node waits for the nodes from which it has to take everything.
 
-    It does not if all of them wait as well and have nothing to start from, since they are RAM nodes
-    or follow others: for example, they crashed after they had won.
+    It does not if all of them wait as well and have nothing to start from, because they are RAM
+    nodes or are bound to others: for example, they crashed after they had won.
     """
 
     def has_nothing(name: str) -> bool:

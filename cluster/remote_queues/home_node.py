@@ -1,12 +1,12 @@
-"""Another node as the home of queues that clients of this node use: the client's side of a link.
+"""Another node as the home of queues that clients of this node use: the client side of a link.
 
-Queues and consumers have numbers, which count up and are never used again, so a late frame for one
-that is gone can be told from an invalid frame. Questions are answered by number, too.
+Queues and consumers have numbers, which count up and are never reused, so a late frame for one that
+is gone can be told from an invalid frame. Answers to questions have numbers, too.
 
 Invariants:
 HN1. Each question is answered once: by the home node, when the link is down, or when the queue is
      deleted (Q3).
-HN2. After `down` nothing is left of the life of the link: no number is in use, no queue is open.
+HN2. After `down` nothing is left of the link: no number is in use, no queue is open.
 """
 
 from collections.abc import Callable
@@ -46,10 +46,10 @@ class UsedQueue(Protocol):
         """The outcomes of publishes: pairs of numbers. Raises ValueError."""
 
     def note_tag(self, tag: int) -> None:
-        """A delivery came with this tag."""
+        """Note the tag of a delivery."""
 
     def open_again(self) -> None:
-        """Its node has dropped the open questions: ask them again, under another number."""
+        """Repeat the open questions, which its node has dropped, under another number."""
 
     def home_down(self) -> None:
         """The link to its node is down."""
@@ -58,8 +58,8 @@ class UsedQueue(Protocol):
 class Asked(NamedTuple):
     """A question that waits for the home node. read: returns the value of an answer.
 
-    is_cancel: the question counts as answered, not as refused, if the queue is gone. is_deletion:
-    it is answered after the queue is gone.
+    is_cancel: if the queue is gone, the question counts as answered, not as refused. is_deletion:
+    the answer follows the end of the queue.
     """
 
     queue: UsedQueue
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
     is_deletion: bool
 
     def lose(self) -> None:
-        """No node can answer the question: refuse it."""
+        """Refuse the question: no node can answer it."""
         if self.is_cancel:
             self.answer.give(None)
         else:
@@ -79,8 +79,8 @@ class Asked(NamedTuple):
 class HomeNode(Flushable):
     """One other node. peer: set while there is a link. consumers: by their numbers.
 
-    addresses: shared by the messages that come from other nodes. clock: the broker's. untaken: the
-    bytes that all other nodes have not taken. is_dirty: `flush` is due at the end of the round
+    addresses: shared by all messages from other nodes. clock: the broker's. untaken: the bytes that
+    all other nodes have not taken. is_dirty: `flush` is due at the end of the round
     (broker/runtime/turns.py).
     """
 
@@ -176,7 +176,7 @@ class HomeNode(Flushable):
         answer: Answer[Any],
         read: Callable[[Result], Any],
     ) -> None:
-        """Ask a queue that is open under a number."""
+        """Send a question to a queue that is open under a number."""
         asked = self.new_number()
         is_cancel = isinstance(question, frames.Cancel)
         is_deletion = isinstance(question, frames.Delete)
@@ -185,7 +185,7 @@ class HomeNode(Flushable):
         self.send(start, frames.encode(question))
 
     def lose_questions(self, queue: UsedQueue) -> None:
-        """A queue is deleted: refuse the questions that it was asked, except for its deletion."""
+        """Refuse the questions to a deleted queue, except its deletion."""
         lost = [
             number
             for number, asked in self._asked.items()
@@ -197,7 +197,7 @@ class HomeNode(Flushable):
     # Once a round
 
     def grant_later(self, consumer: RemoteConsumer) -> None:
-        """Have a consumer make its grants at the end of the round."""
+        """Call `make_grant` of a consumer at the end of the round."""
         self._granting[consumer] = None
         self._turns.flush_later(self)
 

@@ -1,4 +1,4 @@
-"""The publisher that a queue sees in place of another node's publishers.
+"""The publisher that a queue sees instead of another node's publishers.
 
 The outcomes of runs are gathered, and sent once a round: ranges of sequence numbers that are safe,
 and messages that the queue refused (`take`).
@@ -38,7 +38,7 @@ class HostedPublisher:
         return first in self._ends
 
     def begin(self, first: int, count: int) -> None:
-        """A run is about to be published. Holds it for the publish itself, until `end`."""
+        """Hold a run that is about to be published for the publish itself, until `end`."""
         self._ends[first] = first + count
         self._held[first] = [self]
 

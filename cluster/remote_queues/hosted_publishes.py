@@ -1,8 +1,8 @@
 """The publishes of another node to one queue of this node: the bytes taken, and the outcomes.
 
-The other node's publishers go on while this node reports their bytes as taken (remote_hold.py
-there). It reports once a round, with the confirms, or when much was taken. Nothing is reported as
-taken while publishers of this node would have to wait, for the store or for the consumers of the
+The other node's publishers continue while this node reports their bytes as taken (remote_hold.py on
+that node). It reports once a round, with the confirms, or when much was taken. Nothing is reported
+as taken while publishers of this node would have to wait, for the store or for the consumers of the
 queue.
 """
 
@@ -35,7 +35,7 @@ class PublishedQueue(Protocol):
 
 
 class HostedPublishes:
-    """See the module. publisher: stands for the other node's publishers.
+    """The publishes of another node to one queue. publisher: stands for its publishers.
 
     is_waiting: whether published bytes are withheld from reports.
     """
@@ -50,7 +50,7 @@ class HostedPublishes:
         self.is_waiting = False
 
     def taken(self, size: int) -> None:
-        """A frame of this size came."""
+        """Count a frame of this size."""
         self._taken_bytes += size
 
     def report(self) -> None:
@@ -66,7 +66,7 @@ class HostedPublishes:
             self._report()
 
     def resume(self) -> None:
-        """The publishers of this node go on: the other node's may send at least one run."""
+        """Let the other node send at least one run: publishers of this node continue."""
         if self.is_waiting:
             self.is_waiting = False
             self._report()

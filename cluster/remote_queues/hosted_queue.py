@@ -1,10 +1,10 @@
-"""A queue of this node as the clients of another node use it: the home node's side of one queue.
+"""A queue of this node that clients of another node use: the home node's side of one queue.
 
 It performs the requests of remote_queue.py on the real queue, in the order in which they were sent
 (Q1), and sends back deliveries, confirms and answers.
 
-A delivery is known by its tag, a number that counts up. The queue's entries are kept by their tags
-until they are settled, or until the link is down: then they are requeued.
+A delivery is identified by its tag, a number that counts up. The queue's entries are kept by their
+tags until they are settled, or until the link is down: then they are requeued.
 
 Invariants:
 HQ1. An entry that was delivered with acks is in `_unacked` exactly until it is settled.
@@ -48,7 +48,7 @@ class Host(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
 
     def report_later(self, publishes: HostedPublishes, taken_bytes: int = 0) -> None:
         """Call `report` at the end of the round, and `report_taken` when much was taken."""
@@ -84,7 +84,7 @@ class HostedQueue:
     # Publishing
 
     def publish(self, payload: bytes) -> None:
-        """A run of messages. Raises RunError."""
+        """Publish a run of messages. Raises RunError."""
         if self._is_over:
             return
         _, first, ttl_ms, count = frames.fields(frames.PUBLISH_START, payload)
@@ -108,7 +108,7 @@ class HostedQueue:
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
         return self._host.is_held
 
     @property
@@ -145,7 +145,7 @@ class HostedQueue:
         return writer.body_bytes
 
     def lost(self, consumer: HostedConsumer) -> None:
-        """The queue has ended or crashed. The client's node learns of a deletion by itself."""
+        """Report a crash of the queue. The client's node learns of a deletion from the metadata."""
         self._forget(consumer)
         if not self.queue.is_deleted and not self._is_over:
             self._send(frames.NUMBER.pack(frames.LOST, consumer.number))
@@ -160,7 +160,7 @@ class HostedQueue:
             self.queue.credit(consumer)
 
     def settle(self, payload: bytes) -> None:
-        """Deliveries are settled. Raises FrameError."""
+        """Settle deliveries. Raises FrameError."""
         if self._is_over:
             return
         _, action = frames.fields(frames.SETTLE_START, payload)
@@ -263,7 +263,7 @@ class HostedQueue:
         if question.consumer in consumers:
             raise FrameError(f"consumer number {question.consumer} is in use")
         consumer = HostedConsumer(self, question, self._host.peer.name)
-        # Known before the answer, since the queue may wait for its leader: until then the consumer
+        # Noted before the answer, since the queue may wait for its leader: until then the consumer
         # may be cancelled, or get room.
         consumers[consumer.number] = self._consumers[consumer.number] = consumer
         answer: Answer[None] = Answer()
@@ -324,9 +324,10 @@ class HostedQueue:
     # Ending
 
     def leave(self) -> None:
-        """Another node leads the queue: do nothing more until the client's node closes the number.
+        """Do nothing more until the client's node closes the number: another node leads the queue.
 
-        It does so when it hears of the new leader, and asks that one the unanswered questions.
+        The client's node closes it when it learns of the new leader, to which it repeats unanswered
+        questions.
         """
         for consumer in tuple(self._consumers.values()):
             self._forget(consumer)
@@ -334,17 +335,17 @@ class HostedQueue:
         self._is_over = True
 
     def led_again(self) -> None:
-        """The queue is led by this node again.
+        """Tell the client's node to open the queue again: this node leads it again.
 
-        The client's node may have known that before this node ended its first lead, and waits: it
-        has to open the queue again. If it has closed the number, it ignores this frame.
+        The client's node may have learned that before this node ended its first term, and waits. If
+        it has closed the number, it ignores this frame.
         """
         if self._is_over:
             left = frames.NUMBER.pack(frames.LOST, self.number)
             self._host.peer.send(REMOTE_QUEUES_SERVICE, left)
 
     def release(self) -> Iterator[int]:
-        """The other node stops using the queue: the steps of requeueing the entries that it held.
+        """The steps of requeueing the entries that the other node held: it stops using the queue.
 
         Its consumers leave first, as when a channel ends: an auto-delete queue is deleted with the
         last one.

@@ -11,8 +11,8 @@ those of the record before it:
 
 A body above `COPIED_BYTES_MAX` is sent without a copy, as a piece of its own.
 
-Reading checks everything: the properties can be decoded, and no length exceeds the bytes that are
-there. Anything else raises `RunError`.
+Reading checks everything: that the properties can be decoded, and that no length exceeds the
+remaining bytes. Anything else raises `RunError`.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
 """The confirms that a queue on another node owes to publishers of this one.
 
 Each message that is sent with confirms has a sequence number, which counts up for the queue and is
-never used again. The number of its first message identifies a run. The home node reports which
-numbers are safe, in ranges of whole runs, and which single messages are refused.
+never reused. The number of its first message identifies a run. The home node reports the numbers
+that are safe, in ranges of whole runs, and single messages that are refused.
 
 Invariants:
 OW1. A run is confirmed once, or refused by `die`.
-OW2. Confirms owed before `die` are not given by anything that comes after it.
+OW2. Confirms owed before `die` are not given afterwards.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class OwedConfirms:
         return bool(self._runs)
 
     def hold(self, publisher: Publisher, first: int, count: int) -> int:
-        """A run is about to be sent; returns the sequence number of its first message."""
+        """Note a run that is about to be sent; return the sequence number of its first message."""
         publisher.hold(first, count, self)
         sequence = self._next
         self._next += count
@@ -40,13 +40,13 @@ class OwedConfirms:
         return sequence
 
     def skip(self, count: int) -> int:
-        """A run without confirms is about to be sent; returns its first number."""
+        """Note a run without confirms that is about to be sent; return its first number."""
         sequence = self._next
         self._next += count
         return sequence
 
     def take_over(self, sequence: int, publisher: Publisher, first: int, count: int) -> None:
-        """A run that was sent with `skip` is owed from now on."""
+        """Owe a run that was sent with `skip`."""
         last = next(reversed(self._runs), 0)
         assert last < sequence < self._next, "runs are in the order of their numbers"
         self._runs[sequence] = publisher, first, count
@@ -69,7 +69,7 @@ class OwedConfirms:
         return [(sequence, count) for sequence, (_, _, count) in self._runs.items()]
 
     def confirm(self, start: int, end: int) -> None:
-        """The runs from `start` up to, not including, `end` are safe. Raises ValueError if they are
+        """Confirm the runs from `start` up to, not including, `end`. Raises ValueError if they are
         not owed.
         """
         while start < end:
@@ -83,7 +83,7 @@ class OwedConfirms:
             raise ValueError(f"a confirm up to message {end}, which is inside a run")
 
     def confirm_owed(self, start: int, end: int) -> None:
-        """The owed ones of the runs from `start` up to, not including, `end` are safe."""
+        """Confirm those of the runs from `start` up to, not including, `end` that are owed."""
         runs = self._runs
         while start < end:
             run = runs.pop(start, None)
@@ -99,7 +99,7 @@ class OwedConfirms:
         return sequence in self._runs
 
     def refuse(self, refused: Iterable[tuple[int, int]]) -> None:
-        """Messages are refused: pairs of the sequence number of a run, and that of a message in it.
+        """Refuse messages: pairs of the sequence number of a run, and that of a message in it.
 
         Raises ValueError if there is no such run.
         """
@@ -111,7 +111,7 @@ class OwedConfirms:
             publisher.refuse(first + number - start)
 
     def die(self, is_settled: bool) -> None:
-        """No sent run will be confirmed. See `Publisher.holder_died`."""
+        """Give up all owed runs: none will be confirmed (`Publisher.holder_died`)."""
         runs, self._runs = self._runs, {}
         for publisher in dict.fromkeys(publisher for publisher, _, _ in runs.values()):
             publisher.holder_died(self, is_settled)

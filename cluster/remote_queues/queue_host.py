@@ -1,12 +1,12 @@
-"""The queues of this node as one other node uses them: the home node's side of a link.
+"""The queues of this node that one other node uses: the home node's side of a link.
 
-A queue is opened under a number before anything else is sent for it. The other node may hear of a
-declaration earlier than this one. Frames for a queue that is not declared here yet are kept until
-it is declared, or until the other node, which has heard of the deletion, closes the number. So no
+A queue is opened under a number before any other frame is sent for it. The other node may learn of
+a declaration earlier than this one. Frames for a queue that is not declared here yet are kept until
+it is declared, or until the other node, having learned of the deletion, closes the number. So no
 frame is lost, and none reaches a later queue of the same name, which has another identity.
 
 Invariants:
-QH1. Frames for one queue are performed in the order in which they came, kept ones included.
+QH1. Frames for one queue are performed in the order of their arrival, including kept ones.
 QH2. After `release` nothing of the other node is left: its consumers are cancelled, and the entries
      that it held are requeued.
 """
@@ -31,7 +31,7 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Limit of kept frames for queues not declared here yet: more than the credit of publishers."""
 TAKEN_BYTES_MIN = 512 * 1024
 """After this number of bytes taken, for all queues together, a report is sent, even without
-confirms. It is little beside the bytes that the other node may send before the report."""
+confirms. It is small compared with the bytes that the other node may send before the report."""
 FRAME_WORK = 4
 """The work of a frame, without that of its messages (broker/runtime/turns.py)."""
 
@@ -44,7 +44,7 @@ class LocalQueues(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
 
     def find(self, vhost: str, name: str, identity: int) -> QueueClient | None:
         """The queue of this declaration; None if there is none, or none yet."""
@@ -58,7 +58,7 @@ class Awaited(NamedTuple):
 
 
 class QueueHost(Flushable):
-    """See the module. Used by hosted queues as `Host`."""
+    """The queues that one other node uses. Hosted queues use it as their `Host`."""
 
     def __init__(self, peer: Peer, local: LocalQueues) -> None:
         self.peer = peer
@@ -84,13 +84,13 @@ class QueueHost(Flushable):
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
         return self._local.is_held
 
     # Frames
 
     def received(self, kind: int, payload: bytes) -> None:
-        """A frame from the client's node. Raises FrameError and RunError."""
+        """Handle a frame from the client's node. Raises FrameError and RunError."""
         self._local.turns.work_left -= FRAME_WORK
         if kind == frames.CREDIT:
             self._grant(payload)
@@ -106,7 +106,7 @@ class QueueHost(Flushable):
             raise FrameError(f"a frame of the unknown kind {kind}")
 
     def _handle(self, kind: int, payload: bytes) -> None:
-        """A frame that begins with the number of a queue."""
+        """Handle a frame that begins with the number of a queue."""
         (number,) = frames.fields(frames.NUMBER, payload)
         awaited = self._awaited.get(number)
         if awaited is None:
@@ -135,7 +135,7 @@ class QueueHost(Flushable):
             self._queues[number] = HostedQueue(self, number, queue, asked)
 
     def declared(self, queue: QueueClient) -> None:
-        """A queue was declared here, or this node now leads it: perform the frames kept for it."""
+        """Perform the frames kept for a queue: it is declared here, or led here from now on."""
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 hosted.led_again()
@@ -149,13 +149,13 @@ class QueueHost(Flushable):
                     self._handlers[payload[0]](number, payload)
 
     def replaced(self, before: QueueClient, queue: QueueClient) -> None:
-        """Another object stands for a queue from now on."""
+        """Replace the object that stands for a queue."""
         for hosted in self._queues.values():
             if hosted.queue is before:
                 hosted.queue = queue
 
     def left(self, queue: QueueClient) -> None:
-        """Another node leads a queue from now on."""
+        """Leave a queue that another node leads from now on."""
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 hosted.leave()
@@ -190,7 +190,7 @@ class QueueHost(Flushable):
     def _grant(self, payload: bytes) -> None:
         number, messages, body_bytes = frames.fields(frames.CREDIT_FRAME, payload)
         consumer = self.consumers.get(number)
-        # Its queue may have crashed, which the other node has not heard of yet.
+        # Its queue may have crashed, and the other node may not know that yet.
         if consumer is not None:
             consumer.grant(messages, body_bytes)
 
@@ -226,26 +226,26 @@ class QueueHost(Flushable):
                 publishes.report_taken()
 
     def resume(self) -> None:
-        """The store no longer holds back the publishers of this node."""
+        """Report bytes as taken again: the store no longer holds back publishers."""
         waiting, self._waiting = self._waiting, {}
         for publishes in waiting:
             publishes.resume()
 
     def drained(self) -> None:
-        """The link has room again: queues may deliver."""
+        """Let queues deliver: the link has room again."""
         for consumer in tuple(self.consumers.values()):
             consumer.resume()
 
     # Ending
 
     def release(self) -> None:
-        """The link is down (QH2)."""
+        """Release all queues: the link is down (QH2)."""
         self._awaited.clear()
         queues, self._queues = self._queues, {}
         self._end(list(queues.values()))
 
     def _end(self, queues: list[HostedQueue]) -> None:
-        """Consumers leave all queues before anything is given back: see `Channel.release`."""
+        """End queues: consumers leave all before an entry is requeued (`Channel.release`)."""
         giving_back = [hosted.release() for hosted in queues]
         what = f"giving back what {self.peer.name} held"
         LongWork(self._local.turns, what, _chained(giving_back)).start()

@@ -1,4 +1,4 @@
-"""A consumer of this node as a queue on another node serves it: the client's side.
+"""A consumer of this node at a queue on another node: the client's side.
 
 The home node may send as much as was granted: messages, and bytes of bodies. Once a round the
 grants are topped up to the consumer's room, at most a window. Deliveries that arrive while the
@@ -7,7 +7,7 @@ they share) wait here.
 
 Invariants:
 RC1. Granted deliveries that have not arrived, and those that wait here, are at most one window.
-RC2. The consumer gets deliveries in the order in which they came, and no more than its room.
+RC2. The consumer gets deliveries in the order of their arrival, and no more than its room.
 RC3. A consumer with room whose grants are used up gets another grant in the same round.
 """
 
@@ -25,13 +25,13 @@ class ConsumedQueue(Protocol):
     """The queue of a consumer (remote_queue.py)."""
 
     def deliver(self, consumer: "RemoteConsumer", payload: bytes) -> None:
-        """Deliveries come from the home node. Raises RunError and FrameError."""
+        """Take deliveries from the home node. Raises RunError and FrameError."""
 
     def lost(self, consumer: "RemoteConsumer") -> None:
         """The queue has crashed, and the consumer with it."""
 
     def grant(self, number: int, messages: int, body_bytes: int) -> None:
-        """Tell the home node how many more it may send."""
+        """Grant the home node further messages and bytes."""
 
     def grant_later(self, consumer: "RemoteConsumer") -> None:
         """Call `make_grant` at the end of the round."""
@@ -41,7 +41,7 @@ class ConsumedQueue(Protocol):
 
 
 class RemoteConsumer:
-    """One consumer. number: both nodes know it by this. is_ended: it takes nothing more."""
+    """One consumer. number: identifies it on both nodes. is_ended: it takes nothing more."""
 
     __slots__ = (
         "_granted", "_granted_bytes", "_waiting", "_waiting_bytes", "consumer",
@@ -72,7 +72,7 @@ class RemoteConsumer:
         self.consumer.is_waiting = room < WINDOW_MESSAGES
 
     def arrive(self, entries: list[Entry], body_bytes: int) -> None:
-        """Deliveries come from the home node. body_bytes: the sum of their bodies' sizes."""
+        """Take deliveries from the home node. body_bytes: the sum of their bodies' sizes."""
         self._granted -= len(entries)
         self._granted_bytes -= body_bytes
         if self.is_ended:
@@ -88,7 +88,7 @@ class RemoteConsumer:
         self.queue.grant_later(self)
 
     def deliver_waiting(self) -> None:
-        """Give the consumer as many deliveries as it has room for now."""
+        """Give the consumer as many deliveries as it has room for."""
         waiting, consumer = self._waiting, self.consumer
         while waiting and (room := consumer.room()) > 0:
             entries = [waiting.popleft() for _ in range(min(room, len(waiting)))]
@@ -115,7 +115,7 @@ class RemoteConsumer:
             self.queue.grant(self.number, messages, body_bytes)
 
     def end(self) -> None:
-        """Its channel has ended, or the queue is gone: waiting deliveries go back, if they can."""
+        """Requeue waiting deliveries, if possible: its channel has ended, or the queue is gone."""
         self.is_ended = True
         self.consumer.is_waiting = False
         waiting, self._waiting = list(self._waiting), deque()

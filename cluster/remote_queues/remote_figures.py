@@ -1,4 +1,4 @@
-"""The figures of a queue on another node: the last received ones, refreshed while they are read.
+"""The figures of a queue on another node: the last received ones, refreshed when they are read.
 
 The `counts` of many queues are requested together, once a round; `status` and its details are
 requested queue by queue. Reading figures older than `FRESH_MS` requests new ones, and returns the
@@ -42,11 +42,11 @@ class FiguredQueue(Protocol):
         """Request the counts, which are given to `take_counts`."""
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
-        """Ask for all figures."""
+        """Request all figures."""
 
 
 class RemoteFigures:
-    """The `QueueFigures` of a queue on another node, which are asked for when they are read."""
+    """The `QueueFigures` of a queue on another node, which are requested when they are read."""
 
     __slots__ = ("_counts", "_counts_at_ms", "_full", "_full_at_ms", "_queue")
 
@@ -57,7 +57,7 @@ class RemoteFigures:
         self._counts_at_ms = self._full_at_ms = -FRESH_MS
 
     def counts(self) -> CoarseCounts:
-        """The counts that the queue's node sent last."""
+        """The last counts from the queue's node."""
         now_ms = self._queue.now_ms()
         if now_ms - self._counts_at_ms >= FRESH_MS:
             self._counts_at_ms = now_ms
@@ -65,7 +65,7 @@ class RemoteFigures:
         return self._counts
 
     def take_counts(self, counts: CoarseCounts) -> None:
-        """Counts come from the home node."""
+        """Keep counts from the home node."""
         self._counts = counts
 
     def _look(self) -> FullFigures:
@@ -76,7 +76,7 @@ class RemoteFigures:
         return self._full
 
     def refresh(self, answer: Answer[None]) -> None:
-        """Ask for all figures; the answer is given when they have arrived."""
+        """Request all figures; the answer is given when they have arrived."""
         full: Answer[FullFigures] = Answer()
         self._queue.ask_status(full)
         full.when_given(lambda: self._take(full, answer))
@@ -91,12 +91,12 @@ class RemoteFigures:
         answer.give(None)
 
     def status(self) -> QueueStatus:
-        """The status that the queue's node sent last."""
+        """The last status from the queue's node."""
         status = self._look().status
         return msgspec.structs.replace(status, state=DOWN) if self._queue.is_down else status
 
     def ages(self) -> AgeFigures:
-        """The ages of messages, as the queue's node sent them last."""
+        """The last ages of messages from the queue's node."""
         return self._look().ages
 
     def consumers(self) -> list[ConsumerFigures]:

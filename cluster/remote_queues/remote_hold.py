@@ -1,7 +1,7 @@
 """Holding back publishers whose messages a home node has not taken yet.
 
-A publisher waits while more than `WINDOW_BYTES` of a queue are sent and not reported as taken, or
-while the link is congested. It goes on when half of that is taken, or when the link is down: its
+A publisher waits while more than `WINDOW_BYTES` for a queue are sent and not reported as taken, or
+while the link is congested. It continues when half of that is taken, or when the link is down: its
 next messages are refused, or not routed to the queue.
 
 Only a publisher of many messages at a time asks whether it has to wait, and only if it consumes
@@ -17,7 +17,7 @@ WINDOW_BYTES = 4 * 1024 * 1024
 
 
 UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
-"""For all queues of all nodes, half of what a link may have to send (distribution_buffer_size)."""
+"""For all queues of all nodes: half of the limit of a link (distribution_buffer_size)."""
 
 
 class UntakenBytes:
@@ -53,7 +53,7 @@ class LinkedNode(Protocol):
 
 
 class RemoteHold:
-    """The publishers that wait for one queue. See `Hold` in queue_client.py."""
+    """The publishers that wait for one queue: a `Hold` (queue_client.py)."""
 
     __slots__ = ("_node", "_sent_bytes", "_taken_bytes", "_untaken", "_waiting")
 
@@ -74,18 +74,18 @@ class RemoteHold:
         return self.untaken_bytes > WINDOW_BYTES or self._node.is_congested
 
     def begin(self, resume: Callable[[], object]) -> None:
-        """A publisher waits; `resume` is called when it may go on."""
+        """Hold a publisher; `resume` is called when it may continue."""
         self._waiting.append(resume)
         self._node.await_drain(self)
 
     def sent(self, pieces: Iterable[bytes]) -> None:
-        """A run was sent."""
+        """Count a run that was sent."""
         size = sum(map(len, pieces))
         self._sent_bytes += size
         self._untaken.add(size)
 
     def taken(self, taken_bytes: int) -> None:
-        """Note the bytes that the home node has taken since the link is up. Raises ValueError."""
+        """Note the bytes that the home node has taken since the link came up. Raises ValueError."""
         if not self._taken_bytes <= taken_bytes <= self._sent_bytes:
             raise ValueError(f"{taken_bytes} bytes of {self._sent_bytes} are reported as taken")
         self._untaken.add(self._taken_bytes - taken_bytes)
@@ -93,18 +93,18 @@ class RemoteHold:
         self.look()
 
     def reset(self) -> None:
-        """The link is down, or the queue is gone: no publisher waits for it."""
+        """Let all publishers continue: the link is down, or the queue is gone."""
         self._untaken.add(-self.untaken_bytes)
         self._sent_bytes = self._taken_bytes = 0
         self.release()
 
     def look(self) -> None:
-        """More was taken, or the link has room again."""
+        """Let publishers continue if more was taken, or the link has room again."""
         if self.untaken_bytes <= WINDOW_BYTES // 2 and not self._node.is_congested:
             self.release()
 
     def release(self) -> None:
-        """Let all waiting publishers go on."""
+        """Let all waiting publishers continue."""
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()

@@ -1,4 +1,4 @@
-"""Queues on other nodes: the service of the links, and the choice of the nodes of new ones.
+"""Queues on other nodes: the service of the links, and the choice of nodes for new queues.
 
 For each other node there is a `HomeNode`, through which this node uses the queues that live there,
 and while there is a link a `QueueHost`, through which the other node uses the queues of this one.
@@ -44,7 +44,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class RemoteQueues:
-    """See `Service`.
+    """The queues of other nodes that this one uses, and its own that they use: a `Service`.
 
     node, incarnation: this node's name, and the number of its run. not_to_choose: other nodes that
     get no new queues. untaken: the bytes sent to other nodes and not taken.
@@ -77,9 +77,9 @@ class RemoteQueues:
     # Places
 
     def choose(self, specification: QueueSpecification) -> Placement:
-        """Choose where a queue lives that is about to be declared on this node.
+        """Choose the node for a queue that is about to be declared on this node.
 
-        The arguments, the policies and the configuration determine how it is chosen.
+        The arguments, the policies and the configuration determine the choice.
         """
         vhost, name, kind = specification.vhost, specification.name, specification.kind
         policies = self._services.policies
@@ -106,18 +106,18 @@ class RemoteQueues:
         return {node: counts[node] for node in (self.node, *others)}
 
     def added(self, queue: QueueClient) -> None:
-        """A queue was declared, or this node leads it from now on."""
+        """Let other nodes use a queue that was declared here, or is led here from now on."""
         if queue.placement.node == self.node:
             for host in self._hosts.values():
                 host.declared(queue)
 
     def replaced(self, before: QueueClient, queue: QueueClient) -> None:
-        """Another object stands for a queue of this node from now on."""
+        """Replace the object that stands for a queue of this node."""
         for host in self._hosts.values():
             host.replaced(before, queue)
 
     def left(self, queue: QueueClient) -> None:
-        """Another node leads a queue of this node from now on."""
+        """Leave a queue of this node that another node leads from now on."""
         for host in self._hosts.values():
             host.left(queue)
 
@@ -138,7 +138,7 @@ class RemoteQueues:
         return self._home(node)
 
     def host(self, peer: Peer) -> QueueHost:
-        """The queues of this node as a linked one uses them."""
+        """The queues of this node that a linked node uses."""
         return self._hosts[peer]
 
     # The queues of this node (queue_host.py)
@@ -173,7 +173,7 @@ class RemoteQueues:
         self._routes_changed()
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """The link is down: each node takes back the entries that the other one held."""
+        """Requeue the entries that the other node held: the link is down."""
         self._home(peer.name).down()
         self._routes_changed()
         self._hosts.pop(peer).release()
@@ -189,13 +189,13 @@ class RemoteQueues:
         return is_here and isinstance(owner, RemoteOwner) and owner.node == node
 
     def _routes_changed(self) -> None:
-        """Messages are routed to the queues of a node while it runs."""
+        """Invalidate routes: messages are routed to the queues of a node only while it runs."""
         vhosts: Iterable[VirtualHost] = self._services.vhosts.values()
         for vhost in vhosts:
             vhost.routes_changed()
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """The payload of one frame. Raises ValueError if it is damaged."""
+        """Handle the payload of one frame. Raises ValueError if it is damaged."""
         if not payload:
             raise FrameError("a frame is empty")
         kind = payload[0]

@@ -1,1 +1,1 @@
-"""Requests of one node to another, and their answers."""
+"""Requests from one node to another, and their answers."""

@@ -7,7 +7,7 @@ Frames begin with an octet:
     ANSWER    request u64, u8                     1: yes, 0: no
     TAKEN     bytes u64                           the bytes of replies that were taken on this link
 
-As in RabbitMQ, a reply is sent at most once: it is lost when the link ends or the requester has
+As in RabbitMQ, a reply is sent at most once: it is lost when the link ends or the requester is
 gone. Not promised: that it arrives if the names of two nodes have the same 32-bit number.
 
 Invariants:
@@ -37,11 +37,11 @@ REQUEST: Final = struct.Struct("<BQ")
 ANSWER_FRAME: Final = struct.Struct("<BQB")
 TAKEN_FRAME: Final = struct.Struct("<BQ")
 REPORTED_BYTES: Final = 512 * 1024
-"""TAKEN is sent after this number of bytes from a node. Small beside UNTAKEN_BYTES_MAX."""
+"""TAKEN is sent after this number of bytes from a node: small compared with UNTAKEN_BYTES_MAX."""
 
 
 class ReplyLink:
-    """The replies and requests under way on the link to one node."""
+    """The replies and requests in flight on the link to one node."""
 
     __slots__ = ("asked", "came_bytes", "peer", "reported_bytes", "sent_bytes", "taken_bytes")
 

@@ -2,4 +2,4 @@
 
 
 class Refused(Exception):
-    """A request is refused. The asking node gets the text, which says why and what to do."""
+    """A request is refused. The asking node gets the text: the reason and the remedy."""

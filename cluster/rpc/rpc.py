@@ -1,9 +1,8 @@
-"""Requests of one node to another over their link, each with one answer.
+"""Requests from one node to another over their link, each with one answer.
 
 Management asks every running node for its part of a list, and the node of a connection or a channel
 for its details. A request has a topic, for which the other node has registered a function that
-answers. The texts of the request and the answer are bytes that only the two ends of the topic
-understand.
+answers. The texts of the request and the answer are bytes that only the code of the topic reads.
 
 Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A request is
 answered at most once. Not promised: that a request without an answer had no effect.
@@ -48,7 +47,7 @@ class NotAnswered(Exception):
 class OpenRequest:
     """A request that waits for its answer.
 
-    is_working: WORKING has come since `awaited` checked last.
+    is_working: WORKING has arrived since `awaited` last checked.
     """
 
     def __init__(self, peer: Peer) -> None:
@@ -79,7 +78,7 @@ class SignsOfWork:
         self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self._beat)
 
     def end(self) -> None:
-        """The answer is made."""
+        """Stop: the answer is made."""
         self._timer.cancel()
 
 
@@ -100,11 +99,11 @@ class Rpc:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that may be asked now."""
+        """The nodes that can be asked now."""
         return tuple(self._peers)
 
     async def linked(self, nodes: Collection[str], seconds_max: float) -> bool:
-        """Wait until these nodes may be asked. Returns whether all of them may."""
+        """Wait until these nodes can be asked. Returns whether all of them can."""
         deadline_s = asyncio.get_running_loop().time() + seconds_max
         while not self._peers.keys() >= set(nodes):
             if asyncio.get_running_loop().time() > deadline_s:
@@ -206,7 +205,7 @@ class Rpc:
         try:
             text = await answering
         except (Refused, NotAnswered) as error:
-            # This is an answer, also if it comes from a third node that was asked.
+            # A refusal is an answer, even if it comes from a third node that was asked.
             logger.info("refused a request of node %s: %s", peer.name, error)
             self._fail(peer, number, str(error))
         except msgspec.MsgspecError as error:
