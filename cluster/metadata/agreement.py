@@ -1,7 +1,7 @@
 """The agreement of one node: which proposals it may accept, and the one that binds it.
 
 A node agrees to proposals in the order of their ids, and is bound to the last one until that one
-is installed or withdrawn (V1). While it is bound it takes no entries of its view. It sends its
+is installed or withdrawn (V1). While it is bound it accepts no entries of its view. It sends its
 agreement once the promise is on its disk (promises.py).
 """
 
@@ -43,7 +43,7 @@ class Agreement:
         return self.accepted is not None and self.accepted.id == view
 
     def objection(self, sender: str, propose: Propose, is_proposing: bool) -> Refuse | None:
-        """Why this node cannot agree to a proposal. is_proposing: its own one is under way."""
+        """Why this node cannot agree to a proposal. is_proposing: its own is under way."""
         status, view = self._status, propose.view
 
         def refuse(reason: str, *, is_outdated: bool = False) -> Refuse:
@@ -107,14 +107,15 @@ class Agreement:
             self._status.send(view.id.coordinator, accept)
 
     def fulfil(self) -> None:
-        """A view is installed: the node is free to agree to the next one."""
+        """Free the node to agree to the next view: a view is installed."""
         self.accepted = self._unsent = None
 
     def release(self) -> bool:
-        """The proposal has failed: the node is free to agree to any other one.
+        """Free the node to agree to any other proposal: this one has failed.
 
-        Returns whether the node may have missed entries of its view. It has not if its coordinator
-        was the proposer.
+        Returns whether the node may have missed entries of its view. It has not if the coordinator
+        of
+        its view was the proposer.
         """
         accepted = self.accepted
         self.accepted = self._unsent = None

@@ -1,11 +1,11 @@
-"""The companions of a node: the nodes that may run on when it stops, as recorded on its disk.
+"""The companions of a node: the nodes that may continue to run when it stops, as on its disk.
 
 A restart uses them to decide whether to wait (membership/start_order.py). The set is widened before
 other nodes are told to run with this one, and narrowed when all of them are known to do so. Until a
 view is established it is unknown whether its members follow it, so the set includes the members of
 earlier views.
 
-A requested write may reach the disk at any time, and has reached it when `written` says so. So a
+A requested write may reach the disk at any time, and has reached it when `written` is called. So a
 restart may find one of several sets.
 """
 
@@ -31,12 +31,12 @@ class Companions:
         return self._possible[-1][1]
 
     def widen(self, names: Names) -> None:
-        """Nodes are about to run with this one: write them unless the set includes them."""
+        """Write nodes that are about to run with this one, unless the set includes them."""
         if not names <= self.names:
             self.replace(self.names | names)
 
     def replace(self, names: Names) -> None:
-        """Only these nodes can run on: write the set unless it is the written one."""
+        """Write that only these nodes can continue to run, unless that set is written."""
         if names != self.names:
             self.are_written_by(self._write(names), names)
 

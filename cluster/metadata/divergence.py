@@ -1,11 +1,11 @@
 """Partitions found after contact has returned: running views whose logs have diverged.
 
-A coordinator that meets the coordinator of another running view compares the two. If neither view
+A coordinator that meets the coordinator of another running view compares the two views. If neither
 is behind the other (next_view.py), each log has entries that the other lacks, and no merged order
 would agree with the answers that clients got: the cluster is partitioned. Each side sees only its
-half of the comparison and sends it to the other. A coordinator that finds the other view not
-behind, and hears the same of its own, reports the partition to its view. The rules in partitions/
-decide what happens then.
+half of the comparison and sends it to the other. A coordinator that finds that the other view is
+not behind, and learns the same of its own, reports the partition to its view. The rules in
+partitions/ decide what happens then.
 """
 
 from leveret.cluster.metadata.messages import (
@@ -31,26 +31,26 @@ class Divergence:
         self.names: tuple[str, ...] = ()
 
     def begin(self, view: View) -> None:
-        """A view is installed: its members are on this side."""
+        """Count the members of an installed view as on this side."""
         for name in view.names:
             self.forget(name)
         self._report(tuple(name for name in self.names if name not in view.names))
 
     def forget(self, name: str) -> None:
-        """The link with a node is down, or the node is on this side."""
+        """Forget a node: its link is down, or it is on this side."""
         self._heard.pop(name, None)
         self._said.pop(name, None)
 
     def heard(self, name: str, diverged: Diverged) -> None:
-        """A coordinator found that this node's view is not behind its own."""
+        """Note that a coordinator found this node's view not to be behind its own."""
         self._heard[name] = diverged
 
     def told(self, names: tuple[str, ...]) -> None:
-        """The coordinator of this node's view reports partitions."""
+        """Note the partitions that the coordinator of this node's view reports."""
         self._report(names)
 
     def compare(self, view: View, log: OrderedLog, peers: Peers) -> None:
-        """As the coordinator of a view, compare it with the views of the other linked nodes."""
+        """Compare this coordinator's view with the views of the other linked nodes."""
         others: set[str] = set()
         for name, linked in peers.items():
             status = linked.status

@@ -1,9 +1,9 @@
-"""The fence: a node withholds its answers while it may no longer be in the view that it knows.
+"""The fence: a node withholds its answers while it may no longer be in its view.
 
-A node that was suspended may have been left out of the view; a node that hears of a later view
-without itself has been. While it is fenced it orders and answers nothing. The fence falls when all
-members of its view confirm the view, when the node is in a new view, or after `FENCE_TICKS` ticks:
-then the node continues alone, subject to the rule for partitions.
+A node that was suspended may have been left out of the view; a node that learns of a later view
+without itself has been left out. While it is fenced it orders and answers nothing. The fence falls
+when all members of its view confirm the view, when the node is in a new view, or after
+`FENCE_TICKS` ticks: then the node continues alone, if the partition rule allows it.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class Fence:
         return self._ticks_left > 0
 
     def ask(self, members: Iterable[str]) -> int:
-        """Wait until these have confirmed the view; returns the number to ask them with."""
+        """Wait until these have confirmed the view; return the number of the request to them."""
         self._ticks_left = self._ticks
         self._unconfirmed = set(members)
         self.number += 1
@@ -39,7 +39,7 @@ class Fence:
         self._unconfirmed = None
 
     def confirmed(self, name: str, number: int) -> None:
-        """A member has answered the request: it is in the same view."""
+        """Note the answer of a member: it is in the same view."""
         if number != self.number or self._unconfirmed is None:
             return
         self._unconfirmed.discard(name)
@@ -47,14 +47,14 @@ class Fence:
             self.fall()
 
     def doubt(self) -> None:
-        """The link with a member of the view is lost: the view can no longer be confirmed."""
+        """Note that the view can no longer be confirmed: the link with a member is lost."""
         self._unconfirmed = None
 
     def tick(self) -> None:
-        """Time passes."""
+        """Count a tick."""
         self._ticks_left = max(0, self._ticks_left - 1)
 
     def fall(self) -> None:
-        """The node knows where it belongs."""
+        """End the fence: the node knows its view."""
         self._ticks_left = 0
         self._unconfirmed = None

@@ -1,9 +1,9 @@
 """The end of the ordered log on disk, in the same transactions as the declarations of its entries.
 
-Each kept entry is a row, and so are the view that was installed last and the beginnings of views.
-They are rows of the table of parameters under components of their own, which no client can set; so
-its checksums cover them, and damage is reported as for other rows. After a restart the node takes
-its position from them, tells it to the other nodes, and gets the entries that it missed.
+Each kept entry is a row, and so are the last installed view and the beginnings of views. They are
+rows of the table of parameters under separate components, which no client can set; so its checksums
+cover them, and damage is reported as for other rows. After a restart the node reads its position
+from them, reports it to the other nodes, and gets the entries that it missed.
 
 HY1. The rows of an entry are written in the transaction of its declarations, so the position on
      disk matches the declarations on disk.
@@ -29,17 +29,17 @@ from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.metadata.metadata_rows import ParameterRow
 
 ENTRIES_KEPT = 10_000
-"""Entries that a node keeps for nodes that come back. Each has a few hundred bytes."""
+"""Entries that a node keeps for nodes that return. Each has a few hundred bytes."""
 LAST_VIEW, HIGHEST_PROMISE = "last", "highest"
 
 Value = TypeVar("Value")
 
 
 class LastView(msgspec.Struct, frozen=True, array_like=True):
-    """The view that was installed last, and the log at its beginning.
+    """The last installed view, and the log at its beginning.
 
-    companions: as written last, see `WriteCompanions`. takes_from: the node discards its own
-    metadata and takes everything from one of these nodes (HY2).
+    companions: as last written (`WriteCompanions`). takes_from: the node discards its own metadata
+    and takes everything from one of these nodes (HY2).
     """
 
     view: View
@@ -53,7 +53,7 @@ Kept = LogEntry | LastView | ViewId
 
 
 class Saved(NamedTuple):
-    """The state read from the store, with which a node begins its next run.
+    """The state that a node reads from the store at the beginning of a run.
 
     promised: the highest view that the node has agreed to.
     """
@@ -108,7 +108,7 @@ class History:
         return self._metadata.batch()
 
     def begin(self, last: LastView, is_replaced: bool) -> None:
-        """Write that a view holds. is_replaced: a snapshot took the place of all entries."""
+        """Write that a view holds. is_replaced: a snapshot has replaced all entries."""
         self._last = last = replace(last, takes_from=self._gives_way_to)
         with self._metadata.batch():
             if is_replaced:
@@ -126,14 +126,14 @@ class History:
         self._put(CLUSTER_PROMISE, HIGHEST_PROMISE, view)
 
     def give_way(self, takes_from: tuple[str, ...]) -> None:
-        """Write, for the rest of this run, that the next one takes everything from one of these."""
+        """Write, for the rest of this run, that the next run takes everything from one of these."""
         assert self._last is not None, "a node that has been in no view has nothing to discard"
         self._gives_way_to = takes_from
         self._last = replace(self._last, takes_from=takes_from)
         self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
 
     def append(self, entries: Sequence[LogEntry]) -> None:
-        """Write entries, and remove as many of the oldest."""
+        """Write entries, and remove the same number of the oldest."""
         with self._metadata.batch():
             for entry in entries:
                 self._put(CLUSTER_LOG, str(entry.index), entry)
@@ -141,7 +141,7 @@ class History:
                 self._metadata.delete_parameter(NO_VHOST, CLUSTER_LOG, old)
 
     def forget(self) -> None:
-        """The node is no longer in a cluster."""
+        """Remove all rows: the node is no longer in a cluster."""
         self._last = None
         with self._metadata.batch():
             self._metadata.delete_parameters(CLUSTER_LOG)

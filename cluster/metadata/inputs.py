@@ -4,8 +4,8 @@ One read of a link may bring a thousand messages, and one sync may complete as m
 little work, but all of them are far more than a turn may take (broker/runtime/turns.py). So inputs
 wait here when the work of the turn is used up, and clients have their turns in between.
 
-IN1. Inputs are given in the order in which they came.
-IN2. An input that comes while another one is given is given after it.
+IN1. Inputs are given in the order of their arrival.
+IN2. An input that arrives while another one is given is given after it.
 """
 
 from collections import deque
@@ -31,10 +31,10 @@ class Inputs(Actor):
         self._is_giving = False
 
     def __repr__(self) -> str:
-        return "<Inputs: what other nodes and the disk tell the declarations of the cluster>"
+        return "<Inputs: messages of other nodes and syncs for the cluster's declarations>"
 
     def add(self, give: Give) -> None:
-        """Give an input after those that wait; at once if none waits and the turn has work left."""
+        """Give an input after waiting ones; at once if none waits and the turn has work left."""
         self._waiting.append(give)
         if not self._is_giving and not self.is_awake:
             self.take_turn()

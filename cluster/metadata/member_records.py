@@ -1,7 +1,7 @@
 """The nodes of a cluster as declarations: a global parameter for each, under their own component.
 
-So they are replicated, kept on disk and part of a snapshot like all other declarations, and
-changed by submitting declarations. A node that is in no cluster has none.
+So they are replicated, kept on disk and part of a snapshot like all other declarations, and are
+changed by submitting declarations. A node that is not in a cluster has none.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from leveret.broker.declarations.values import Declaration, DeleteParameter, Put
 from leveret.broker.policies.parameters import NO_VHOST, Parameters
 
 CLUSTER_NODE = "cluster-node"
-"""The component. The name is the node's; the value says whether it is a disc node."""
+"""The component. The name is the node's; the value states whether it is a disc node."""
 CLUSTER_ID, ID = "cluster-id", "id"
 """The component and name of the cluster's id. The first node makes the id."""
 _IS_DISC = "disc"

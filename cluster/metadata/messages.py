@@ -2,7 +2,8 @@
 
 The values come first: views, positions, entries. Then one struct for each message, with its name as
 tag. Only `encode` and `decode` convert messages to and from a frame's payload. The section Metadata
-of docs/design/cluster.md says when each message is sent; replication.py sends and receives them.
+of docs/design/cluster.md describes when each message is sent; replication.py sends and receives
+them.
 """
 
 from typing import TypeAlias
@@ -62,7 +63,7 @@ class ViewStart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SubmissionId(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """The name of a submission: the run of the node that submitted it, and a number of this run."""
+    """The name of a submission: the run of the node that submitted it, and a number in this run."""
 
     origin: str
     incarnation: int
@@ -99,10 +100,10 @@ class Message(msgspec.Struct, frozen=True, tag=True, tag_field="message"):
 class Status(Message, frozen=True):
     """The status of a node; sent to every linked node at first contact and after each change.
 
-    view: installed last, perhaps before a restart. members: the view's members. is_fenced: the node
-    waits to be taken into a view. links: the names of the nodes that it has links with. asked: the
-    number of the request that this answers, or 0. takes_from: see `MetadataReplication`.
-    companions: for a node that starts, the nodes that may have run on when it stopped.
+    view: the last installed one, perhaps before a restart. members: the view's members. is_fenced:
+    the node waits to be taken into a view. links: the names of the nodes that it has links with.
+    asked: the number of the request that this answers, or 0. takes_from: see `MetadataReplication`.
+    companions: for a node that starts, the nodes that may have continued to run when it stopped.
     """
 
     view: ViewId
@@ -164,7 +165,7 @@ class Cancel(Message, frozen=True):
 
 
 class Install(Message, frozen=True):
-    """The proposed view holds. Brings all that the receiver's log lacks up to the base.
+    """The proposed view holds. Contains everything that the receiver's log lacks up to the base.
 
     starts: the log's views. base: the index at which the view begins. entries: the entries after
     the receiver's position; or snapshot: everything up to the base.
@@ -223,7 +224,7 @@ class Diverged(Message, frozen=True):
 
 
 class Partitioned(Message, frozen=True):
-    """The coordinator tells its view with which running nodes the cluster is partitioned."""
+    """The coordinator tells its view the running nodes that the cluster is partitioned from."""
 
     view: ViewId
     names: tuple[str, ...]

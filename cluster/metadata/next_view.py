@@ -1,14 +1,14 @@
-"""The members of the next view, chosen by the proposing node from its knowledge of the others.
+"""The members of the next view, which the proposing node chooses from its knowledge of the others.
 
 A view needs a link between any two of its members. Members of the present view are taken first, in
 the order in which they joined, then joining nodes: nodes that start, nodes that wait to be taken
-back, and whole views of other nodes that are behind this one. A node that lacks a link with one
-already taken is left out; so of two members that cannot reach each other the younger one goes.
+back, and whole views of other nodes that are behind this one. A node without a link to one already
+taken is left out; so of two members that cannot reach each other, the younger one is left out.
 
 A node is *behind* if everything that was answered in its view is in this node's log: this node was
 in that view as well and went on from it, or the other node's log is a part of this one. If two
-views are behind each other, the one with more members goes on; with equal numbers, the one with the
-higher id.
+views are behind each other, the one with more members continues; with equal numbers, the one with
+the higher id.
 """
 
 from collections.abc import Mapping
@@ -29,18 +29,18 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 
 
 class Linked:
-    """A node that this one has a link with. status: the last one that it sent."""
+    """A node that this one has a link with. status: its last status."""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
         self.status: Status | None = None
 
     def is_still_in(self, view: View) -> bool:
-        """Whether it is in no later view that this node knows of."""
+        """Whether this node knows of no later view that it is in."""
         return self.status is None or self.status.view <= view.id
 
     def proposes_after(self, view: View) -> bool:
-        """Whether it would propose the view after this one as the oldest member that is left.
+        """Whether it would propose the view after this one as the oldest remaining member.
 
         A node that has installed no view since it started does not propose.
         """
@@ -53,14 +53,14 @@ class Linked:
         return status is not None and status.view == view.id and status.phase == LEFT
 
     def has_installed(self, view: View) -> None:
-        """It is the coordinator of this view, and has announced that the view holds."""
+        """Note that it coordinates this view, and has announced that the view holds."""
         if self.status is not None:
             self.status = structs.replace(
                 self.status, view=view.id, members=view.members, phase=RUNNING
             )
 
     def correct(self, view: ViewId, position: Position) -> None:
-        """Its log is longer than its status said."""
+        """Correct its position: its log is longer than its status said."""
         if self.status is not None and self.status.view == view:
             self.status = structs.replace(self.status, position=position)
 
@@ -78,7 +78,7 @@ class NextView:
         self._chosen = [me]
 
     def staying(self) -> tuple[ViewMember, ...]:
-        """The members of the present view that can go on together."""
+        """The members of the present view that can continue together."""
         mine = [one for one in self._view.members if one != self._chosen[0]]
         for member in mine:
             linked = self._peers.get(member.name)
@@ -91,7 +91,7 @@ class NextView:
         return tuple(self._chosen)
 
     def starting(self, names: tuple[str, ...]) -> tuple[ViewMember, ...]:
-        """The proposer, and the named nodes that start as well and are linked with each other."""
+        """The proposer, and those named nodes that also start and are linked with each other."""
         for name in names:
             status = self._peers[name].status if name in self._peers else None
             if status is not None and status.phase == STARTING:
@@ -121,7 +121,7 @@ class NextView:
         return status.members if self._is_whole(status) else ()
 
     def _is_whole(self, status: Status) -> bool:
-        """Whether all members of another view report that they are in it."""
+        """Whether all members of another view report to be in it."""
         for member in status.members:
             linked = self._peers.get(member.name)
             if linked is None or linked.incarnation != member.incarnation:
@@ -162,7 +162,7 @@ def is_behind(status: Status, log: OrderedLog, peers: Peers) -> bool:
     """Whether everything that was answered in the node's view is in this log.
 
     A status is as old as the last change of the node's view or links. So the node counts as behind
-    only if all nodes that report its view do.
+    only if all nodes that report the same view are behind.
     """
     if log.went_through(status.view):
         return True

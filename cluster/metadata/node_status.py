@@ -1,4 +1,4 @@
-"""The status of one node: its view, its phase, its links, and the message that tells them.
+"""The status of one node: its view, its phase, its links, and the message with these.
 
 The parts of views.py share it. A link counts only for the run of the node at its other end: a
 member of the view is *linked* if the link is with the run that joined (`linked_member`).
@@ -15,8 +15,8 @@ from leveret.cluster.metadata.outbox import Outbox
 class NodeStatus:
     """The state of one run of a node.
 
-    view: the view that was installed last. peers: the linked nodes by name. takes_from: the nodes
-    whose metadata this node takes (`MetadataReplication`).
+    view: the last installed view. peers: the linked nodes by name. takes_from: the nodes whose
+    metadata this node takes (`MetadataReplication`).
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class NodeStatus:
         return linked if linked is not None and linked.incarnation == member.incarnation else None
 
     def member_at(self, name: str) -> ViewMember | None:
-        """The member of the view that the link with a node leads to."""
+        """The member of the view at the other end of the link with a node."""
         for member in self.view.members:
             if member.name == name and self.linked_member(member) is not None:
                 return member

@@ -1,4 +1,4 @@
-"""Declarations between nodes, as bytes: the payloads of the ordered log.
+"""The encoding of declarations between nodes: the payloads of the ordered log.
 
 An operation is a group of declarations submitted together. Its outcome is the declarations that
 remain when the coordinator has completed them, or the fault with which it refused them. A snapshot
@@ -43,7 +43,7 @@ def decode_all(payload: bytes) -> Sequence[Declaration]:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why declarations were refused.
+    """The reason why declarations were refused.
 
     kind: `channel` or `connection` for a fault with a reply code, otherwise `other`.
     """
@@ -54,7 +54,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def encode_refusal(error: Exception) -> bytes:
-    """The error that `Registry.check` raised."""
+    """Encode the error that `Registry.check` raised."""
     if isinstance(error, Fault):
         kind = "channel" if isinstance(error, ChannelFault) else "connection"
         return msgspec.msgpack.encode(Refusal(kind, error.reply_code, error.explanation))

@@ -4,7 +4,7 @@ Entries are applied to the registry and then dropped. The node keeps the last en
 that return soon, and the index at which each of the last views began. A view's coordinator orders
 entries one after the other, and no other node orders any under the view's name, so two logs that
 have the same entry at an index are equal up to it (V2). So a position, which names a view and an
-index, tells whether one log is a part of another one, long after the entries are dropped.
+index, shows whether one log is a part of another one, long after the entries are dropped.
 
     index      1   2   3   4   5   6   7   8
     view       v1  v1  v1  v1  v4  v4  v6  v6      v5 began at 7, and ordered nothing
@@ -65,7 +65,7 @@ class OrderedLog:
         return position.index <= self.last and self.view_at(position.index) == position.view
 
     def went_through(self, view: ViewId) -> bool:
-        """Whether this log's node, or the one it took the log from, was in the view."""
+        """Whether this log's node, or the node that it took the log from, was in the view."""
         return any(start.view == view for start in self._starts)
 
     def after(self, index: int) -> tuple[LogEntry, ...] | None:
@@ -89,7 +89,7 @@ class OrderedLog:
         self.last = entry.index
 
     def begin(self, view: ViewId) -> None:
-        """A view begins after the last entry."""
+        """Begin a view after the last entry."""
         self._starts.append(ViewStart(view, self.last + 1))
         del self._starts[:-STARTS_MAX]
 
@@ -98,7 +98,7 @@ class OrderedLog:
         self._starts = list(starts)
 
     def replace(self, starts: Iterable[ViewStart], last: int) -> None:
-        """A snapshot took the place of the log."""
+        """Replace the log by a snapshot."""
         self._entries.clear()
         self._starts = list(starts)
         self.last = last
@@ -116,7 +116,7 @@ class OrderedLog:
 
 
 def view_at(starts: Sequence[ViewStart], index: int) -> ViewId | None:
-    """The view that ordered the entry at an index. Of views with one beginning, the last."""
+    """The view that ordered the entry at an index; of views with the same beginning, the last."""
     found = bisect_right(starts, index, key=lambda start: start.first)
     return starts[found - 1].view if found and index > 0 else None
 

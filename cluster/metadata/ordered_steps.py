@@ -1,12 +1,12 @@
-"""Work items that are done one after the other, each in steps, spread over turns if long.
+"""Work items that are carried out one after the other, each in steps, spread over turns if long.
 
 A node applies changes in order, and some take long: the deletion of a virtual host with 20,000
 queues, a snapshot. Clients of the node have their turns in between (broker/runtime/long_work.py).
 Short items are done when `add` returns.
 
-OS1. An item is begun when the one before it is done, whatever is added in between.
-OS2. After an item has failed no other is done: it would build on the missing one.
-OS3. An item that is put back until an answer is given is done then, before all waiting items.
+OS1. An item is begun when the previous one is done, whatever is added in between.
+OS2. After an item has failed no other is done: it would depend on the missing one.
+OS3. An item that is put back until an answer is given is then done before all waiting items.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ Steps = Generator[Step, None, None]
 
 
 class OrderedSteps(Generic[Thing]):
-    """steps_of: does one item; yields the work of each step. failed: called with its error."""
+    """steps_of: performs one item; yields the work of each step. failed: called with its error."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class OrderedSteps(Generic[Thing]):
         return self._steps is not None
 
     def add(self, things: Iterable[Thing]) -> None:
-        """Do these after all that were added before."""
+        """Carry out these items after all that were added before."""
         if self._has_failed:
             # OS2
             return
@@ -63,7 +63,7 @@ class OrderedSteps(Generic[Thing]):
             self._begin()
 
     def put_back(self, thing: Thing, until: Answer[None]) -> None:
-        """Called from the steps of an item, which then end: begin it again when answered."""
+        """Begin an item again when the answer is given. Called from its steps, which then end."""
         self._waiting.appendleft(thing)
         self._awaited = until
         until.when_given(lambda: self.add(()))
@@ -73,7 +73,7 @@ class OrderedSteps(Generic[Thing]):
         return self._awaited is not None and not self._awaited.is_given
 
     def close(self) -> None:
-        """Do nothing more; an item under way is given up."""
+        """Stop; the item under way is abandoned."""
         self._waiting.clear()
         if self._steps is not None:
             self._steps.close()

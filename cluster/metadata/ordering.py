@@ -1,11 +1,11 @@
 """The coordinator's part in a view: it orders submissions and counts applied entries.
 
-It is made anew for each view, so views cannot be mixed up. One submission is checked at a time,
+Each view has its own object, so views cannot be mixed up. One submission is checked at a time,
 after everything that was ordered before it has been applied to the coordinator's registry. While a
 member is more than `window` entries behind, nothing is ordered (V8).
 
 A check may take several turns, and the coordinator may be about to propose the next view when it
-ends. Then members are bound (V1) and would not take the entry. So a checked submission waits here
+ends. Then members are bound (V1) and would not accept the entry. So a checked submission waits here
 until the coordinator may order again, or the view ends.
 """
 
@@ -14,7 +14,7 @@ from collections import deque
 from leveret.cluster.metadata.messages import LogEntry, SubmissionId, View
 
 WINDOW = 1000
-"""Limit of entries that not all members have applied. A tenth of the entries that logs keep, so
+"""Limit of entries that not all members have applied: a tenth of the entries that logs keep, so
 that survivors of a coordinator always have the entries that one of them lacks."""
 
 
@@ -40,7 +40,7 @@ class Ordering:
         return len(self._waiting)
 
     def add(self, submission: SubmissionId, payload: bytes) -> None:
-        """A submission for this view came."""
+        """Queue a submission for this view."""
         self._waiting.append((submission, payload))
 
     def take_next(self) -> tuple[SubmissionId, bytes] | None:
@@ -53,7 +53,7 @@ class Ordering:
         return submission, payload
 
     def checked(self, submission: SubmissionId, payload: bytes, is_refused: bool) -> None:
-        """The submission is checked. payload, is_refused: its outcome, see `LogEntry`."""
+        """Note the outcome of a check. payload, is_refused: see `LogEntry`."""
         assert submission == self._checking, f"{submission} is not being checked"
         self._checked = payload, is_refused
 
@@ -67,7 +67,9 @@ class Ordering:
         return LogEntry(self._view, self.last, submission, *outcome)
 
     def applied(self, name: str, index: int) -> bool:
-        """A member has applied everything up to the index. Returns whether `stable` advances."""
+        """Note the index up to which a member has applied entries. Returns whether `stable`
+        advances.
+        """
         if name not in self._applied or index < self._applied[name]:
             return False
         assert index <= self.last, f"V4: {name} has applied {index} of {self.last}"

@@ -1,4 +1,4 @@
-"""The outputs of a step, in the order in which the parts of the machine produce them."""
+"""The outputs of a step, in the order in which the parts of the state machine produce them."""
 
 from leveret.cluster.metadata.messages import AnyMessage
 from leveret.cluster.metadata.outputs import Output, SendMessage
@@ -11,11 +11,11 @@ class Outbox:
         self._outputs: list[Output] = []
 
     def add(self, *outputs: Output) -> None:
-        """Further outputs of this step."""
+        """Add outputs of this step."""
         self._outputs += outputs
 
     def send(self, name: str, message: AnyMessage) -> None:
-        """A message to a linked node."""
+        """Add a message to a linked node."""
         self._outputs.append(SendMessage(name, message))
 
     def take(self) -> list[Output]:

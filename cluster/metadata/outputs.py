@@ -1,4 +1,4 @@
-"""Outputs of the replication of metadata: the actions that it asks of its service, as values.
+"""Outputs of the replication of metadata: the actions that it requests of its service, as values.
 
 Outputs are carried out in the order in which they are returned. An output with a `number` is
 answered by `MetadataReplication.written(number)` when it and all with lower numbers are on disk; a
@@ -24,7 +24,7 @@ DONE = "done"
 REFUSED = "refused"
 """The coordinator refused the operation; nothing was changed. The answer has the fault."""
 FAILED = "failed"
-"""It is unknown whether the operation was or will be applied. The answer has the reason."""
+"""It is unknown whether the operation was applied or will be. The answer has the reason."""
 
 
 class SendMessage(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Apply(msgspec.Struct, frozen=True):
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """A view holds: apply its content, write all of this in one transaction, tell subscribers.
+    """A view holds: apply its content, write all of this in one transaction, notify subscribers.
 
     starts: the views of the log, as `OrderedLog` keeps them. base: the index after which the view
     begins. snapshot: replaces all declarations, or None. entries: the entries to apply.
@@ -66,7 +66,7 @@ class Installed(msgspec.Struct, frozen=True):
 
 
 class WriteCompanions(msgspec.Struct, frozen=True):
-    """Write the companions: the nodes that may run on when this one stops (companions.py)."""
+    """Write the companions: the nodes that may continue when this one stops (companions.py)."""
 
     number: int
     companions: frozenset[str]
@@ -80,7 +80,7 @@ class WritePromise(msgspec.Struct, frozen=True):
 
 
 class Discarded(msgspec.Struct, frozen=True):
-    """A snapshot is about to replace entries that only this node has: log them, keep them.
+    """A snapshot is about to replace entries that only this node has: log them, and keep them.
 
     first, last: the indexes of the first and the last. entries: the kept ones among them.
     """
@@ -125,9 +125,9 @@ class Restart(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Stop, and start again when enough nodes can be reached: the partition rule asks for it.
+    """Stop, and start again when enough nodes can be reached: the partition rule requires it.
 
-    members: the nodes that this one could have gone on with.
+    members: the nodes that this one could have continued with.
     """
 
     members: tuple[str, ...]

@@ -3,9 +3,9 @@
 This keeps RD3 and RD4 of replicated_declarations.py.
 
 No store has them, so a joining node gets all of them from the coordinator, right after the entries
-that it missed. Queues that are not durable go with their node: the coordinator deletes those of
-nodes that are not in its view, and a node that is back deletes its own. Mirrored queues are
-excepted: their records say what becomes of them (cluster/mirrors/mirror_record.py).
+that it missed. Queues that are not durable are deleted when their node ends: the coordinator
+deletes those of nodes that are not in its view, and a node that returns deletes its own. Mirrored
+queues are an exception: their records determine their fate (cluster/mirrors/mirror_record.py).
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class Passing(NamedTuple):
 
 
 def read(payload: bytes) -> Passing | None:
-    """Reads a frame of declarations that are not durable; None for others. Raises ValueError."""
+    """Read a frame of declarations that are not durable; None for others. Raises ValueError."""
     return Passing(decode_all(payload[1:])) if payload[:1] == PASSING else None
 
 
@@ -50,12 +50,14 @@ class PassingDeclarations:
         self._newcomers: set[str] = set()
 
     def view_begins(self, view: View, before: View | None) -> None:
-        """Members that were not in the view before lack the declarations that are not durable."""
+        """Note the members that were not in the previous view: they lack these declarations."""
         known = () if before is None else before.members
         self._newcomers = {member.name for member in view.members if member not in known}
 
     def lacked(self, name: str, message: AnyMessage) -> Generator[Step, None, bytes | None]:
-        """The declarations that a node lacks after a message to it, to follow PASSING; or None."""
+        """Encode the declarations that a node lacks after a message to it, to follow PASSING; or
+        None.
+        """
         if isinstance(message, Install) and message.snapshot is None and name in self._newcomers:
             return (yield from encoding_all(contents(self._registry), self._is_passing))
         return None
@@ -85,7 +87,7 @@ class PassingDeclarations:
         ]
 
     def _deleting(self, gone: Iterable[tuple[str, QueueClient]]) -> Iterator[int]:
-        """Delete those of the queues that were not declared anew."""
+        """Delete those of the queues that were not declared again."""
         for vhost_name, queue in gone:
             vhost = self._registry.vhosts.get(vhost_name)
             if vhost is not None and vhost.queues.get(queue.name) is queue:

@@ -1,4 +1,4 @@
-"""Carries declarations out on one node: rows, registry, events, and the consumers that end.
+"""Carries out declarations on one node: rows, registry, events, and the consumers that end.
 
 Long work is done in steps (ordered_steps.py). Declarations that another node has submitted emit no
 events here (RD2 of replicated_declarations.py).
@@ -19,7 +19,7 @@ from leveret.cluster.metadata.ordered_steps import Steps
 
 Result = TypeVar("Result")
 TELL_WORK = 20
-"""The work of telling one consumer, in the units of broker/runtime/turns.py."""
+"""The work of notifying one consumer, in the units of broker/runtime/turns.py."""
 
 
 class Performing:
@@ -45,7 +45,7 @@ class Performing:
     ) -> Generator[Step, None, Sequence[Consumer]]:
         """Carry out declarations that this node has submitted (`DeclarationWriter.performing`).
 
-        Returns the consumers of deleted queues, which have to be told.
+        Returns the consumers of deleted queues, which have to be notified.
         """
         cancelled = yield from self._writer.performing(declarations, requester, alongside)
         if change_members(declarations):
@@ -55,7 +55,7 @@ class Performing:
     def perform_silently(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None = None
     ) -> Steps:
-        """Carry out declarations of other nodes (RD2), and tell consumers of deleted queues."""
+        """Carry out declarations of other nodes (RD2), and notify consumers of deleted queues."""
         self.tell((yield from self._silenced(self.perform(declarations, THE_NODE, alongside))))
 
     def _silenced(self, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
@@ -69,7 +69,7 @@ class Performing:
             yield step
 
     def tell(self, cancelled: Sequence[Consumer]) -> None:
-        """Tell consumers whose queue was deleted."""
+        """Notify consumers whose queue was deleted."""
         if cancelled:
             name = "telling consumers of a deleted queue"
             LongWork(self._turns, name, _telling(cancelled)).start()

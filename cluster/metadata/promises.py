@@ -1,7 +1,7 @@
 """The promises of a node to be bound to views, and which of them are on its disk.
 
 A node agrees to proposals in the order of their ids (V1), and a restart must not undo that. A node
-may agree to a view, and end before it is told that this view holds. If it forgot its agreement, it
+may agree to a view, and end before it learns that this view holds. If it forgot its agreement, it
 could take part in another view with a lower id: neither view would go back to the other, and the
 failed one would count as the later one when nodes start (`_knowledge` in
 membership/start_order.py). Operations answered in the other view would be undone.
@@ -34,7 +34,7 @@ class Promises:
         return self._on_disk
 
     def make(self, view: View) -> None:
-        """Promise to be bound to a view, whose id is higher than all before."""
+        """Promise to be bound to a view, whose id is higher than all previous ones."""
         if len(view.members) > 1:
             self._under_way.append((self._write(view.id), view.id))
 

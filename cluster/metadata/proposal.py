@@ -4,7 +4,7 @@ When all have agreed, the longest log is taken over: first among the members of 
 whose logs are parts of each other, then among the other nodes, if their logs extend it. A node
 whose log is a part of the result gets the entries that it lacks. A starting node gets a snapshot if
 these entries are not kept, or if its log has diverged. Other nodes cannot be taken in: *obsolete*
-nodes would lose nothing that was answered, and restart; *diverged* nodes are another side of a
+nodes would not lose answered operations, and restart; *diverged* nodes are another side of a
 partition.
 """
 
@@ -28,7 +28,7 @@ class Proposal:
         return not self._missing
 
     def accept(self, name: str, accept: Accept) -> None:
-        """A node agrees."""
+        """Note the agreement of a node."""
         self._missing.discard(name)
         self.accepts[name] = accept
 
@@ -54,7 +54,7 @@ class Proposal:
         ]
 
     def diverged(self, tail: tuple[LogEntry, ...]) -> list[str]:
-        """The nodes that are another side of a partition."""
+        """The nodes that are on another side of a partition."""
         return [
             name
             for name, accept in self.accepts.items()
@@ -64,7 +64,7 @@ class Proposal:
         ]
 
     def lacks(self, name: str) -> tuple[LogEntry, ...] | None:
-        """The entries that a member gets, None for a snapshot. The tail has to be in the log."""
+        """The entries that a member gets; None for a snapshot. The tail must be in the log."""
         position = self.accepts[name].position
         return self._log.after(position.index) if self._log.contains(position) else None
 

@@ -1,8 +1,8 @@
 """The proposals of one node: it asks the others to agree to the next view, and installs it.
 
 A proposal ends in one of three ways. All nodes agree, and the view is installed. A node refuses, or
-the link with one is lost: the proposal is withdrawn, and the next tick tries again with what is
-known by then. Or some nodes cannot follow from their position (proposal.py), and are told.
+the link with one is lost: the proposal is withdrawn, and the next tick makes another one from the
+state known by then. Or some nodes cannot follow from their position (proposal.py), and are told.
 """
 
 from collections.abc import Callable
@@ -92,18 +92,18 @@ class Proposer:
             self._status.send(name, Cancel(proposal.view.id))
 
     def unlinked(self, name: str) -> None:
-        """The link with a node is lost: it cannot agree."""
+        """Note that the link with a node is lost: it cannot agree."""
         if self._proposal is not None and name in self._proposal.view.names:
             self.withdraw()
 
     def accepted(self, sender: str, accept: Accept) -> None:
-        """A node agrees."""
+        """Note the agreement of a node."""
         if self._proposal is not None and self._proposal.view.id == accept.view:
             self._proposal.accept(sender, accept)
             self.conclude()
 
     def refused(self, refuse: Refuse) -> None:
-        """A node does not agree to the proposal that is under way."""
+        """Note that a node refuses the proposal that is under way."""
         self.withdraw()
         self._agreement.promise(refuse.promised)
         self.is_held = not refuse.is_outdated

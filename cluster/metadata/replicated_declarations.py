@@ -7,7 +7,7 @@ and metadata store:
                                                                                    │
     answer ◄─ Stable to all ◄─ Written by all ◄─ sync ◄─ rows and history, registry ◄┘
 
-A node that belongs to no cluster, or is alone in its own, declares locally (`LocalDeclarationLog`)
+A node that is not in a cluster, or is alone in its own, declares locally (`LocalDeclarationLog`)
 and keeps no history. The replication begins with `begin`. Its outputs are carried out in order, and
 long ones over several turns (ordered_steps.py). The other parts: inputs of the replication
 (inputs.py), unanswered submissions of this node (submitted.py), carrying out declarations
@@ -16,16 +16,17 @@ long ones over several turns (ordered_steps.py). The other parts: inputs of the 
 RD1. Declarations are checked twice: where they are submitted, so that most mistakes cost no
      message, and by the coordinator, against the state after everything ordered before. Those
      submitted while an entry is half applied are checked by the coordinator only.
-RD2. Only the node on which a declaration was submitted emits its event and tells the audit.
+RD2. Only the node on which a declaration was submitted emits its event and audit entries.
 RD3. Declarations that do not survive a restart are not in a store. So a joining node that needs
-     only the entries that it missed also gets, right after them, all declarations not durable.
+     only the entries that it missed also gets, right after them, all declarations that are not
+     durable.
 RD4. Queues of a node that do not survive its end are deleted: by the coordinator when the node is
      not in the view, and by the node itself when it is back.
-RD5. A RAM node does not wait for its disk, except with its companions (V10 of replication.py). Its
-     store tells it where the messages of its queues are, and which entries it has; it
-     starts only with the metadata of a disc node.
-RD6. After its end nothing is declared: no log would have it, and nothing would bring this node's
-     rows back in line with the others.
+RD5. A RAM node does not wait for its disk, except for its companions (V10 of replication.py). Its
+     store identifies the messages of its queues and the entries that it has; it starts only with
+     the metadata of a disc node.
+RD6. After its end nothing is declared: no log would have it, and this node's rows would stay
+     different from those of the others.
 """
 
 import re
@@ -94,8 +95,8 @@ of broker/runtime/turns.py."""
 class ReplicatedDeclarations:
     """A `DeclarationLog`, and a `Service` of links.
 
-    local: declares before there is a replication. view: the last one that was installed in this
-    run; None until the node has joined.
+    local: declares before there is a replication. view: the last one installed in this run; None
+    until the node has joined.
 
     Each of these may be replaced: members_changed is called when the nodes of the cluster have
     changed; view_changed when the node is in another view; joined once, when the node has all
@@ -103,8 +104,8 @@ class ReplicatedDeclarations:
     these and with the log entries that only it has, or None (RD5); partitioned with the nodes whose
     history differs, or none; restart_wanted with the nodes from which this one has to take
     everything after a restart; paused with the nodes that it can reach, when the partition rule
-    makes it stop; failed with the error when an ordered entry cannot be applied, after which the
-    node must not go on; check_removal when this node orders the removal of a node, with its name
+    requires a stop; failed with the error when an ordered entry cannot be applied, after which the
+    node must not continue; check_removal when this node orders the removal of a node, with its name
     and those of the nodes that run or are about to: it may raise Refused; before_input before each
     input of the replication.
     """
@@ -150,7 +151,7 @@ class ReplicatedDeclarations:
         self._discarded: Discarded | None = None
         self._replacing: Answer[None] | None = None
         self._has_joined = False
-        # Why declarations are refused after the end; empty before it.
+        # The reason for refusing declarations after the end; empty before it.
         self._end_reason = ""
 
     # As a declaration log
@@ -186,8 +187,8 @@ class ReplicatedDeclarations:
         return given(None) if self._replication.is_settled else self._barrier()
 
     def when_stable(self, callback: Callable[[], object]) -> None:
-        """Call back when all that this node has applied so far is on all nodes of its view, on disk
-        if they are disc nodes. The callback is not called if this node stops first.
+        """Call back when all nodes of the view have everything that this node has applied so far,
+        on disk if they are disc nodes. The callback is not called if this node stops first.
         """
         self._stability.when_stable(callback)
         self._tell_if_stable()
@@ -200,7 +201,7 @@ class ReplicatedDeclarations:
             self._stability.advanced(self._replication.stable)
 
     def _barrier(self) -> Answer[None]:
-        """Given when everything that was ordered until now is on all nodes."""
+        """Given when all nodes have everything that was ordered until now."""
 
         def when_everywhere(callback: Callback) -> None:
             submitted = Submitted(Answer(), THE_NODE)
@@ -228,7 +229,7 @@ class ReplicatedDeclarations:
                 self._carry_out(replication.received(peer.name, early))
 
     def end(self, reason: str) -> None:
-        """The node stops: refuse unanswered submissions, and all from now on (RD6)."""
+        """Refuse unanswered submissions, and all later ones: the node stops (RD6)."""
         if self._replication is not None:
             self._end_reason = reason
         self._replication = self.view = None
@@ -242,15 +243,15 @@ class ReplicatedDeclarations:
         self._input(lambda replication: replication.form(names))
 
     def admit(self, names: frozenset[str]) -> None:
-        """The nodes of the cluster have changed."""
+        """Set the nodes of the cluster, which have changed."""
         self._input(lambda replication: replication.admit(names))
 
     def tick(self) -> None:
-        """A fraction of a second has passed."""
+        """Called several times a second."""
         self._input(MetadataReplication.tick)
 
     def suspended(self) -> None:
-        """The process did not run for a while. Called before all inputs of the suspension."""
+        """Called after a suspension of the process, before the inputs that arrived during it."""
         self._give(MetadataReplication.suspended)
 
     # What links call
@@ -293,7 +294,7 @@ class ReplicatedDeclarations:
         """Do nothing: the replication bounds the messages in flight."""
 
     def _join(self) -> None:
-        """The node has all declarations."""
+        """Call `joined`: the node has all declarations."""
         if not self._has_joined:
             self._has_joined = True
             assert self._replication is not None
@@ -303,7 +304,7 @@ class ReplicatedDeclarations:
     # Carrying out the outputs of the replication
 
     def _input(self, give: Callable[[MetadataReplication], list[Output]]) -> None:
-        """Give the replication an input, after all that came before it."""
+        """Give the replication an input, after all earlier ones."""
         self._add(lambda: self._give(give))
 
     def _add(self, give: Callable[[], object]) -> None:
@@ -315,7 +316,7 @@ class ReplicatedDeclarations:
             self._carry_out(give(self._replication))
 
     def _carry_out(self, outputs: Iterable[Output]) -> None:
-        """Carry out outputs in their order; the outputs that they cause come after them."""
+        """Carry out outputs in order; the outputs that they cause follow them."""
         self._work.add(outputs)
         self._tell_if_stable()
 
@@ -375,7 +376,7 @@ class ReplicatedDeclarations:
             peer.send(METADATA_SERVICE, passing.PASSING, lacked)
 
     def _checking(self, it: CheckSubmission) -> Steps:
-        """As the coordinator: complete a submission, or refuse it with a reason (RD1)."""
+        """Complete a submission, or refuse it with a reason, as the coordinator (RD1)."""
         registry = self._registry
         try:
             declarations = decode_all(it.payload)
@@ -427,7 +428,7 @@ class ReplicatedDeclarations:
         self._join()
 
     def _installing(self, it: Installed) -> Steps:
-        """A view holds, with the entries that this node lacked."""
+        """Apply a view that holds, with the entries that this node lacked."""
         wanted: Iterable[Declaration]
         if it.snapshot is not None:
             theirs = decode_all(it.snapshot)
@@ -456,7 +457,7 @@ class ReplicatedDeclarations:
             self._passing.delete_of_away(it.view)
 
     def _may_replace(self, it: Installed, theirs: Sequence[Declaration]) -> bool:
-        """Whether `replacing` has answered (RD5); if not, the output waits for that."""
+        """Whether `replacing` has answered (RD5); if not, the output waits for the answer."""
         if self._replacing is None:
             mine = lost(contents(self._registry), theirs)
             self._replacing = self.replacing(mine, self._discarded)
@@ -473,7 +474,7 @@ class ReplicatedDeclarations:
         return self._replication is not None and self._replication.is_coordinator
 
     def _when_written(self, number: int) -> None:
-        """Tell the replication when all writes so far are on disk, or soon will be (RD5)."""
+        """Tell the replication when all writes so far are on disk, or will be soon (RD5)."""
         is_disc = self._replication is None or self._replication.me.is_disc
 
         def written(error: Exception | None) -> None:

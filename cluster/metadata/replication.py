@@ -1,8 +1,8 @@
 """Replication of metadata: views, and the log that the members of a view agree on.
 
-The section Metadata of docs/design/cluster.md has the promises and the reasons. This machine is the
-whole protocol of one run of one node. It knows no clock, no disk and no network: each input returns
-a list of outputs (outputs.py) for its service. Its parts: the view that the node is in (views.py,
+The section Metadata of docs/design/cluster.md has the promises and the reasons. This state machine
+is the whole protocol of one run of one node. It has no clock, disk or network: each input returns a
+list of outputs (outputs.py) for its service. Its parts: the view that the node is in (views.py,
 with next_view.py, proposal.py, fence.py and divergence.py), the end of its log (ordered_log.py),
 the coordinator's order (ordering.py), the submissions of this node (submissions.py), and the facts
 that a restart needs: which nodes to wait for (companions.py), and which views the node has agreed
@@ -23,11 +23,11 @@ V5. A view begins with all entries that its members have from the proposer's vie
 V6. A submission is in a log at most once, as done or as refused.
 V7. A log is never merged with one that has diverged. It is replaced by a snapshot when the node
     starts, and the entries that only it had are reported before.
-V8. The machine's memory is bounded: kept entries, views, submissions in flight, entries that not
-    all members have applied.
+V8. The state machine's memory is bounded: kept entries, views, submissions in flight, entries that
+    not all members have applied.
 V9. A fenced node orders and answers nothing.
 V10. Before the proposer of a view installs it, or sends `Install`, its disk names all members as
-    companions. So it does not start without them after a crash, and they may go on without it.
+    companions. So it does not start without them after a crash, and they may continue without it.
 """
 
 from collections import deque
@@ -87,7 +87,7 @@ REPLACED = b"the metadata of this node were replaced by those of the other nodes
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The bounds of the machine. See the constants of the same names."""
+    """The bounds of the state machine: see the constants of the same names."""
 
     window: int = WINDOW
     in_flight_max: int = IN_FLIGHT_MAX
@@ -98,11 +98,11 @@ class Limits(msgspec.Struct, frozen=True):
 class MetadataReplication:
     """One run of one node.
 
-    me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
+    me: this run. log: read from disk, or empty. last_view: the last installed before the restart.
     admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
-    a view that one of these is in (the winners of an autoheal). may_go_on: the rule for
-    partitions. companions: as written last (companions.py). promised: the highest view that it has
-    agreed to (promises.py).
+    a view that one of these is in (the winners of an autoheal). may_go_on: the partition rule.
+    companions: as last written (companions.py). promised: the highest view that it has agreed to
+    (promises.py).
 
     views: the view that the node is in. submissions: its unanswered submissions.
     """
@@ -161,13 +161,13 @@ class MetadataReplication:
     def stable(self) -> int:
         """The index up to which all members of the view have applied everything.
 
-        -1 while it is unknown: at the beginning of a view, and while the node answers nothing.
+        -1 while it is unknown: at the beginning of a view, and while the node is fenced.
         """
         return self._stable if self.views.is_in_service else -1
 
     @property
     def is_settled(self) -> bool:
-        """Whether all members of the view have applied what is in this node's log."""
+        """Whether all members of the view have applied everything in this node's log."""
         return self.stable >= self.log.last
 
     @property
@@ -194,18 +194,18 @@ class MetadataReplication:
         return self._end_of_step()
 
     def received(self, sender: str, message: AnyMessage) -> list[Output]:
-        """A message came from a linked node."""
+        """Handle a message from a linked node."""
         if sender in self.views.peers and not self._is_over:
             self._handle(sender, message)
         return self._end_of_step()
 
     def tick(self) -> list[Output]:
-        """Time passes: a fraction of a second. Refused proposals are made again."""
+        """Called several times a second. Refused proposals are made again."""
         self.views.tick()
         return self._end_of_step()
 
     def suspended(self) -> list[Output]:
-        """The process did not run for so long that the others may have gone on without it."""
+        """The process did not run for so long that the others may have continued without it."""
         self.views.unsettle()
         self.views.suspended()
         return self._end_of_step()
@@ -213,7 +213,7 @@ class MetadataReplication:
     def form(self, names: tuple[str, ...] = ()) -> list[Output]:
         """Begin a view without waiting for another node; the others join it.
 
-        names: nodes that start as well, and have to agree. Call it again if the view fails.
+        names: nodes that also start, and have to agree. Call it again if the view fails.
         """
         self.views.form(names)
         return self._end_of_step()
@@ -245,7 +245,7 @@ class MetadataReplication:
         return self._end_of_step()
 
     def submit(self, payload: bytes) -> tuple[SubmissionId, list[Output]]:
-        """Submit an operation; its answer is among the outputs of this step or of a later one."""
+        """Submit an operation; its answer is an output of this step or of a later one."""
         reason = self._why_not()
         if reason:
             submission = self.submissions.next_id()
@@ -255,7 +255,7 @@ class MetadataReplication:
         return submission, self._end_of_step()
 
     def checked(self, check: CheckSubmission, payload: bytes, is_refused: bool) -> list[Output]:
-        """The answer to `CheckSubmission`: the payload to apply, or the fault of a refusal.
+        """Take the answer to `CheckSubmission`: the payload to apply, or the fault of a refusal.
 
         It is ordered when the node may order, and dropped if the view has ended: the node of origin
         submits it again in the next view.
@@ -265,7 +265,7 @@ class MetadataReplication:
             self.ordering.checked(check.submission, payload, is_refused)
         return self._end_of_step()
 
-    # What follows from every input
+    # After every input
 
     def _end_of_step(self) -> list[Output]:
         if self._is_over:
@@ -307,7 +307,7 @@ class MetadataReplication:
             self._out.add(CheckSubmission(self.views.view.id, *taken))
 
     def _why_not(self) -> bytes:
-        """Why nothing can be submitted."""
+        """The reason why nothing can be submitted."""
         if self._is_over or self.views.phase == STARTING:
             return NOT_RUNNING
         if not self._disc_nodes():
@@ -397,18 +397,18 @@ class MetadataReplication:
         return self._number
 
     def _applied(self, name: str, index: int) -> None:
-        """A member has applied everything up to an index of this node's view."""
+        """Note that a member has applied everything up to an index of this node's view."""
         assert self.ordering is not None
         if self.ordering.applied(name, index):
             self._is_stable(self.ordering.stable)
             self._send_to_members(Stable(self.views.view.id, self.ordering.stable))
 
     def _is_stable(self, index: int) -> None:
-        """All members of the view have applied everything up to an index: it is stable."""
+        """Note a stable index: all members of the view have applied everything up to it."""
         self._stable = max(self._stable, index)
 
     def _begin(self, install: Install) -> None:
-        """A view begins at this node. The proposer's own message has no views of the log."""
+        """Begin a view at this node. The proposer's own message has no views of the log."""
         view, log = install.view, self.log
         assert self._promises.hold(view), "V1: a restart would forget that the node is bound to it"
         if install.snapshot is not None:
@@ -445,7 +445,7 @@ class MetadataReplication:
         if not self._disc_nodes():
             self._out.add(*self.submissions.stable(self._stable))
             self._fail(self.submissions.drain(), NO_DISC_NODE)
-        # V4: members of this view may lack entries that all members of the last one had.
+        # V4: members of this view may lack entries that all members of the previous one had.
         self._stable = -1
 
     def _replace(self, install: Install) -> None:

@@ -1,7 +1,8 @@
 """Callbacks that wait until the entries applied on this node are stable: applied on all members.
 
-SB1. A callback is called once, after the entry that was the last applied when it was given is
-     stable: that entry is in every later view that this one leads to (V4, V5), whichever nodes die.
+SB1. A callback is called once, when the last entry that was applied when it was registered is
+     stable: that entry is in every later view that follows from this one (V4, V5), whichever nodes
+     die.
 """
 
 from collections import deque
@@ -25,7 +26,7 @@ class Stability:
         return bool(self._waiting)
 
     def advanced(self, stable: int) -> None:
-        """All members of the view have applied everything up to an index; -1: it is unknown.
+        """Note the index up to which all members of the view have applied entries; -1: unknown.
 
         Entries found at a restart count as applied before any index.
         """
@@ -35,5 +36,5 @@ class Stability:
             self._waiting.popleft()[1]()
 
     def close(self) -> None:
-        """The node stops: call nothing from now on."""
+        """Drop all callbacks: the node stops."""
         self._waiting.clear()

@@ -1,9 +1,9 @@
 """The unanswered submissions of this node.
 
 A submission goes to the coordinator of the view. When another view is installed, submissions that
-are not in the log by then go to the new coordinator under the same id: the log tells which they
-are, so that each is applied once (V6). Submissions are sent in their order, a limited number at a
-time; the rest wait here.
+are not in the log by then go to the new coordinator under the same id; the log shows which these
+are, so that each is applied once (V6). Submissions are sent in order, a limited number at a time;
+the rest wait here.
 
     submit ─► waiting ─► sent ─► in the log (at an index) ─► stable ─► answered
                  ▲        │
@@ -16,7 +16,8 @@ from leveret.cluster.metadata.messages import LogEntry, SubmissionId
 from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
 
 IN_FLIGHT_MAX = 500
-"""Submissions of one node at the coordinator: they bound its memory, and fill a sync's time."""
+"""Submissions of one node at the coordinator: bounds its memory, and is enough for a sync's time.
+"""
 PENDING_MAX = 50_000
 """Unanswered submissions of one node; above it they fail at once. Channels submit one at a time."""
 
@@ -46,11 +47,11 @@ class Submissions:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more submissions are taken."""
+        """Whether no more submissions are accepted."""
         return len(self) >= self._pending_max
 
     def add(self, payload: bytes) -> SubmissionId:
-        """A new submission waits for its turn."""
+        """Queue a new submission; return its id."""
         submission = self.next_id()
         self._waiting[submission] = payload
         return submission
@@ -69,7 +70,7 @@ class Submissions:
         return submission, payload
 
     def appeared(self, entry: LogEntry) -> None:
-        """An entry is in the log; it may be the outcome of one of these submissions."""
+        """Note an entry of the log, which may be the outcome of one of these submissions."""
         submission = entry.submission
         known = self._sent.pop(submission, None)
         if known is None:
@@ -78,7 +79,7 @@ class Submissions:
             self._in_log[submission] = entry
 
     def start_again(self) -> None:
-        """Another view holds: submissions sent but not in the log wait again, first in line."""
+        """Queue submissions that were sent but are not in the log first: another view holds."""
         for submission in reversed(self._sent):
             self._waiting[submission] = self._sent[submission]
             self._waiting.move_to_end(submission, last=False)

@@ -27,16 +27,16 @@ class Submitted:
         self._outcome: Exception | None = None
 
     def applied(self) -> None:
-        """It is applied on this node: the requester goes on, and replies when all nodes have it."""
+        """Answer: it is applied on this node. The requester replies when all nodes have it."""
         self.answer.give(None, Synced(self.when_everywhere))
 
     def everywhere(self) -> None:
-        """All nodes have it."""
+        """Note that all nodes have it."""
         self.answer.give(None)
         self._end(None)
 
     def failed(self, error: Exception) -> None:
-        """It is refused, or its outcome is unknown."""
+        """Fail with an error: it is refused, or its outcome is unknown."""
         self.answer.refuse(error)
         self._end(error)
 
@@ -68,7 +68,7 @@ class SubmittedHere:
         return self._by_id.get(submission)
 
     def answered(self, it: Answered) -> Sequence[Consumer]:
-        """Pass an answer on. Returns the consumers of deleted queues, to be told."""
+        """Pass on an answer. Returns the consumers of deleted queues, to be notified."""
         submitted = self._by_id.pop(it.submission, None)
         if submitted is None:
             return ()
@@ -81,7 +81,7 @@ class SubmittedHere:
         return submitted.cancelled
 
     def refuse_all(self, reason: str) -> Sequence[Consumer]:
-        """Refuse unanswered submissions. Returns the consumers of deleted queues, to be told."""
+        """Refuse unanswered submissions. Returns consumers of deleted queues, to be notified."""
         by_id, self._by_id = self._by_id, {}
         cancelled: list[Consumer] = []
         for one in by_id.values():

@@ -1,9 +1,9 @@
-"""The view that a node is in, and when the next one has to be agreed on.
+"""The view that a node is in, and when to agree on the next one.
 
-This part of replication.py knows only views, links and positions, not submissions. See V1, V5, V7,
-V9 and V10 there, and docs/design/cluster.md for the reasons. Its own parts are the node's proposals
-(proposer.py) and its agreement to those of others (agreement.py); they share the node's knowledge
-of itself and its links (node_status.py).
+This part of replication.py handles only views, links and positions, not submissions. V1, V5, V7, V9
+and V10 are stated there, and docs/design/cluster.md has the reasons. Its own parts are the node's
+proposals (proposer.py) and its agreement to those of others (agreement.py); they share the node's
+knowledge of itself and its links (node_status.py).
 
     starting ──── form, or Install ───► running ◄───────── Install ──────── left
                                            └── its coordinator is lost, it  ──►┘
@@ -12,9 +12,9 @@ of itself and its links (node_status.py).
 
 The reachable member that has been in the view longest proposes the next one when the members it can
 reach are not those of the view, or when other nodes join. A proposal needs the agreement of all its
-nodes; a node that cannot agree refuses, and the proposer tries again at the next tick with what it
-knows by then. A node has its agreement on disk before it sends it (V1), and the proposer has its
-own on disk before it installs the view, with all members as companions (V10).
+nodes; a node that cannot agree refuses, and the proposer tries again at the next tick with its
+knowledge by then. A node has its agreement on disk before it sends it (V1), and the proposer has
+its own on disk before it installs the view, with all members as companions (V10).
 """
 
 from collections.abc import Callable, Mapping
@@ -49,13 +49,13 @@ from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposer import Begin, Proposer
 
 MayGoOn = Callable[[frozenset[str]], bool]
-"""Whether nodes may go on without the other members of their view (partitions/)."""
+"""Whether nodes may continue without the other members of their view (partitions/)."""
 
 
 class Views:
-    """The views of one run of one node. See `MetadataReplication` for the arguments.
+    """The views of one run of one node. `MetadataReplication` describes the arguments.
 
-    ending: why the node has to stop, if it has to; nothing more is done then.
+    ending: the output that stops the node, if it has to stop; nothing more is done then.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Views:
 
     @property
     def view(self) -> View:
-        """The view that was installed last."""
+        """The last installed view."""
         return self._status.view
 
     @property
@@ -121,7 +121,7 @@ class Views:
 
     @property
     def takes_part(self) -> bool:
-        """Whether this node is in its view, though perhaps it has agreed to another one."""
+        """Whether this node is in its view, even if it has agreed to another one."""
         return self.phase == RUNNING
 
     @property
@@ -174,13 +174,13 @@ class Views:
             self._release()
 
     def tick(self) -> None:
-        """Time passes: a fraction of a second."""
+        """Called several times a second."""
         self.unsettle()
         self._proposer.is_held = False
         self.fence.tick()
 
     def suspended(self) -> None:
-        """The process did not run for so long that the others may have gone on without it."""
+        """The process did not run for so long that the others may have continued without it."""
         self._proposer.withdraw()
         others = [name for name in self.view.names if name != self._status.me.name]
         if self.phase == STARTING or not others:
@@ -190,7 +190,7 @@ class Views:
             self._status.send(name, Ask(number))
 
     def form(self, names: tuple[str, ...] = ()) -> None:
-        """Begin a view with these nodes, which start as well; alone if there are none."""
+        """Begin a view with these nodes, which also start; alone if there are none."""
         assert self.phase == STARTING, "a node that runs is in a view"
         self.unsettle()
         if self._agreement.accepted is not None or self.is_proposing:
@@ -199,14 +199,14 @@ class Views:
         if not names or self._may_go_on(frozenset(member.name for member in members)):
             self._proposer.propose(members)
 
-    # What follows from every input
+    # After every input
 
     def unsettle(self) -> None:
-        """A change may require another view."""
+        """Note that a change may require another view."""
         self._is_settled = False
 
     def settle(self, admitted: frozenset[str]) -> None:
-        """If anything has changed, propose the next view if due, and tell the others."""
+        """After a change, propose the next view if it is due, and tell the others."""
         if not self._is_settled:
             self._is_settled = True
             self._see_to_next_view(admitted)
@@ -234,7 +234,7 @@ class Views:
     def _go_on(self, members: tuple[ViewMember, ...]) -> None:
         """The view is over: its remaining members begin a new one, if the partition rule allows it.
 
-        No other node joins in the same step: one that cannot agree would hold up the rest.
+        No other node joins in the same step: one that cannot agree would delay the rest.
         """
         names = frozenset(member.name for member in members)
         if names.issuperset(self.view.names) or self._may_go_on(names):
@@ -243,17 +243,18 @@ class Views:
             self._pause(names)
 
     def _pause(self, names: frozenset[str]) -> None:
-        """The partition rule forbids the view; it is not installed, so no node counts it as one."""
+        """Pause: the partition rule forbids the view. It is not installed, so no node counts it."""
         self.ending = Pause(tuple(sorted(names)))
 
     def _next_view(self) -> NextView:
         return NextView(self._status.me, self.view, self._log, self.peers)
 
     def _notice_exclusion(self) -> None:
-        """A member has gone on to a view without this node: wait to be taken in (V9).
+        """If a member has gone on to a view without this node, wait to be taken in (V9).
 
-        If this node agreed to that view, and lost its coordinator before `Install` came, the view
-        names it: the others have not gone on without it.
+        If this node agreed to that view, and lost its coordinator before `Install` arrived, the
+        view
+        names it: the others have not continued without it.
         """
         if self._excluded_from == self.view.id:
             return
@@ -277,7 +278,7 @@ class Views:
         return False
 
     def _is_broken(self) -> bool:
-        """Whether the view cannot go on, even if all of its members are linked again."""
+        """Whether the view cannot continue, even if all of its members are linked again."""
         if self.phase == LEFT or self._lost:
             return True
         linked = map(self._status.linked_member, self.view.members)
@@ -316,7 +317,7 @@ class Views:
         if self._proposer.proposes(refuse.view):
             self._proposer.refused(refuse)
         elif self.is_coordinator and self.view.id == refuse.view:
-            # That node had agreed, so the view holds, but without that node.
+            # That node had agreed, so the view holds, but without it.
             self._lost.add(sender)
             self._agreement.promise(refuse.promised)
 
@@ -339,14 +340,14 @@ class Views:
             self._status.phase = LEFT
 
     def handle_install(self, install: Install) -> None:
-        """The view that this node agreed to holds."""
+        """Install the view that this node agreed to: it holds."""
         if self._agreement.is_to(install.view.id):
             view = install.view
             self.peers[view.id.coordinator].has_installed(view)
             self._begin(install)
 
     def installed(self, view: View) -> None:
-        """The log is ready for the view."""
+        """Enter the view: the log is ready for it."""
         status = self._status
         status.view = view
         status.phase = RUNNING
