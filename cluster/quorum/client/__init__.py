@@ -1,0 +1,1 @@
+"""A quorum queue as one node uses it, wherever the leader is."""

@@ -1,0 +1,76 @@
+"""The commands of one sender: numbered 1, 2, 3 and so on, and kept until they are applied.
+
+Invariants:
+NC1. The commands that are kept are those after `seen`, without a gap.
+NC2. A result belongs to a command that is kept. Before it, all commands before that one are done.
+"""
+
+from collections.abc import Iterator
+
+from mypy_extensions import i64
+
+from leveret.cluster.quorum.client.command import Command
+
+
+class NumberedCommands:
+    """See the module.
+
+    sender: its number. last: the number of the last command. seen: all commands through this number
+    were applied, and their results have arrived. kept_bytes: of the commands that are kept.
+    """
+
+    __slots__ = ("_kept", "kept_bytes", "last", "seen", "sender")
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+        self.last: i64 = 0
+        self.seen: i64 = 0
+        self.kept_bytes: i64 = 0
+        self._kept: dict[int, Command] = {}
+
+    def __repr__(self) -> str:
+        return f"<{len(self._kept)} commands of {self.sender}>"
+
+    def add(self, command: Command) -> bytes:
+        """Number a command, and encode it; returns its bytes."""
+        self.last += 1
+        number = self.last
+        command.number = number
+        payload = command.payload = command.encode(self.sender, self.seen)
+        self.kept_bytes += len(payload)
+        self._kept[number] = command
+        return payload
+
+    def after_seen(self) -> list[bytes]:
+        """The bytes of the commands that are kept, in order."""
+        return [command.payload for command in self._kept.values()]
+
+    def applied(self, through: int) -> None:
+        """The commands through a number are done; those of them that have a result were told it.
+
+        Raises ValueError for a number that no command has.
+        """
+        self._check(through)
+        while self.seen < through:
+            self._done(None)
+
+    def result(self, number: int, result: object) -> None:
+        """A command has a result. Nothing happens if it is known. Raises ValueError."""
+        if number > self.seen:
+            self._check(number)
+            self.applied(number - 1)
+            self._done(result)  # NC2
+
+    def _check(self, number: int) -> None:
+        if number > self.last:
+            raise ValueError(f"command {number} is applied, but the last one is {self.last}")
+
+    def _done(self, result: object) -> None:
+        self.seen += 1
+        command = self._kept.pop(self.seen)
+        self.kept_bytes -= len(command.payload)
+        command.applied(result)
+
+    def __iter__(self) -> Iterator[Command]:
+        """The commands that are kept, in order."""
+        return iter(self._kept.values())
