@@ -9,7 +9,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,6 @@ from leveret.broker.tracing.traces import TRACE_DIRECTORY
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.cookie import COOKIE_FILE
 from leveret.cluster.links.incarnation import INCARNATION_FILE
-from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.cluster.partitions.leftovers.files import DIRECTORY as DISCARDED_DIRECTORY
 from leveret.cluster.startup.joining import StoppedNode
@@ -317,13 +316,6 @@ class Node:
         if not self.is_stopped:
             state = "starting" if self.is_booting else "running"
             raise NodeError(f"the broker is {state}: stop it first (stop_app)")
-
-    @property
-    def replicas(self) -> Mapping[int, Replica]:
-        """The node's parts of mirrored queues, by the identities of their rings."""
-        if self.broker is None or self.cluster is None:
-            return {}
-        return self.cluster.mirrored_queues.replicas.by_identity
 
     # After a suspension of the process (cluster/partitions/suspension.py)
 

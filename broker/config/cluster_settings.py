@@ -171,6 +171,14 @@ class ClusterSettings:
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")
 
     @property
+    def queue_locators(self) -> dict[str, str]:
+        """The configured locators of queues, by `QueueKind.locator`."""
+        return {
+            "queue-master-locator": self.queue_master_locator,
+            "queue-leader-locator": self.queue_leader_locator,
+        }
+
+    @property
     def heals_by_itself(self) -> bool:
         """Whether the losing side of a partition gives way when all nodes have met again."""
         return self.partition_handling == AUTOHEAL or (

@@ -248,7 +248,8 @@ class PutQueue(InVhost, frozen=True):
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
     owner_node: the node of that connection; empty for this node, if it is not in a cluster.
     storage_id: the number under which the queue's node stores its messages; 0 if it stores none.
-    That node sets it. node, identity, mirrors: its `Placement`, whose record is `mirrors`.
+    That node sets it. node, identity, record: its `Placement`; on disk and on links the record is
+    called `mirrors`.
     """
 
     name: str
@@ -260,7 +261,7 @@ class PutQueue(InVhost, frozen=True):
     owner_node: str = ""
     node: str = ""
     identity: int = 0
-    mirrors: bytes = b""
+    record: bytes = msgspec.field(name="mirrors", default=b"")
 
 
 class DeleteQueue(InVhost, frozen=True):

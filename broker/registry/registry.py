@@ -81,10 +81,10 @@ class Registry(Tables):
     ) -> Generator[int, None, list[Declaration]]:
         """Find the declarations to write and apply for declarations that are submitted together.
 
-        Leaves out those that change nothing, and computes changes of queues' mirrors
+        Leaves out those that change nothing, and computes changes of queues' placements
         (`DeclaredObjects.completed`). Adds deletions of auto-delete exchanges that lose their last
         binding; these come first, as their events do in RabbitMQ. Yields the work of each step.
-        Raises ValueError for a change of mirrors that is not possible.
+        Raises ValueError for a change of a placement that is not possible.
         """
         new = self._completed(declarations)
         removals = [one for one in new if isinstance(one, Removal)]

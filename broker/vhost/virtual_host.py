@@ -178,7 +178,7 @@ class VirtualHost:
         self.routes_changed()
 
     def replace_queue(self, queue: QueueClient) -> None:
-        """Replace the object that stands for a queue: its mirroring begins or ends.
+        """Replace the object that stands for a queue.
 
         The bindings are changed in one step: a message must not go to both objects. Channels that
         consume from the queue are notified by `Consumer.queue_replaced`.
@@ -215,7 +215,7 @@ class VirtualHost:
             self.name, specification.name, specification.durable, specification.auto_delete,
             encode_table(specification.arguments), owner="" if owner is None else owner.name,
             owner_node="" if owner is None else self.node, node=placement.node,
-            identity=placement.identity, mirrors=placement.record, acting_user=acting_user,
+            identity=placement.identity, record=placement.record, acting_user=acting_user,
         )  # fmt: skip
 
     def delete_queue(

@@ -6,13 +6,14 @@ its policies at that moment, and passes records and policies to the listener, wh
 of this node.
 """
 
-from typing import Protocol
+from collections.abc import Set
+from typing import Any, Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import PolicyTable, merged
-from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.placement import Placement, QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC
@@ -20,7 +21,9 @@ from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.cluster.mirrors import record_changes
+from leveret.cluster.mirrors.member_views import members_of, mirroring
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.planning import (
     NOT_MIRRORED,
     SYNC_BATCH_SIZE,
@@ -29,14 +32,17 @@ from leveret.cluster.mirrors.planning import (
 )
 from leveret.cluster.mirrors.record_changes import (
     Forget,
+    Promote,
     QueueFacts,
     Rename,
     decode_record,
     encode,
 )
+from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.remote_queues.placed_factory import PlacedFactory
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.refused import Refused
+from leveret.storage.contract.backing_queue import BackingQueue
 
 
 class Listener(Protocol):
@@ -55,6 +61,12 @@ class Listener(Protocol):
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
         """Other policies are in force for a queue, or it was just declared and has some."""
+
+    def replica_of(self, record: MirrorRecord) -> Replica | None:
+        """The part of this node in a mirrored queue; None if it has none."""
+
+    def led_messages(self, queue: QueueClient) -> BackingQueue | None:
+        """The messages of a mirrored queue that this node leads, or led last; None for others."""
 
 
 class MirroredFactory(PlacedFactory):
@@ -149,6 +161,75 @@ class MirroredFactory(PlacedFactory):
             return super().node_removed(vhost, queue, node, left)
         change = encode(Forget(node, tuple(sorted(left))))
         return ChangePlacement(vhost, queue.name, queue.placement.identity, change)
+
+    # Members
+
+    def _replica(self, queue: QueueClient) -> tuple[MirrorRecord | None, Replica | None]:
+        record = decode_record(queue.placement.record)
+        return record, None if record is None else self.listener.replica_of(record)
+
+    def members(self, queue: QueueClient) -> QueueMembers | None:
+        """The leader and the mirrors; None without mirrors."""
+        record, replica = self._replica(queue)
+        return None if record is None else members_of(record, replica)
+
+    def details(self, queue: QueueClient) -> dict[str, Any]:
+        """The ring of a mirrored queue."""
+        record, replica = self._replica(queue)
+        if record is None:
+            return {}
+        return {"mirroring": mirroring(record, replica, self._queues.node)}
+
+    def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
+        """Whether a queue is led on a node without a synchronised mirror on another that runs.
+
+        So is one that is to be mirrored, and has no mirrors yet.
+        """
+        if queue.placement.node != node:
+            return False
+        record = decode_record(queue.placement.record)
+        if record is None:
+            wanted = read_mirroring(merged(queue.policy, queue.operator_policy))
+            return bool(wanted.mode) and may_be_mirrored(queue)
+        able = (one.id.node for one in record.mirrors if one.is_synchronised)
+        return record.leader is not None and running.isdisjoint(able)
+
+    def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
+        """A node leads that has a mirror. Refused if it lacks messages when this is ordered."""
+        record = decode_record(queue.placement.record)
+        mirror = None if record is None else record.on(node)
+        if record is None or record.leader is None or mirror is None:
+            return None
+        change = encode(Promote(mirror.id, record.leader))
+        return ChangePlacement(vhost, queue.name, queue.placement.identity, change)
+
+    def can_synchronise(self, queue: QueueClient) -> bool:
+        """Whether this node leads a mirrored queue."""
+        _, replica = self._replica(queue)
+        return replica is not None and replica.leading is not None
+
+    def synchronise(self, queue: QueueClient, is_wanted: bool) -> None:
+        """Bring the mirrors what they lack, or stop that."""
+        _, replica = self._replica(queue)
+        assert replica is not None, "this node leads the queue"
+        assert replica.leading is not None, "this node leads the queue"
+        synchronising = replica.leading.synchronising
+        if is_wanted:
+            synchronising.start()
+        else:
+            synchronising.cancel()
+
+    # Messages on this node
+
+    def messages_here(self, queue: QueueClient) -> BackingQueue | None:
+        """Those of a mirrored queue that this node leads, or was the last to lead."""
+        if isinstance(queue, MirroredQueue):
+            return self.listener.led_messages(queue)
+        return super().messages_here(queue)
+
+    def leader_here(self, queue: QueueClient) -> QueueClient | None:
+        """The queue that leads a mirrored one; it may be that of another node."""
+        return queue.leader if isinstance(queue, MirroredQueue) else queue
 
 
 def may_be_mirrored(queue: QueueClient) -> bool:

@@ -38,6 +38,7 @@ from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry
 from leveret.storage.metadata.metadata import MetadataError
 
@@ -117,6 +118,14 @@ class MirroredQueues:
         """Other policies are in force for a queue, or it was just declared and has some."""
         self.replicas.policies_changed(vhost, queue)
         self.planned.look_at(vhost, queue.name)
+
+    def replica_of(self, record: MirrorRecord) -> Replica | None:
+        """The part of this node in a mirrored queue; None if it has none."""
+        return self.replicas.by_identity.get(record.group.identity)
+
+    def led_messages(self, queue: QueueClient) -> BackingQueue | None:
+        """The messages of a mirrored queue that this node leads, or led last."""
+        return self.replicas.led_messages(queue)
 
     def view_changed(self) -> None:
         """The node is in another view, or no longer in one."""

@@ -23,14 +23,8 @@ when the record has changed. New mirrors come before old ones go, and the leader
 so a queue on [A, B] whose policy names [C, D] is on [A, B, C], [A, B, C, D], [A, C, D], and, when C
 is synchronised, on [C, D]. A queue gets a record with its first mirror, and keeps it while its
 policy mirrors it: even without mirrors, as long as nodes that are down have messages of it.
-
-`rebalancing` returns the queues that other nodes are to lead, so that all nodes lead about equal
-numbers. A queue moves only to a synchronised mirror, so no message is lost or has to be copied. It
-moves only if its node then still leads at least as many as the other one: so each move brings two
-nodes closer together, and the same queues are never moved twice.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -255,46 +249,3 @@ def vanished(record: MirrorRecord | None, lives: Callable[[Member], bool]) -> tu
     if record is None or any(lives(one.id) for one in record.members):
         return ()
     return tuple(one.id for one in record.members)
-
-
-# Rebalancing
-
-
-class LedQueue(NamedTuple):
-    """The node that leads a queue, and those that could, in the order of their members."""
-
-    leader: str
-    able: tuple[str, ...]
-
-
-class Move(NamedTuple):
-    """The queue at this place of the list is to be led by this node."""
-
-    place: int
-    node: str
-
-
-def rebalancing(queues: Sequence[LedQueue]) -> list[Move]:
-    """The moves, in the order in which they are to be made."""
-    counts = Counter(queue.leader for queue in queues)
-    left = dict(enumerate(queues))
-    moves: list[Move] = []
-    while True:
-        made = [
-            move for index, queue in tuple(left.items()) if (move := _move(index, queue, counts))
-        ]
-        if not made:
-            return moves
-        moves += made
-        for move in made:
-            del left[move.place]
-
-
-def _move(index: int, queue: LedQueue, counts: Counter[str]) -> Move | None:
-    """The move of a queue, which changes the counts; None if it stays."""
-    node = min(queue.able, key=lambda one: counts[one], default=queue.leader)
-    if counts[node] + 1 >= counts[queue.leader]:
-        return None
-    counts[queue.leader] -= 1
-    counts[node] += 1
-    return Move(index, node)

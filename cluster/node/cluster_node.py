@@ -150,6 +150,11 @@ class ClusterNode:
         """The running nodes from which this one is partitioned."""
         return self._partition_handling.partitioned_from
 
+    @property
+    def late_confirms_count(self) -> int:
+        """How many queues that this node leads have waited long for the confirms of members."""
+        return self.mirrored_queues.replicas.late_count
+
     # What the broker calls
 
     def tell_static_shovels(self, names: tuple[str, ...]) -> None:
@@ -210,9 +215,8 @@ class ClusterNode:
         )
         log.before_input = self.suspension.look
         self._keeping = Keeping(
-            self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers)),
-            self.mirrored_queues.replicas.led_messages,
-        )  # fmt: skip
+            self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers))
+        )
         log.replacing = self._keeping.replacing
         self._partition_handling = handling = PartitionHandling(
             self._config.cluster, services, self.rpc, self.name, self._members,

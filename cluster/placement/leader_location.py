@@ -1,9 +1,9 @@
 """The choice of the node for a new queue. Pure: the random choice is an argument.
 
-The first of these that is set counts for classic queues: the argument `x-queue-master-locator`, the
-policy's `queue-master-locator`, the configuration's `queue_master_locator`; for quorum queues
-`x-queue-leader-locator` and `queue-leader-locator`. An unknown locator counts as none, as in
-RabbitMQ (`rabbit_queue_master_location_misc`, `rabbit_queue_location`).
+The first of these that is set counts: the argument, the policy's key, the configuration. Each kind
+of queues has a key of its own (`QueueKind.locator`): `queue-master-locator` for classic queues,
+`queue-leader-locator` for the others. An unknown locator counts as none, as in RabbitMQ
+(`rabbit_queue_master_location_misc`, `rabbit_queue_location`).
 
     client-local    the node that the client is connected to
     min-masters     a node with the fewest queues; the client's node, if it is among them
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.queues.contract.queue_kind import CLASSIC, QueueKind
+from leveret.broker.queues.contract.queue_kind import QueueKind
 
 CLIENT_LOCAL, MIN_MASTERS, RANDOM, BALANCED = "client-local", "min-masters", "random", "balanced"
 LOCATORS = {
@@ -33,10 +33,8 @@ def locator_of(
     kind: QueueKind, arguments: Table, policy: Mapping[str, Any], configured: str
 ) -> str:
     """The locator in force for a queue. policy: the definition of the policies in force."""
-    is_classic = kind.name == CLASSIC
-    key = "queue-master-locator" if is_classic else "queue-leader-locator"
-    argument = arguments.get(f"x-{key}")
-    wanted = (argument[1] if argument is not None else None, policy.get(key), configured)
+    argument = arguments.get(f"x-{kind.locator}")
+    wanted = (argument[1] if argument is not None else None, policy.get(kind.locator), configured)
     for one in wanted:
         if isinstance(one, str) and one in LOCATORS:
             return LOCATORS[one]

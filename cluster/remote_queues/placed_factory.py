@@ -13,6 +13,7 @@ from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.contract.backing_queue import BackingQueue
 
 
 class PlacedFactory(QueueFactory):
@@ -20,6 +21,7 @@ class PlacedFactory(QueueFactory):
 
     def __init__(self, local: QueueFactory, queues: RemoteQueues) -> None:
         super().__init__(local.kind, local.make_here)
+        self._local = local
         self._queues = queues
 
     def place(self, specification: QueueSpecification) -> Placement:
@@ -56,6 +58,10 @@ class PlacedFactory(QueueFactory):
     ) -> Declaration | None:
         """A queue of the node is deleted with it."""
         return DeleteQueue(vhost, queue.name) if queue.placement.node == node else None
+
+    def messages_here(self, queue: QueueClient) -> BackingQueue | None:
+        """A queue of another node has none here."""
+        return self._local.messages_here(queue)
 
 
 def serve_placed(kinds: QueueKinds, queues: RemoteQueues) -> None:

@@ -22,7 +22,6 @@ from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_kind import CLASSIC
 from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.services.services import Services
@@ -88,9 +87,7 @@ class RemoteQueues:
             for component in (POLICY, OPERATOR_POLICY)
         )
         definition = merged(policy, operator_policy)
-        settings = self._settings
-        is_classic = kind.name == CLASSIC
-        configured = settings.queue_master_locator if is_classic else settings.queue_leader_locator
+        configured = self._settings.queue_locators[kind.locator]
         locator = locator_of(kind, specification.arguments, definition, configured)
         node = choose_node(locator, self.node, self._queue_counts, self._choose)
         return Placement(node, 1 + secrets.randbits(62))

@@ -88,9 +88,9 @@ class MembershipFiles:
             )
         try:
             was = old_name(present, names, self._name)
+            self._rename_rows(names)
         except MembershipRefused as error:
             raise ClusterError(str(error)) from None
-        self._rename_rows(names)
         book = AddressBook(self._data_dir)
         for old, new in names.items():
             book.tell(new, book.port_of(old))
@@ -100,7 +100,7 @@ class MembershipFiles:
 
     def _rename_rows(self, names: Mapping[str, str]) -> None:
         with closing(SqliteMetadata(self._metadata_file)) as metadata:
-            changes = list(changed_rows(metadata.load().parameters, names))
+            changes = list(changed_rows(metadata.load(), names))
             with metadata.batch():
                 for before, _ in changes:
                     metadata.delete_parameter(before.vhost, before.component, before.name)

@@ -4,36 +4,27 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.declarations.values import ChangePlacement
-from leveret.broker.policies.policy_table import merged
-from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, STREAM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern, compile_pattern
 from leveret.broker.runtime.pending_in_task import in_task
-from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.mirrored_factory import may_be_mirrored
-from leveret.cluster.mirrors.planning import LedQueue, read_mirroring, rebalancing
-from leveret.cluster.mirrors.record_changes import Promote, encode
+from leveret.cluster.placement.rebalancing import LedQueue, rebalancing
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, conflict
 from leveret.mgmt.api.health import OK, failed
 from leveret.mgmt.api.routes import Answerer, NoContent, route
-from leveret.mgmt.views.mirrors import record_of
+from leveret.mgmt.node_facade.facts import PlacedQueue
 from leveret.storage.metadata.metadata import MetadataError
 
 SYNC, CANCEL_SYNC = "sync", "cancel_sync"
 ALL_KINDS = "all"
-KINDS = (ALL_KINDS, CLASSIC, QUORUM, "stream")
-
-IsCritical = Callable[[VirtualHost, QueueClient, set[str]], bool]
-"""Whether a queue that this node has needs it. The last argument: the nodes that run."""
+KINDS = (ALL_KINDS, CLASSIC, QUORUM, STREAM)
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -41,24 +32,18 @@ logger = logging.getLogger("leveret.cluster")
 @route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
     """Bring a queue's mirrors what they lack, or stop that. A queue without mirrors ignores it."""
-    vhost = call.broker.services.vhosts[call.vhost()]
-    queue = vhost.queues[call.queue(vhost.name)]
-    call.require_policymaker(vhost.name)
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    call.require_policymaker(vhost)
     body = await call.body("action")
     action = body["action"]
     if action not in (SYNC, CANCEL_SYNC):
         raise bad_request(["unknown", action])
-    record = record_of(vhost, queue)
-    replica = None if record is None else call.node.replicas.get(record.group.identity)
-    if replica is not None and replica.leading is not None:
+    if call.facade.can_synchronise(vhost, queue):
         what = "Synchronising" if action == SYNC else "Stopping synchronising"
-        said = f"{what} {resource(QUEUE, queue.name, vhost.name)}"
-        await call.note(f"queue.{action}", QUEUE, queue.name, said, vhost.name)
-        synchronising = replica.leading.synchronising
-        if action == SYNC:
-            synchronising.start()
-        else:
-            synchronising.cancel()
+        said = f"{what} {resource(QUEUE, queue, vhost)}"
+        await call.note(f"queue.{action}", QUEUE, queue, said, vhost)
+        call.facade.synchronise(vhost, queue, action == SYNC)
     return NoContent()
 
 
@@ -112,37 +97,24 @@ class Wanted(NamedTuple):
     vhost_pattern: Pattern | None = None
     queue_pattern: Pattern | None = None
 
-    def has(self, vhost: str, queue: QueueClient) -> bool:
+    def has(self, queue: PlacedQueue) -> bool:
         """Whether a queue is selected."""
         return (
-            self.kind in (ALL_KINDS, queue.kind.name)
-            and (self.vhost_pattern is None or self.vhost_pattern.matches(vhost))
+            self.kind in (ALL_KINDS, queue.kind)
+            and (self.vhost_pattern is None or self.vhost_pattern.matches(queue.vhost))
             and (self.queue_pattern is None or self.queue_pattern.matches(queue.name))
         )
 
 
-class Found(NamedTuple):
-    """A replicated queue that is led. record: None for a quorum queue."""
-
-    vhost: VirtualHost
-    queue: QueueClient
-    record: MirrorRecord | None
-
-
-async def _found(call: Call, wanted: Wanted) -> list[Found]:
+async def _found(call: Call, wanted: Wanted) -> list[PlacedQueue]:
+    """The replicated queues that are selected, and led by a node."""
     found = []
-    for vhost, queue in _queues(call):
-        record = record_of(vhost, queue)
-        is_led = record is not None and record.leader is not None
-        if (is_led or queue.kind.name == QUORUM) and wanted.has(vhost.name, queue):
-            found.append(Found(vhost, queue, record))
+    for queue in call.facade.placements():
+        is_led = queue.members is not None and queue.members.leader == queue.node
+        if is_led and wanted.has(queue):
+            found.append(queue)
         await call.node.give_way()
     return found
-
-
-def _queues(call: Call) -> list[tuple[VirtualHost, QueueClient]]:
-    vhosts = call.broker.services.vhosts.values()
-    return [(vhost, queue) for vhost in vhosts for queue in vhost.queues.values()]
 
 
 def _begin(call: Call, wanted: Wanted) -> asyncio.Task[None]:
@@ -160,32 +132,28 @@ async def _rebalance(call: Call, wanted: Wanted) -> None:
     if cluster is None:
         return
     running = set(cluster.running) - cluster.states.under_maintenance
-    found = [one for one in await _found(call, wanted) if one.record is not None]
-    queues = [LedQueue(one.queue.placement.node, _able(one.record, running)) for one in found]
+    found = await _found(call, wanted)
+    queues = [LedQueue(one.node, _able(one, running)) for one in found]
     for place, node in rebalancing(queues):
         await _promote(call, found[place], node)
         await call.node.give_way()
 
 
-def _able(record: MirrorRecord | None, running: set[str]) -> tuple[str, ...]:
-    """The nodes that can lead a queue now."""
-    mirrors = () if record is None else record.mirrors
-    return tuple(one.id.node for one in mirrors if one.is_synchronised and one.id.node in running)
+def _able(queue: PlacedQueue, running: Set[str]) -> tuple[str, ...]:
+    """The other nodes that can lead a queue now."""
+    synchronised = () if queue.members is None else queue.members.synchronised
+    return tuple(node for node in synchronised if node != queue.node and node in running)
 
 
-async def _promote(call: Call, found: Found, node: str) -> None:
-    """Make a node's mirror the leader of a queue. Refused if the queue has changed since."""
-    vhost, queue, record = found
-    what = resource(QUEUE, queue.name, vhost.name)
-    assert record is not None, "a mirrored queue is chosen"
-    assert record.leader is not None, "one that is led"
-    mirror = record.on(node)
-    assert mirror is not None, "a mirror is chosen"
-    change = encode(Promote(mirror.id, record.leader))
-    declaration = ChangePlacement(vhost.name, queue.name, queue.placement.identity, change)
-    logger.info("%s is led by %s instead of %s", what, node, queue.placement.node)
+async def _promote(call: Call, queue: PlacedQueue, node: str) -> None:
+    """Have a node lead a queue, unless another one leads it since it was found."""
+    declaration = call.facade.promotion(queue.vhost, queue.name, queue.node, node)
+    if declaration is None:
+        return
+    what = resource(QUEUE, queue.name, queue.vhost)
+    logger.info("%s is led by %s instead of %s", what, node, queue.node)
     try:
-        await in_task(call.broker.services.declarations.submit(declaration))
+        await in_task(call.facade.submit(declaration, requester=THE_NODE))
     except (Fault, MetadataError, ValueError) as error:
         logger.warning("%s stays where it is: %s", what, error)
 
@@ -193,7 +161,7 @@ async def _promote(call: Call, found: Found, node: str) -> None:
 async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
     """How many of the queues each node leads; nodes without any are left out."""
     found = await _found(call, wanted)
-    counts = Counter((one.queue.placement.node, one.queue.kind.name) for one in found)
+    counts = Counter((one.node, one.kind) for one in found)
     nodes = sorted({node for node, _ in counts}, reverse=True)
     return [
         {
@@ -212,52 +180,36 @@ async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
 async def check_mirrors(call: Call) -> Any:
     """Check that each mirrored queue that is led here has a synchronised mirror that runs."""
     return await _needed(
-        call, _needs_its_leader,
-        "There are classic mirrored queues without online synchronised mirrors",
-    )  # fmt: skip
+        call, CLASSIC, "There are classic mirrored queues without online synchronised mirrors"
+    )
 
 
 @route("GET", "/health/checks/node-is-quorum-critical", answers_at_once=True)
 async def check_quorums(call: Call) -> Any:
     """Check that no quorum queue would lose its quorum without this node."""
     return await _needed(
-        call, _needs_its_member,
+        call, QUORUM,
         "There are quorum queues that would lose their quorum if the target node is shut down",
     )  # fmt: skip
 
 
-async def _needed(call: Call, is_critical: IsCritical, reason: str) -> Any:
-    """Fail with the queues of this node that need it, unless it is the only one there is."""
+async def _needed(call: Call, kind: str, reason: str) -> Any:
+    """Fail with the queues of a kind that need this node, unless it is the only one there is."""
     cluster = call.node.cluster
     if cluster is None or len(cluster.members) == 1:
         return {**OK, "reason": "single node cluster"}
-    running = set(cluster.running)
     queues = []
-    for vhost, queue in _queues(call):
-        if queue.placement.node == call.node.name and is_critical(vhost, queue, running):
-            queues.append(_critical(vhost.name, queue))
+    for queue in call.facade.queues_that_need(call.node.name, kind, set(cluster.running)):
+        if queue is not None:
+            queues.append(_critical(queue))
         await call.node.give_way()
     return failed(reason, queues=queues) if queues else OK
 
 
-def _needs_its_member(_vhost: VirtualHost, queue: QueueClient, _running: set[str]) -> bool:
-    """Whether a queue has its quorum on this node: a quorum queue has one member."""
-    return queue.kind.name == QUORUM
-
-
-def _needs_its_leader(vhost: VirtualHost, queue: QueueClient, running: set[str]) -> bool:
-    """Whether a queue would lose messages, or be down, without its leader."""
-    record = record_of(vhost, queue)
-    if record is None:
-        wanted = read_mirroring(merged(queue.policy, queue.operator_policy))
-        return bool(wanted.mode) and may_be_mirrored(queue)
-    return record.leader is not None and not _able(record, running)
-
-
-def _critical(vhost: str, queue: QueueClient) -> dict[str, str]:
+def _critical(queue: PlacedQueue) -> dict[str, str]:
     return {
         "name": text(queue.name),
-        "readable_name": text(resource(QUEUE, queue.name, vhost)),
-        "type": queue.kind.name,
-        "virtual_host": text(vhost),
+        "readable_name": text(resource(QUEUE, queue.name, queue.vhost)),
+        "type": queue.kind,
+        "virtual_host": text(queue.vhost),
     }

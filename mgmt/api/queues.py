@@ -99,7 +99,7 @@ async def _shown(call: Call) -> dict[str, Any]:
     queue = call.facade.queue(vhost, name)
     if queue is None:
         raise not_found()
-    shown = _views(call).single(queue)
+    shown = _views(call).single(queue, call.facade.details(vhost, name))
     ring, parts = shown.get("mirroring"), {}
     for node, answer in (await ask_others(call, columns="")).items():
         found = msgspec.json.decode(answer, type=dict[str, Any])
@@ -115,8 +115,7 @@ async def _shown(call: Call) -> dict[str, Any]:
 
 
 def _views(call: Call) -> QueueViews:
-    node = call.node
-    return QueueViews(node.sampler, node.name, both(call), node.replicas)
+    return QueueViews(call.node.sampler, call.node.name, both(call))
 
 
 def properties_of(body: dict[str, Any]) -> QueueProperties:

@@ -14,7 +14,6 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.queues.classic.inspection import Inspection, read_on
-from leveret.broker.queues.contract.queue_kind import CLASSIC
 from leveret.broker.runtime.patterns import OutOfTimeError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
@@ -103,7 +102,7 @@ async def inspected(call: Call) -> tuple[str, Inspection]:
     queue = call.facade.declared_queue(vhost, call.path("queue"))
     if queue is None:
         raise not_found()
-    if queue.kind != CLASSIC:
+    if not call.facade.has_inspection(vhost, queue.name):
         raise bad_request(f"the messages of a {queue.kind} queue cannot be inspected")
     inspection = call.facade.inspection(vhost, queue.name)
     if inspection is None:

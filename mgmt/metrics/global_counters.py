@@ -7,8 +7,9 @@ between the two may be missing from the counters of classic queues until the nex
 delivery is counted twice. The counters of streams, which do not exist here, are 0.
 """
 
-from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, STREAM_QUEUE
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals

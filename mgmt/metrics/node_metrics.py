@@ -32,7 +32,7 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
     add_totals(page, node, consumers)
     page.add(names.UNREACHABLE, _unreachable_peers(node))
     if node.cluster is not None:
-        page.add(names.LATE_CONFIRMS, node.cluster.mirrored_queues.replicas.late_count)
+        page.add(names.LATE_CONFIRMS, node.cluster.late_confirms_count)
     add_identity(page, node)
 
 

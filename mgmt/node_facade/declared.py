@@ -4,11 +4,14 @@ A list may be long: its iterators read the figures of an object when they reach 
 caller can read them in slices. The objects are those that were there when the iterator was made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import starmap
+from typing import Any
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.status import (
     AgeFigures,
     CoarseCounts,
@@ -24,6 +27,7 @@ from leveret.mgmt.node_facade.facts import (
     ExchangeFacts,
     OwnFigures,
     Place,
+    PlacedQueue,
     QueueFacts,
     VhostFacts,
 )
@@ -120,7 +124,8 @@ class DeclaredObjects:
             policy=policy.name if policy else None,
             operator_policy=operator_policy.name if operator_policy else None,
             policy_definition=merged(policy, operator_policy),
-            mirrors=queue.placement.record,
+            is_replicated=queue.kind.is_replicated,
+            members=host.kinds.of(queue.kind).members(queue),
             own=own,
         )
 
@@ -138,6 +143,51 @@ class DeclaredObjects:
         """The ages of a queue's messages; None if there is no such queue."""
         queue = self._queue(vhost, name)
         return None if queue is None else queue.figures.ages()
+
+    # Members of replicated queues
+
+    def placements(self) -> Iterator[PlacedQueue]:
+        """Where each queue of all vhosts lives."""
+        return starmap(_placed, self._all_queues())
+
+    def queues_that_need(
+        self, node: str, kind: str, running: Set[str]
+    ) -> Iterator[PlacedQueue | None]:
+        """The queues of a kind that would be down, or lose messages, without a node.
+
+        None for each other queue, so that the caller can read them in slices. running: the nodes
+        that run.
+        """
+
+        def need(host: VirtualHost, queue: QueueClient) -> PlacedQueue | None:
+            if queue.kind.name != kind:
+                return None
+            is_needed = host.kinds.of(queue.kind).needs_node(queue, node, running)
+            return _placed(host, queue) if is_needed else None
+
+        return starmap(need, self._all_queues())
+
+    def details(self, vhost: str, name: str) -> dict[str, Any]:
+        """What only the kind of a queue knows of its members: JSON, by the fields of the API."""
+        found = self._with_factory(vhost, name)
+        return {} if found is None else found[1].details(found[0])
+
+    def can_synchronise(self, vhost: str, name: str) -> bool:
+        """Whether this node leads a queue whose members may lack messages."""
+        found = self._with_factory(vhost, name)
+        return found is not None and found[1].can_synchronise(found[0])
+
+    def has_inspection(self, vhost: str, name: str) -> bool:
+        """Whether a queue is of a kind whose messages can be inspected."""
+        queue = self._queue(vhost, name)
+        return queue is not None and queue.kind.has_inspection
+
+    def _all_queues(self) -> list[tuple[VirtualHost, QueueClient]]:
+        return [(host, queue) for host in self._vhosts.values() for queue in host.queues.values()]
+
+    def _with_factory(self, vhost: str, name: str) -> tuple[QueueClient, QueueFactory] | None:
+        queue = self._queue(vhost, name)
+        return None if queue is None else (queue, self._vhosts[vhost].kinds.of(queue.kind))
 
     # Queues that live on this node, which keeps their figures
 
@@ -244,6 +294,11 @@ def _declared(vhost: str, queue: QueueClient) -> DeclaredQueue:
         is_exclusive=queue.is_exclusive,
         arguments=queue.arguments,
     )
+
+
+def _placed(vhost: VirtualHost, queue: QueueClient) -> PlacedQueue:
+    members = vhost.kinds.of(queue.kind).members(queue)
+    return PlacedQueue(vhost.name, queue.name, queue.kind.name, queue.placement.node, members)
 
 
 def _consumers_of_clients(queue: QueueClient) -> list[ConsumerFigures]:

@@ -16,6 +16,8 @@ from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.node.broker import Broker
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import Inspection
 from leveret.broker.queues.contract.queue_client import QueueLength
@@ -23,10 +25,11 @@ from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.tracing.trace import Trace, TraceError
-from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.partitions.leftovers.files import DiscardedReader
+from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing, Published
 from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.node_facade.declared import DeclaredObjects
-from leveret.mgmt.node_facade.facts import LoopFigures
+from leveret.mgmt.node_facade.facts import LoopFigures, QueuePolicies
 from leveret.storage.store.store_figures import StoreFigures
 
 
@@ -151,6 +154,22 @@ class NodeFacade(DeclaredObjects):
             where.kinds.specify(vhost, name, arguments, durable=durable, auto_delete=auto_delete)
         )
 
+    def queue_policies(self, vhost: str, name: str, arguments: Table) -> QueuePolicies:
+        """The policies of a queue, and the options that it gets if it is declared now."""
+        it, queue = (
+            self._services.queue_kinds.specify(vhost, name, arguments),
+            self._queue(vhost, name),
+        )
+        kind = it.kind if queue is None else queue.kind
+        policy = self.policies.of_queue(POLICY, vhost, name, kind)
+        operator_policy = self.policies.of_queue(OPERATOR_POLICY, vhost, name, kind)
+        options = effective_options(it.options, merged(policy, operator_policy), kind)
+        return QueuePolicies(
+            policy.name if policy else None,
+            operator_policy.name if operator_policy else None,
+            options._asdict(),
+        )
+
     def submit(self, *declarations: Declaration, requester: Requester) -> Answer[Any]:
         """Submit declarations; the answer is given when they are stored."""
         return self._services.declarations.submit(*declarations, requester=requester)
@@ -194,11 +213,26 @@ class NodeFacade(DeclaredObjects):
         return DirectConnection(self._services, user, it, peer_host, requester)
 
     def inspection(self, vhost: str, queue: str) -> Inspection | None:
-        """Access to all messages of a classic queue; None unless this node has them."""
-        it = self._queue(vhost, queue)
-        if isinstance(it, MirroredQueue):
-            it = it.leader
+        """Access to all messages of a queue; None unless this node has them."""
+        found = self._with_factory(vhost, queue)
+        it = None if found is None else found[1].leader_here(found[0])
         return Inspection(it) if isinstance(it, ClassicQueue) else None
+
+    def synchronise(self, vhost: str, queue: str, is_wanted: bool) -> None:
+        """Send a queue's members the messages that they lack, or stop that.
+
+        A queue for which that is not possible (`can_synchronise`) ignores it.
+        """
+        found = self._with_factory(vhost, queue)
+        if found is not None and found[1].can_synchronise(found[0]):
+            found[1].synchronise(found[0], is_wanted)
+
+    def promotion(self, vhost: str, queue: str, leader: str, node: str) -> Declaration | None:
+        """The declaration by which a node leads a queue instead of another; None if it cannot."""
+        found = self._with_factory(vhost, queue)
+        if found is None or found[0].placement.node != leader:
+            return None
+        return found[1].promotion(vhost, found[0], node)
 
     def set_firehose(self, vhost: str, is_traced: bool) -> None:
         """Begin or end the firehose of a vhost."""
@@ -216,6 +250,15 @@ class NodeFacade(DeclaredObjects):
     def end_trace(self, vhost: str, name: str, acting_user: str) -> Answer[None]:
         """Stop a running trace, as `Traces.end` does."""
         return self.traces.end(self._vhosts[vhost], name, acting_user)
+
+    async def publish_leftovers(
+        self, reader: DiscardedReader, requester: Requester, *, declares: bool
+    ) -> Published:
+        """Publish the messages of a file again, as `LeftoverPublishing` does.
+
+        Raises OSError, NotReadable, and Fault for a declaration that is not allowed.
+        """
+        return await LeftoverPublishing(self._services, requester, declares=declares).run(reader)
 
     def suspend_listeners(self) -> None:
         """Accept no new clients."""

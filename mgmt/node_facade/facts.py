@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.status import AgeFigures, ConsumerFigures, QueueStatus
 
 Place = tuple[str, str]
@@ -51,8 +52,8 @@ class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with all that a node knows of it.
 
     node: the one that it lives on; empty for this one. policy, operator_policy: their names.
-    policy_definition: both together. mirrors: the record of a mirrored queue; empty for others.
-    own: None if the queue lives on another node.
+    policy_definition: both together. is_replicated: see `QueueKind`. members: None for a queue
+    without any. own: None if the queue lives on another node.
     """
 
     declared: DeclaredQueue
@@ -60,8 +61,27 @@ class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None
     operator_policy: str | None
     policy_definition: Mapping[str, Any]
-    mirrors: bytes
+    is_replicated: bool
+    members: QueueMembers | None
     own: OwnFigures | None
+
+
+class QueuePolicies(NamedTuple):
+    """The policies in force for a queue, by name, and its options with them."""
+
+    policy: str | None
+    operator_policy: str | None
+    options: dict[str, Any]
+
+
+class PlacedQueue(NamedTuple):
+    """Where a queue lives. node, members: see `QueueFacts`."""
+
+    vhost: str
+    name: str
+    kind: str
+    node: str
+    members: QueueMembers | None
 
 
 class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):

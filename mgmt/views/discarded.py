@@ -77,12 +77,12 @@ def content_view(path: Path) -> View:
 
 
 def declaration_view(it: Declaration) -> View:
-    """A declaration with its fields, without secrets. `declaration` is its name."""
+    """A declaration with its fields, without secrets. All names are those on disk."""
     if isinstance(it, PutUser):
         return {"declaration": "PutUser", "name": text(it.user.name), "tags": list(it.user.tags)}
-    view: View = {"declaration": type(it).__name__}
-    for name in it.__struct_fields__:
-        value = getattr(it, name)
+    view: View = {"declaration": it.__struct_config__.tag}
+    for attribute, name in zip(it.__struct_fields__, it.__struct_encode_fields__, strict=True):
+        value = getattr(it, attribute)
         if name == "arguments":
             view[name] = table_to_json(decode_table(value)[0])
         elif name != "acting_user":

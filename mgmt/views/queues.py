@@ -7,49 +7,43 @@ samples of its counts.
 from typing import Any
 
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.queues.contract.queue_kind import QUORUM
+from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.status import QueueStatus
 from leveret.broker.queues.delivery.age import BOUNDS_MS
-from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, message_stats
-from leveret.mgmt.views.mirrors import Replicas, mirror_fields, mirroring, syncing_fields
+from leveret.mgmt.views.mirrors import mirror_fields, syncing_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.contract.queue_status import StorageCounts
 
 DOWN = "down"
 """The state of a queue whose node does not answer."""
 CLASSIC_ONLY = ("exclusive_consumer_tag", "recoverable_slaves", "head_message_timestamp")
-"""Fields that RabbitMQ does not show of quorum queues."""
+"""Fields that RabbitMQ does not show of queues that are always replicated."""
 
 
 class QueueViews:
-    """Makes views of queues.
-
-    windows: the samples to include, of messages and of lengths. replicas: see views/mirrors.py.
-    """
+    """Makes views of queues. windows: the samples to include, of messages and of lengths."""
 
     def __init__(
         self,
         sampler: Sampler,
         node_name: str,
         windows: tuple[Window | None, Window | None],
-        replicas: Replicas = {},  # noqa: B006 - it is not changed
     ) -> None:
         self._sampler = sampler
         self._node_name = node_name
-        self._replicas = replicas
         self._message_window, self._length_window = windows
         self._now_ms = sampler.now_ms()
 
     def listed(self, queue: QueueFacts) -> dict[str, Any]:
         """A queue as an item of a list; only its declaration if its node does not answer."""
         declared = self._declared(queue)
-        record = decode_record(queue.mirrors)
-        if record is not None:
-            declared |= mirror_fields(record, queue.declared.durable)
+        members = queue.members
+        if members is not None and not queue.is_replicated:
+            declared |= mirror_fields(members, queue.declared.durable)
         if queue.own is None:
             return {**declared, "state": DOWN}
         vhost, name, own = queue.declared.vhost, queue.declared.name, queue.own
@@ -72,10 +66,10 @@ class QueueViews:
             **status.storage.named(),
         }
         view["backing_queue_status"] = {**own.tiers, **self._rates(series, row)}
-        if record is not None:
-            view |= syncing_fields(record, self._replicas)
-        if queue.declared.kind == QUORUM:
-            self._make_quorum(view, status)
+        if members is not None:
+            view |= syncing_fields(members)
+            if queue.is_replicated:
+                self._make_replicated(view, status, members)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)
@@ -102,17 +96,19 @@ class QueueViews:
             "effective_policy_definition": dict(queue.policy_definition),
         }
 
-    def _make_quorum(self, view: dict[str, Any], status: QueueStatus) -> None:
-        """Change the view to that of a quorum queue, whose only member is on this node."""
+    def _make_replicated(
+        self, view: dict[str, Any], status: QueueStatus, members: QueueMembers
+    ) -> None:
+        """Change the view to that of a quorum queue."""
         for name in CLASSIC_ONLY:
             del view[name]
         view["messages_persistent"] += status.counts.dlx
         for name in ("message_bytes", "message_bytes_persistent"):
             view[name] += status.dlx_bytes
         view |= {
-            "leader": self._node_name,
-            "members": [self._node_name],
-            "online": [self._node_name],
+            "leader": members.leader or self._node_name,
+            "members": [node or self._node_name for node in members.nodes],
+            "online": [node or self._node_name for node in members.online],
             "open_files": {self._node_name: 0},
             "messages_dlx": status.counts.dlx,
             "message_bytes_dlx": status.dlx_bytes,
@@ -159,15 +155,12 @@ class QueueViews:
             },
         }
 
-    def single(self, queue: QueueFacts) -> dict[str, Any]:
-        """A queue on its own, without its consumers."""
+    def single(self, queue: QueueFacts, details: dict[str, Any]) -> dict[str, Any]:
+        """A queue on its own, without its consumers. details: see `DeclaredObjects.details`."""
         view = self.listed(queue)
         view["deliveries"] = []
         view["incoming"] = []
-        record = decode_record(queue.mirrors)
-        if record is not None:
-            view["mirroring"] = mirroring(record, self._replicas, self._node_name)
-        return view
+        return view | details
 
 
 def tiers_of(storage: StorageCounts, parts: dict[str, Any]) -> dict[str, dict[str, int]]:

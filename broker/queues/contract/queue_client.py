@@ -58,7 +58,7 @@ class Consumer:
 
     is_waiting: it had no room when a message was ready for it. The queue skips it until
     `QueueClient.credit` reports that it has room again.
-    cancels_on_failover: it must not go on with the next leader of a mirrored queue
+    cancels_on_failover: it must not go on with the next leader of a replicated queue
     (x-cancel-on-ha-failover).
     """
 
@@ -94,7 +94,7 @@ class Consumer:
         """Send messages to the client, at most `room`."""
 
     def queue_replaced(self, queue: "QueueClient") -> None:
-        """Another object stands for the queue from now on: its mirroring begins or ends."""
+        """Another object stands for the queue from now on."""
 
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed: leave the channel."""

@@ -13,15 +13,16 @@ declarations has the factory `complete` it, so that a change is always made on t
 all changes before it have led to.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
 
 from leveret.broker.declarations.values import Declaration
-from leveret.broker.queues.contract.placement import HERE, Placement
+from leveret.broker.queues.contract.placement import HERE, Placement, QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.storage.contract.backing_queue import BackingQueue
 
 MakeQueue = Callable[[QueueOwner, QueueSpecification], QueueClient]
 """Makes a queue of one kind on this node, with the messages that a restart found."""
@@ -91,3 +92,47 @@ class QueueFactory:
         None: it does not change. left: the running nodes that stay.
         """
         return None
+
+    # The members of a replicated queue, for operators
+
+    def members(self, queue: QueueClient) -> QueueMembers | None:
+        """The nodes of a queue; None if it is not replicated."""
+        if not self.kind.is_replicated:
+            return None
+        nodes = (queue.placement.node,)
+        return QueueMembers(leader=nodes[0], nodes=nodes, online=nodes, synchronised=nodes)
+
+    def details(self, queue: QueueClient) -> dict[str, Any]:
+        """More about the members that only this kind knows: JSON, by the fields of the API."""
+        return {}
+
+    def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
+        """Whether a replicated queue would be down, or lose messages, without a node.
+
+        running: the nodes that run.
+        """
+        return self.kind.is_replicated and queue.placement.node == node
+
+    def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
+        """The declaration by which a member on another node leads; None if there is none."""
+        return None
+
+    def can_synchronise(self, queue: QueueClient) -> bool:
+        """Whether this node leads a queue whose members may lack messages."""
+        return False
+
+    def synchronise(self, queue: QueueClient, is_wanted: bool) -> None:
+        """Send members the messages that they lack, or stop that; see `can_synchronise`."""
+
+    # Messages on this node
+
+    def messages_here(self, queue: QueueClient) -> BackingQueue | None:
+        """The messages of a queue, to be read; None if this node neither leads it nor led it last.
+
+        None as well if the kind keeps messages in another way.
+        """
+        return None
+
+    def leader_here(self, queue: QueueClient) -> QueueClient | None:
+        """The queue that takes the calls in the end, if it is on this node."""
+        return queue

@@ -58,6 +58,10 @@ class QueueKind:
     policy_wins: keys whose value in a policy counts, whatever the value of the argument.
     credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
     None for any number.
+    is_replicated: its queues have members on several nodes, or on one, that are shown as such. A
+    classic queue, which a policy may mirror, is shown with mirrors.
+    locator: the key of a policy that chooses the node of a new queue; its argument has `x-` before.
+    has_inspection: operators may read and take messages from anywhere in it.
     knows_deliveries: even after the node was killed, only messages that were delivered count as
     redelivered.
     """
@@ -70,6 +74,9 @@ class QueueKind:
     unsupported_policies: frozenset[str] = frozenset()
     policy_wins: frozenset[str] = frozenset()
     credit_max: int | None = None
+    is_replicated: bool = False
+    locator: str = "queue-leader-locator"
+    has_inspection: bool = False
     knows_deliveries: bool = False
     may_be_transient: bool = True
     may_be_exclusive: bool = True
@@ -143,15 +150,9 @@ CLASSIC_QUEUE = QueueKind(
     CLASSIC_ARGUMENTS,
     consumer_arguments=("x-cancel-on-ha-failover", "x-priority", "x-credit"),
     policy_target="classic_queues",
+    locator="queue-master-locator",
+    has_inspection=True,
     unsupported_policies=frozenset(
         (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
     ),
 )
-STREAM_QUEUE = QueueKind(
-    STREAM, "rabbit_stream_queue", STREAM_ARGUMENTS, ("x-stream-offset", "x-credit"), "streams",
-    may_be_transient=False, may_be_exclusive=False, may_be_auto_delete=False,
-    may_be_named_by_server=False, has_basic_get=False, has_global_qos=False,
-    has_no_ack_consumers=False,
-)  # fmt: skip
-NOT_SERVED = {STREAM: STREAM_QUEUE}
-"""Kinds that RabbitMQ has: their declarations are checked, and then refused."""

@@ -18,7 +18,7 @@ from leveret.broker.queues.contract.arguments import (
 from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner
 from leveret.broker.queues.contract.queue_factory import QueueFactory
-from leveret.broker.queues.contract.queue_kind import CLASSIC, NOT_SERVED, TYPE_ARGUMENT, QueueKind
+from leveret.broker.queues.contract.queue_kind import CLASSIC, TYPE_ARGUMENT, QueueKind
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.extensions import Extensions
 from leveret.broker.runtime.names import QUEUE, resource
@@ -38,10 +38,15 @@ class QueueKinds:
         self.incarnation = 0
         self.fit: Callable[[QueueFactory], QueueFactory] = lambda factory: factory
         self._factories: dict[str, QueueFactory] = {}
+        self._not_served: dict[str, QueueKind] = {}
 
     def add(self, factory: QueueFactory) -> None:
         """Serve a kind, in place of the factory that served its name before."""
         self._factories[factory.kind.name] = factory
+
+    def know(self, kind: QueueKind) -> None:
+        """Check the declarations of a kind that is not served, before they are refused."""
+        self._not_served[kind.name] = kind
 
     def __iter__(self) -> Iterator[QueueFactory]:
         return iter(tuple(self._factories.values()))
@@ -81,7 +86,7 @@ class QueueKinds:
         factory = self._factories.get(name)
         if factory is not None:
             return factory.kind
-        return NOT_SERVED.get(name) or self._factories[CLASSIC].kind
+        return self._not_served.get(name) or self._factories[CLASSIC].kind
 
     def check(self, specification: QueueSpecification) -> None:
         """Raise 406 with RabbitMQ's text if this node cannot declare such a queue."""
@@ -106,7 +111,7 @@ class QueueKinds:
             specification.vhost, specification.name, specification.kind, specification.arguments,
         )  # fmt: skip
         # The values that `x-queue-type` may have include those of kinds that are not served.
-        types = tuple(dict.fromkeys((*self._factories, *NOT_SERVED)))
+        types = tuple(dict.fromkeys((*self._factories, *self._not_served)))
         check_queue_type(arguments, types, queue, vhost)
         check_declare_arguments(arguments, kind.arguments, queue, vhost)
         kind.check_arguments(arguments, queue, vhost)

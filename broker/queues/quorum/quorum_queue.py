@@ -77,6 +77,7 @@ QUORUM_QUEUE = QueueKind(
     ),
     policy_wins=frozenset(("overflow", "expires")),
     credit_max=CREDIT_MAX,
+    is_replicated=True,
     knows_deliveries=True,
     may_be_transient=False,
     may_be_exclusive=False,

@@ -1,6 +1,6 @@
-"""Queues, the nodes that they live on, and the nodes that mirror them.
+"""Queues, and where they live.
 
-`ChangePlacement` requests another leader or other mirrors. When it is ordered it is replaced by the
+`ChangePlacement` requests another leader or other members. When it is ordered it is replaced by the
 outcome (broker/queues/contract/queue_factory.py), or left out if it changes nothing, if the queue
 was deleted in the meantime, or if the node is not in a cluster.
 
@@ -45,8 +45,8 @@ from leveret.storage.metadata.metadata_rows import QueueRow
 QUEUE_HOME = "queue-home"
 """The component of the rows with the node and the identity of queues. A node that is not in a
 cluster has none of them."""
-QUEUE_MIRRORS = "queue-mirrors"
-"""The component of the rows with the records of mirrored queues."""
+QUEUE_RECORD = "queue-mirrors"
+"""The component of the rows with the records of placements that have one (placement.py)."""
 QUEUE_COPY = "queue-copy"
 """The component of the rows with the storage ids of this node's copies of queues, which replace
 those that the queues were declared with."""
@@ -58,7 +58,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
     """The queues of all vhosts."""
 
     types = (PutQueue, DeleteQueue, PutQueueHome, ChangePlacement, PutPlacement)
-    components = (QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY)
+    components = (QUEUE_HOME, QUEUE_RECORD, QUEUE_COPY)
 
     # On disk
 
@@ -96,7 +96,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             yield PutQueue(
                 row.vhost, row.name, row.durable, row.auto_delete, row.arguments,
                 storage_id=copies.get(place, row.storage_id), node=node, identity=identity,
-                mirrors=base64.b64decode(records.get(place, "")),
+                record=base64.b64decode(records.get(place, "")),
             )  # fmt: skip
 
     # From one content to another
@@ -115,11 +115,11 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
 
     @classmethod
     def becoming(cls, mine: PutQueue, theirs: PutQueue) -> PutPlacement | None:
-        """A queue that has mirrors stays if only its home and its mirrors differ."""
-        is_mirrored = mine.mirrors or theirs.mirrors
-        if not is_mirrored or replace(mine, node=theirs.node, mirrors=theirs.mirrors) != theirs:
+        """A queue whose placement has a record stays if only the placement differs."""
+        has_record = mine.record or theirs.record
+        if not has_record or replace(mine, node=theirs.node, record=theirs.record) != theirs:
             return None
-        return PutPlacement(theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.mirrors)
+        return PutPlacement(theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.record)
 
     def contents(self) -> Iterator[PutQueue]:
         for vhost in self._tables.vhosts.values():
@@ -129,7 +129,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                     vhost.name, queue.name, queue.durable, queue.auto_delete,
                     encode_table(queue.arguments), "" if owner is None else owner.name,
                     owner_node=_node_of(vhost, owner), node=queue.placement.node,
-                    identity=queue.placement.identity, mirrors=queue.placement.record,
+                    identity=queue.placement.identity, record=queue.placement.record,
                 )  # fmt: skip
 
     # Declaring
@@ -191,7 +191,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             vhost.kinds.specify(
                 it.vhost, it.name, decode_table(it.arguments)[0], durable=it.durable,
                 auto_delete=it.auto_delete, owner=owner or owner_elsewhere,
-                storage_id=it.storage_id, placement=Placement(it.node, it.identity, it.mirrors),
+                storage_id=it.storage_id, placement=Placement(it.node, it.identity, it.record),
             )
         )  # fmt: skip
         if owner is not None:
@@ -232,8 +232,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             case PutQueueHome():
                 yield _act(it, "queue.moved", f"Moved {name} to node '{it.node}'", node=it.node)
             case PutPlacement():
-                text = f"Changed the mirrors of {name}, which is led by node '{it.node}'"
-                yield _act(it, "queue.mirrors.changed", text, node=it.node)
+                text = f"Changed the members of {name}, which is led by node '{it.node}'"
+                yield _act(it, "queue.members.changed", text, node=it.node)
             case DeleteQueue() if (queue := self._found(it)) is not None:
                 counts = queue.figures.counts()
                 count = counts.ready + counts.unacked
@@ -256,8 +256,8 @@ def _put_queue(it: PutQueue, metadata: Metadata) -> None:
     with metadata.batch():
         metadata.put_queue(row)
         _put_home(it, metadata)
-        if it.mirrors:
-            _put_record(metadata, it.vhost, it.name, it.mirrors)
+        if it.record:
+            _put_record(metadata, it.vhost, it.name, it.record)
 
 
 def _put_home(it: PutQueue | PutQueueHome | PutPlacement, metadata: Metadata) -> None:
@@ -265,11 +265,11 @@ def _put_home(it: PutQueue | PutQueueHome | PutPlacement, metadata: Metadata) ->
 
 
 def _put_record(metadata: Metadata, vhost: str, queue: str, record: bytes) -> None:
-    """An empty record: the queue has no mirrors."""
+    """An empty record has no row."""
     if record:
-        put_row(metadata, vhost, QUEUE_MIRRORS, queue, base64.b64encode(record).decode())
+        put_row(metadata, vhost, QUEUE_RECORD, queue, base64.b64encode(record).decode())
     else:
-        metadata.delete_parameter(vhost, QUEUE_MIRRORS, queue)
+        metadata.delete_parameter(vhost, QUEUE_RECORD, queue)
 
 
 # Where a queue lives

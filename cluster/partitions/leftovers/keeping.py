@@ -8,8 +8,9 @@ with the messages of its durable queues that are not declared there, or live els
 that wait at exchanges of the type x-delayed-message. The latter come first: a message whose delay
 ends in between goes to its queues, and may be written twice, but not missed.
 
-For a mirrored queue the node that led it last writes all messages, since it does not know which of
-them the other nodes have. Its mirrors have no further ones.
+Of a replicated queue the node that led it last writes all messages, since it does not know which of
+them the other nodes have, and the other members have no further ones
+(`QueueFactory.messages_here`).
 
 DK1. The file is complete and synced before the caller goes on, and nothing in it was deleted
      before: the node has no clients, and applies nothing.
@@ -24,9 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue, encode
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import read_on
-from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.registry.contents import contents
 from leveret.broker.registry.registry import Registry
 from leveret.broker.runtime.pending import Answer, given
@@ -63,16 +62,13 @@ class Keeping:
         node: str,
         registry: Registry,
         peers: Callable[[], tuple[str, ...]],
-        led_messages: Callable[[QueueClient], BackingQueue | None] = lambda queue: None,
     ) -> None:
-        """led_messages: the messages of a mirrored queue that this node led last; else None."""
         self.takes_from: tuple[str, ...] = ()
         self.gives_way_to: tuple[str, ...] = ()
         self._directory = data_dir / DIRECTORY
         self._node = node
         self._registry = registry
         self._peers = peers
-        self._led_messages = led_messages
         self._task: asyncio.Task[None] | None = None
 
     def replacing(self, lost: Sequence[Declaration], discarded: Discarded | None) -> Answer[None]:
@@ -174,16 +170,11 @@ class Keeping:
         for one in declarations:
             if not isinstance(one, PutQueue) or one.vhost not in self._registry.vhosts:
                 continue
-            queue = self._registry.vhosts[one.vhost].queues.get(one.name)
-            messages = None if queue is None else self._messages_of(queue)
+            vhost = self._registry.vhosts[one.vhost]
+            queue = vhost.queues.get(one.name)
+            messages = None if queue is None else vhost.kinds.of(queue.kind).messages_here(queue)
             if messages is not None and messages.ready_count:
                 yield one, messages
-
-    def _messages_of(self, queue: QueueClient) -> BackingQueue | None:
-        if not isinstance(queue, ClassicQueue):
-            return self._led_messages(queue)
-        queue.settle_deliveries()
-        return queue.backing
 
     def _exchanges(
         self, declarations: Iterable[Declaration]

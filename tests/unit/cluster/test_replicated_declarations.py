@@ -323,7 +323,7 @@ def test_queues_of_a_node_that_left_are_deleted_unless_they_are_durable(cluster)
 
 def test_a_mirrored_queue_does_not_go_with_the_node_that_leads_it(cluster):
     cluster.formed("a", "b", "c")
-    cluster.declare("a", PutQueue("/", "q", node="c", identity=1, mirrors=b"record"))
+    cluster.declare("a", PutQueue("/", "q", node="c", identity=1, record=b"record"))
     cluster.stop("c")
     cluster.run()
     assert "q" in cluster.nodes["a"].declared.registry.vhosts["/"].queues

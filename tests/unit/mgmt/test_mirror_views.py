@@ -3,9 +3,10 @@
 import pytest
 
 from leveret.cluster.mirrors import mirror_record as records
+from leveret.cluster.mirrors.member_views import members_of, mirroring
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.mgmt.ctl.mirrors import progress_line
-from leveret.mgmt.views.mirrors import add_part, mirror_fields, mirroring, syncing_fields
+from leveret.mgmt.views.mirrors import add_part, mirror_fields, syncing_fields
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 
@@ -27,7 +28,7 @@ def nodes():
 
 def shown(nodes, name):
     """`mirroring`, as a node knows it."""
-    return mirroring(nodes.record, nodes.by_name[name].replicas.by_identity, name)
+    return mirroring(nodes.record, nodes.replica(name), name)
 
 
 def of(ring, node):
@@ -35,20 +36,25 @@ def of(ring, node):
 
 
 def syncing(nodes, name):
-    return syncing_fields(nodes.record, nodes.by_name[name].replicas.by_identity)
+    return syncing_fields(members_of(nodes.record, nodes.replica(name)))
+
+
+def fields(nodes, *, durable=True):
+    """What every node shows of the mirrors."""
+    return mirror_fields(members_of(nodes.record, None), durable)
 
 
 def test_mirrors_are_named_as_by_rabbitmq(nodes):
-    assert mirror_fields(nodes.record, durable=True) == {
+    assert fields(nodes) == {
         "slave_nodes": [B, C], "synchronised_slave_nodes": [B], "recoverable_slaves": [B, C],
     }  # fmt: skip
-    assert mirror_fields(nodes.record, durable=False)["recoverable_slaves"] is None
+    assert fields(nodes, durable=False)["recoverable_slaves"] is None
 
 
 def test_nodes_that_are_down_can_be_recovered(nodes):
     nodes.kill(B)
-    fields = mirror_fields(nodes.record, durable=True)
-    assert (fields["slave_nodes"], fields["recoverable_slaves"]) == ([C], [C, B])
+    shown = fields(nodes)
+    assert (shown["slave_nodes"], shown["recoverable_slaves"]) == ([C], [C, B])
 
 
 def test_a_queue_that_waits_for_a_node_has_no_members(nodes):
@@ -57,7 +63,7 @@ def test_a_queue_that_waits_for_a_node_has_no_members(nodes):
     ring = shown(nodes, C)
     assert (ring["leader"], ring["awaited"], ring["members"]) == (None, A, [])
     assert sorted(copy["node"] for copy in ring["copies"]) == [A, B, C]
-    assert mirror_fields(nodes.record, durable=True)["recoverable_slaves"] == [B, C]
+    assert fields(nodes)["recoverable_slaves"] == [B, C]
 
 
 def test_a_node_knows_its_own_place_in_the_ring_and_the_others_are_added(nodes):

@@ -61,6 +61,11 @@ def test_every_declaration_can_be_received():
         assert type_.__struct_config__.tag == TAGS_ON_DISK.get(type_, type_.__name__)
 
 
+def test_the_record_of_a_queue_has_its_name_on_disk():
+    declared = PutQueue("/", "q", True, node="a", identity=7, record=b"x")
+    assert b"\xa7mirrors\xc4\x01x" in encode(declared)
+
+
 def test_every_declaration_is_about_one_kind_of_objects():
     types = [type_ for kind in OBJECTS for type_ in kind.types]
     assert sorted(types, key=repr) == sorted(AnyDeclaration.__args__, key=repr)

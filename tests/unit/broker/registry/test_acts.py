@@ -87,7 +87,7 @@ SAID = (
     (DeleteQueue("/", "q"), "Deleted queue 'q' in vhost '/' with 0 messages"),
     (PutQueueHome("/", "q", "rabbit@two", 0), "Moved queue 'q' in vhost '/' to node 'rabbit@two'"),
     (PutPlacement("/", "q", 0, "rabbit@two", b"record"),
-     "Changed the mirrors of queue 'q' in vhost '/', which is led by node 'rabbit@two'"),
+     "Changed the members of queue 'q' in vhost '/', which is led by node 'rabbit@two'"),
     # It is told when it has been made one of the above.
     (ChangePlacement("/", "q", 0, b"change"),),
     (PutBinding("/", "x", "q", "key"),

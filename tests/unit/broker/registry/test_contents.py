@@ -89,21 +89,21 @@ def test_a_replaced_queue_gets_its_bindings_again():
     assert content(mine) == set(map(encode, theirs))
 
 
-MIRRORED = PutQueue("/", "m", True, node="a@host", identity=7, mirrors=b"first")
+MIRRORED = PutQueue("/", "m", True, node="a@host", identity=7, record=b"first")
 
 
 @pytest.mark.parametrize(
     "theirs",
     [
-        PutQueue("/", "m", True, node="a@host", identity=7, mirrors=b"second"),
-        PutQueue("/", "m", True, node="b@host", identity=7, mirrors=b"second"),
+        PutQueue("/", "m", True, node="a@host", identity=7, record=b"second"),
+        PutQueue("/", "m", True, node="b@host", identity=7, record=b"second"),
         PutQueue("/", "m", True, node="b@host", identity=7),
     ],
 )
 def test_a_mirrored_queue_stays_while_another_node_leads(theirs):
     mine = declared([PutVhost("/"), MIRRORED])
     made = changes(contents(mine.registry), [PutVhost("/"), theirs])
-    assert made == [PutPlacement("/", "m", 7, theirs.node, theirs.mirrors)]
+    assert made == [PutPlacement("/", "m", 7, theirs.node, theirs.record)]
     queue = mine.registry.vhosts["/"].queues["m"]
     mine.put(*made)
     assert list(contents(mine.registry)) == [PutVhost("/"), theirs]
@@ -117,7 +117,7 @@ def test_a_queue_that_is_mirrored_from_now_on_stays():
 
 
 def test_a_mirrored_queue_that_was_declared_again_is_another_one():
-    other = PutQueue("/", "m", True, node="a@host", identity=8, mirrors=b"other")
+    other = PutQueue("/", "m", True, node="a@host", identity=8, record=b"other")
     assert changes([MIRRORED], [other]) == [DeleteQueue("/", "m"), other]
 
 

@@ -104,16 +104,16 @@ def test_a_change_is_made_on_the_record_that_those_before_it_have_led_to(node):
 
 def test_a_node_that_joins_and_one_that_starts_again_have_the_record(node):
     node.change("b@host", "x")
-    declared = PutQueue("/", "q", True, node="b@host", identity=7, mirrors=b"x")
+    declared = PutQueue("/", "q", True, node="b@host", identity=7, record=b"x")
     assert queue_of(node) == declared
     assert node.after_restart == [PutQueue("/", "q", True, storage_id=1, node="b@host",
-                                           identity=7, mirrors=b"x")]  # fmt: skip
+                                           identity=7, record=b"x")]  # fmt: skip
 
 
 def test_a_queue_that_is_declared_with_a_record_is_told_of(node):
-    node.put(PutQueue("/", "m", True, node="a@host", identity=8, mirrors=b"x"))
+    node.put(PutQueue("/", "m", True, node="a@host", identity=8, record=b"x"))
     assert node.mirrors.told == [("/", "m", "a@host", b"x", 2)]
-    assert [one.mirrors for one in node.after_restart] == [b"", b"x"]
+    assert [one.record for one in node.after_restart] == [b"", b"x"]
 
 
 def test_a_new_copy_on_this_node_is_stored_under_a_number_of_its_own(node):
@@ -123,7 +123,7 @@ def test_a_new_copy_on_this_node_is_stored_under_a_number_of_its_own(node):
     assert [storage_id for *_, storage_id in node.mirrors.told] == [0, 2, 0]
     assert [one.storage_id for one in node.after_restart] == [2]
     node.put(DeleteQueue("/", "q"))
-    node.registry.apply(PutQueue("/", "q", True, storage_id=2, node="a@host", mirrors=b"xyz"))
+    node.registry.apply(PutQueue("/", "q", True, storage_id=2, node="a@host", record=b"xyz"))
     assert node.mirrors.told[-1] == ("/", "q", "a@host", b"xyz", 2)
 
 
@@ -170,8 +170,8 @@ def test_mirroring_ends(node):
     node.change("b@host", "x")
     node.put(PutPlacement("/", "q", 7, "b@host", b""))
     assert node.mirrors.told[-1] == ("/", "q", "b@host", b"", 0)
-    assert queue_of(node).mirrors == b""
-    assert [one.mirrors for one in node.after_restart] == [b""]
+    assert queue_of(node).record == b""
+    assert [one.record for one in node.after_restart] == [b""]
 
 
 @pytest.mark.parametrize("deletion", [DeleteQueue("/", "q"), DeleteVhost("/")])
@@ -180,8 +180,8 @@ def test_a_queue_that_is_declared_again_has_no_record(node, deletion):
     node.put(deletion)
     node.put(PutVhost("/"))
     node.put(PutQueue("/", "q", True, node="a@host", identity=8))
-    assert queue_of(node).mirrors == b""
-    assert [(one.mirrors, one.storage_id) for one in node.after_restart] == [(b"", 3)]
+    assert queue_of(node).record == b""
+    assert [(one.record, one.storage_id) for one in node.after_restart] == [(b"", 3)]
 
 
 def test_a_change_of_policies_is_told_of_for_each_queue_that_it_is_for(node):

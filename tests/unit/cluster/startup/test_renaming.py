@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.values import DeleteParameter, PutPlacement, PutQueue, PutVhost
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_RECORD
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
 from leveret.cluster.gm import group
 from leveret.cluster.membership.members import MembershipRefused
@@ -25,14 +26,24 @@ from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import mirror_record
 from leveret.cluster.mirrors.record_changes import encode
 from leveret.cluster.startup.renaming import changed_rows, old_name
-from leveret.storage.metadata.metadata_rows import ParameterRow
+from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow, QueueRow
 
 MEMBERS = {"a@h": True, "b@h": True, "c@h": False}
 NAMES = {"a": "x"}
 
 
-def changed(row):
-    return [after for _, after in changed_rows([row], NAMES)]
+def queue(name, kind="classic"):
+    """A queue as the files have it. kind: its `x-queue-type`."""
+    return QueueRow("/", name, True, False, 1, arguments(kind))
+
+
+def arguments(kind):
+    return encode_table({"x-queue-type": ("S", kind)})
+
+
+def changed(*rows, queues=()):
+    definitions = Definitions(parameters=list(rows), queues=list(queues))
+    return [after for _, after in changed_rows(definitions, NAMES)]
 
 
 def test_the_old_name_of_the_node_itself_is_the_one_that_becomes_its_own():
@@ -70,10 +81,16 @@ def record_of(node):
 def test_mirrors_of_queues():
     def row(node):
         value = json.dumps(base64.b64encode(record_of(node)).decode())
-        return ParameterRow("/", QUEUE_MIRRORS, "q", value)
+        return ParameterRow("/", QUEUE_RECORD, "q", value)
 
-    assert changed(row("a"))[0] == row("x")
-    assert not changed(row("c"))
+    assert changed(row("a"), queues=[queue("q")]) == [row("x")]
+    assert not changed(row("c"), queues=[queue("q")])
+
+
+def test_members_of_queues_of_a_kind_that_is_not_known_cannot_be_renamed():
+    row = ParameterRow("/", QUEUE_RECORD, "q", json.dumps(base64.b64encode(b"record").decode()))
+    with pytest.raises(MembershipRefused, match="cannot rename the members of tree queues"):
+        changed(row, queues=[queue("q", "tree")])
 
 
 def test_members_and_homes_of_queues():
@@ -107,14 +124,19 @@ def test_entries_of_the_log():
     def declarations(name):
         return [
             PutQueue("/", "a", True, node=name),
-            PutQueue("/", "m", True, node=name, mirrors=record_of(name)),
+            PutQueue("/", "m", True, node=name, identity=3, record=record_of(name)),
             PutPlacement("/", "m", 3, name, record_of(name), new_copy=name),
+            # Of a queue that is declared now, and of one that is not, nor in the log.
+            PutPlacement("/", "q", 7, name, record_of(name)),
+            PutPlacement("/", "gone", 5, name, record_of("a")),
             put_member(name, True),
             DeleteParameter(CLUSTER_NODE, NO_VHOST, name),
             PutVhost("a"),
         ]
 
-    (row,) = changed(row_of(CLUSTER_LOG, "5", entry("a", *declarations("a"))))
+    log = row_of(CLUSTER_LOG, "5", entry("a", *declarations("a")))
+    home = ParameterRow("/", QUEUE_HOME, "q", '["b", 7]')
+    (row,) = changed(log, home, queues=[queue("q")])
     found = value_of(row, LogEntry)
     assert found == entry("x", *declarations("x"))
     assert decode_all(found.payload) == declarations("x")

@@ -9,12 +9,12 @@ from leveret.broker.queues.contract.queue_kind import (
     CLASSIC_ARGUMENTS,
     CLASSIC_QUEUE,
     EVERY_ARGUMENT,
-    STREAM_QUEUE,
     QueueKind,
 )
 from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
 from leveret.broker.queues.served_kinds import served_kinds
+from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from tests.unit.broker.queues.fakes import FakeVhost
 
 SLOW = QueueKind("slow", "slow_queue", ("x-message-ttl",), may_be_auto_delete=False)

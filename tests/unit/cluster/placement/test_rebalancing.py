@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from leveret.cluster.mirrors.planning import LedQueue, Move, rebalancing
+from leveret.cluster.placement.rebalancing import LedQueue, Move, rebalancing
 
 
 def queues(*where):

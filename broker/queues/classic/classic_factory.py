@@ -1,0 +1,17 @@
+"""The factory of queues that keep their messages in a backing queue of this node."""
+
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_factory import QueueFactory
+from leveret.storage.contract.backing_queue import BackingQueue
+
+
+class ClassicFactory(QueueFactory):
+    """See the module, and `QueueFactory`."""
+
+    def messages_here(self, queue: QueueClient) -> BackingQueue | None:
+        """The queue's messages, after the deliveries that its next turn would make."""
+        if not isinstance(queue, ClassicQueue):
+            return None
+        queue.settle_deliveries()
+        return queue.backing
