@@ -23,6 +23,7 @@ from leveret.broker.sessions.access import (
 )
 from leveret.broker.sessions.equivalence import require_same, require_same_arguments
 from leveret.broker.sessions.session import Session
+from leveret.broker.vhost.binding import Exchange
 
 ALTERNATE = "alternate-exchange"
 
@@ -52,14 +53,8 @@ async def declare_exchange(
 async def _declare_actively(
     session: Session, name: str, properties: ExchangeProperties
 ) -> Answer[None]:
-    if properties.type_name not in EXCHANGE_TYPES:
-        raise no_such_type(properties.type_name)
-    check_not_default_exchange(name)
-    await check(session, EXCHANGE, name, "configure")
+    await _check(session, name, properties)
     exchanges = session.vhost.exchanges
-    if name not in exchanges:
-        check_not_reserved(EXCHANGE, name)
-        await _check_alternate(session, name, properties.arguments)
     if name not in exchanges:
         put = PutExchange(
             session.vhost.name, name, properties.type_name, properties.durable,
@@ -73,14 +68,40 @@ async def _declare_actively(
         synced = session.synced() if exchanges[name].durable else given(None)
     # Another client may have declared or deleted it since.
     exchange = find_exchange(session, name)
-    what = resource(EXCHANGE, name, session.vhost.name)
+    _require_same_exchange(session, exchange, properties)
+    return synced
+
+
+async def check_declaration(session: Session, name: str, properties: ExchangeProperties) -> None:
+    """Raise what refuses the declaration of an exchange, which is not made."""
+    name = without_line_breaks(name)
+    await _check(session, name, properties)
+    if name in session.vhost.exchanges:
+        _require_same_exchange(session, find_exchange(session, name), properties)
+
+
+async def _check(session: Session, name: str, properties: ExchangeProperties) -> None:
+    """Raise 403, 406 or 503 if the user may not declare an exchange, or it is new and cannot be."""
+    if properties.type_name not in EXCHANGE_TYPES:
+        raise no_such_type(properties.type_name)
+    check_not_default_exchange(name)
+    await check(session, EXCHANGE, name, "configure")
+    if name not in session.vhost.exchanges:
+        check_not_reserved(EXCHANGE, name)
+        await _check_alternate(session, name, properties.arguments)
+
+
+def _require_same_exchange(
+    session: Session, exchange: Exchange, properties: ExchangeProperties
+) -> None:
+    """Raise 406 unless an exchange matches the properties that it is declared with."""
+    what = resource(EXCHANGE, exchange.name, session.vhost.name)
     require_same("type", properties.type_name, exchange.type_name, what)
     require_same("durable", properties.durable, exchange.durable, what)
     require_same("auto_delete", properties.auto_delete, exchange.auto_delete, what)
     require_same("internal", properties.internal, exchange.internal, what)
     names = (MAX_HOPS, ALTERNATE) if exchange.type_name == FederationUpstream.name else (ALTERNATE,)
     require_same_arguments(names, properties.arguments, exchange.arguments, what)
-    return synced
 
 
 async def _check_alternate(session: Session, name: str, arguments: Table) -> None:

@@ -94,17 +94,14 @@ async def _declare_actively(
 ) -> tuple[QueueClient, Answer[None]]:
     """Declare a queue; the answer is given when it is on disk."""
     specification = specify(session, name, properties)
+    queues = session.vhost.queues
     if name:
-        if name not in session.vhost.queues:
-            check_not_reserved(QUEUE, name)
+        await _check_named(session, specification)
     else:
         specification.kind.check_has_name(name)
         name = generate_name("amq.gen")
         specification = specification._replace(name=name)
-    await check(session, QUEUE, name, "configure")
-    queues = session.vhost.queues
-    if name not in queues:
-        await _check_new(session, specification)
+        await _check(session, specification)
     if name not in queues:
         synced = await _create(session, specification)
     else:
@@ -113,6 +110,27 @@ async def _declare_actively(
     queue = find_queue(session, name)
     require_same_queue(session, queue, specification)
     return queue, synced
+
+
+async def check_declaration(session: Session, name: str, properties: QueueProperties) -> None:
+    """Raise what refuses the declaration of a queue, which is not made."""
+    name = without_line_breaks(name)
+    specification = specify(session, name, properties)
+    await _check_named(session, specification)
+    if name in session.vhost.queues:
+        require_same_queue(session, find_queue(session, name), specification)
+
+
+async def _check_named(session: Session, specification: QueueSpecification) -> None:
+    if specification.name not in session.vhost.queues:
+        check_not_reserved(QUEUE, specification.name)
+    await _check(session, specification)
+
+
+async def _check(session: Session, specification: QueueSpecification) -> None:
+    await check(session, QUEUE, specification.name, "configure")
+    if specification.name not in session.vhost.queues:
+        await _check_new(session, specification)
 
 
 def specify(session: Session, name: str, properties: QueueProperties) -> QueueSpecification:

@@ -116,6 +116,16 @@ class DirectConnection(SessionConnection):
         steps = check(self.session, kind, name, permission)
         await self._do(steps, f"checking access to {kind} '{name}'")
 
+    async def check_queue(self, name: str, properties: QueueProperties) -> None:
+        """Check that a queue could be declared. Raises ChannelFault, ConnectionFault."""
+        steps = declaring_queues.check_declaration(self.session, name, properties)
+        await self._do(steps, self._described("queue.declare", QUEUE, name))
+
+    async def check_exchange(self, name: str, properties: ExchangeProperties) -> None:
+        """Check that an exchange could be declared. Raises ChannelFault, ConnectionFault."""
+        steps = declaring_exchanges.check_declaration(self.session, name, properties)
+        await self._do(steps, self._described("exchange.declare", EXCHANGE, name))
+
     # Declaring: methods that return when the change is on disk. They raise ChannelFault and
     # ConnectionFault.
 

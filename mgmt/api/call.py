@@ -18,7 +18,6 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import CONTROL, HTTP, Requester
 from leveret.broker.declarations.values import Declaration
-from leveret.broker.node.broker import Broker
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
@@ -112,13 +111,6 @@ class Call:
         if not isinstance(self.request, web.Request):
             raise ApiError(501, "not_implemented", "only the node itself answers this request")
         return self.request
-
-    @property
-    def broker(self) -> Broker:
-        """The node's broker. Raises 503 while it is stopped (`stop_app`)."""
-        if self.node.broker is None:
-            raise ApiError(503, "service_unavailable", "the broker is stopped on this node")
-        return self.node.broker
 
     @property
     def facade(self) -> NodeFacade:

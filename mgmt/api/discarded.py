@@ -14,7 +14,6 @@ from leveret.cluster.partitions.leftovers.files import (
     files,
     note_published,
 )
-from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict, from_fault, not_found
 from leveret.mgmt.api.routes import route
@@ -69,10 +68,9 @@ async def publish_discarded(call: Call) -> Any:
     try:
         reader = await asyncio.to_thread(DiscardedReader, path)
         try:
-            publishing = LeftoverPublishing(
-                call.broker.services, call.requester, declares=bool(body.get("declare"))
+            done = await call.facade.publish_leftovers(
+                reader, call.requester, declares=bool(body.get("declare"))
             )
-            done = await publishing.run(reader)
         finally:
             reader.close()
         if not done.refused and not done.skipped:

@@ -82,6 +82,20 @@ async def show_exchange(call: Call) -> Any:
     return {**await summed(call, shown, SUMMED), "incoming": [], "outgoing": []}
 
 
+def properties_of(body: dict[str, Any]) -> ExchangeProperties:
+    """What a body declares an exchange with. Raises 400."""
+    kind = body.get("type", "direct")
+    if not isinstance(kind, str):
+        raise bad_request(["not_string", kind])
+    return ExchangeProperties(
+        kind,
+        arguments_of(body),
+        durable=flag(body, "durable"),
+        auto_delete=flag(body, "auto_delete"),
+        internal=flag(body, "internal"),
+    )
+
+
 @route("PUT", "/exchanges/{vhost}/{exchange}")
 async def declare_exchange(call: Call) -> Any:
     """Declare an exchange."""
@@ -89,17 +103,8 @@ async def declare_exchange(call: Call) -> Any:
     await require(call, vhost, (EXCHANGE, without_line_breaks(name), "configure"))
     body = await call.body()
     require_short_name(EXCHANGE, name)
-    kind = body.get("type", "direct")
-    if not isinstance(kind, str):
-        raise bad_request(["not_string", kind])
+    properties = properties_of(body)
     is_new = not call.facade.has_exchange(vhost, name)
-    properties = ExchangeProperties(
-        kind,
-        arguments_of(body),
-        durable=flag(body, "durable"),
-        auto_delete=flag(body, "auto_delete"),
-        internal=flag(body, "internal"),
-    )
     with acting(call, vhost) as connection:
         await connection.declare_exchange(name, properties)
     return Created(is_new)

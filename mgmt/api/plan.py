@@ -1,122 +1,102 @@
 """The effect of a declaration, computed without making it."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
-from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
-from leveret.broker.policies.policy_table import effective_options, merged
-from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
-from leveret.broker.runtime.pending_in_task import finish
-from leveret.broker.sessions.access import check
-from leveret.broker.sessions.declaring_queues import require_same_queue
-from leveret.broker.sessions.equivalence import require_same, require_same_arguments
+from leveret.broker.policies.parameters import POLICY
+from leveret.broker.sessions.declaring_exchanges import ExchangeProperties
+from leveret.broker.sessions.declaring_queues import QueueProperties
+from leveret.broker.sessions.direct import DirectConnection
+from leveret.mgmt.api import exchanges, queues
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.directly import arguments_of, connect, flag
-from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.routes import route
+from leveret.mgmt.node_facade.facts import DeclaredQueue, ExchangeFacts
 
 CREATE, SAME, CONFLICT = "create", "same", "conflict"
-FLAGS = ("durable", "auto_delete")
+QUEUE_FLAGS = ("durable", "auto_delete")
+EXCHANGE_FLAGS = (*QUEUE_FLAGS, "internal")
 
 
 @route("POST", "/queues/{vhost}/{queue}/plan")
 async def plan_queue(call: Call) -> Any:
     """What declaring this queue would do."""
-    vhost, name = call.broker.services.vhosts[call.vhost()], call.path("queue")
-    body = await call.body()
-    arguments = arguments_of(body)
-    specification = vhost.kinds.specify(
-        vhost.name, name, arguments, durable=flag(body, "durable"),
-        auto_delete=flag(body, "auto_delete"),
-    )  # fmt: skip
-    queue = vhost.queues.get(name)
-    outcome, reason = CREATE if queue is None else SAME, None
-    try:
-        with connect(call, vhost.name) as connection:
-            session = connection.session
-            await finish(check(session, QUEUE, name, "configure"))
-            vhost.kinds.check(specification)
-            if queue is not None:
-                require_same_queue(session, queue, specification)
-    except (ChannelFault, ConnectionFault) as fault:
-        outcome, reason = CONFLICT, fault.reply_text
-    policies = call.facade.policies
-    kind = queue.kind if queue is not None else specification.kind
-    policy = policies.of_queue(POLICY, vhost.name, name, kind)
-    operator = policies.of_queue(OPERATOR_POLICY, vhost.name, name, kind)
-    definition = merged(policy, operator)
-    options: dict[str, Any] = {}
-    if reason is None:
-        options = effective_options(specification.options, definition, kind)._asdict()
-    differences: list[dict[str, Any]] = []
-    if queue is not None:
-        current = {"durable": queue.durable, "auto_delete": queue.auto_delete}
-        differences = _differences(body, arguments, current, queue.arguments)
+    vhost, name = call.vhost(), call.path("queue")
+    wanted = queues.properties_of(await call.body())
+    there = call.facade.declared_queue(vhost, name)
+    policies = call.facade.queue_policies(vhost, name, wanted.arguments)
+    reason = await _refusal(call, vhost, lambda connection: connection.check_queue(name, wanted))
+    effective = policies.options if reason is None else {}
     return {
-        "outcome": outcome,
-        "reason": reason,
-        "differences": differences,
-        "policy": policy.name if policy else None,
-        "operator_policy": operator.name if operator else None,
-        "effective": {key: value for key, value in options.items() if value not in (None, "")},
+        **_outcome(reason, is_new=there is None),
+        "differences": [] if there is None else _differences(wanted, there, QUEUE_FLAGS),
+        "policy": policies.policy,
+        "operator_policy": policies.operator_policy,
+        "effective": {key: value for key, value in effective.items() if value not in (None, "")},
     }
-
-
-def _differences(
-    body: dict[str, Any], arguments: Table, flags: dict[str, bool], current: Table
-) -> list[dict[str, Any]]:
-    """The differences between a declaration and the existing object."""
-    found = [
-        {"argument": name, "received": flag(body, name), "current": value}
-        for name, value in flags.items()
-        if flag(body, name) != value
-    ]
-    for name in sorted(arguments.keys() | current.keys()):
-        received, there = arguments.get(name), current.get(name)
-        wanted = None if received is None else field_to_json(received)
-        has = None if there is None else field_to_json(there)
-        if wanted != has:
-            found.append({"argument": name, "received": wanted, "current": has})
-    return found
 
 
 @route("POST", "/exchanges/{vhost}/{exchange}/plan")
 async def plan_exchange(call: Call) -> Any:
     """What declaring this exchange would do."""
-    vhost, name = call.broker.services.vhosts[call.vhost()], call.exchange_name()
-    body = await call.body()
-    arguments = arguments_of(body)
-    kind = body.get("type", "direct")
-    if not isinstance(kind, str):
-        raise bad_request(["not_string", kind])
-    exchange = vhost.exchanges.get(name)
-    outcome, reason = CREATE if exchange is None else SAME, None
+    vhost, name = call.vhost(), call.exchange_name()
+    wanted = exchanges.properties_of(await call.body())
+    there = call.facade.exchange(vhost, name)
     differences: list[dict[str, Any]] = []
-    if kind not in EXCHANGE_TYPES:
-        outcome, reason = CONFLICT, no_such_type(kind).reply_text
-    elif exchange is not None:
-        flags = {name: getattr(exchange, name) for name in (*FLAGS, "internal")}
-        differences = _differences(body, arguments, flags, exchange.arguments)
-        if kind != exchange.type_name:
-            differences.append(
-                {"argument": "type", "received": kind, "current": exchange.type_name}
-            )
-        try:
-            what = resource(EXCHANGE, name, vhost.name)
-            require_same("type", kind, exchange.type_name, what)
-            for one, value in flags.items():
-                require_same(one, flag(body, one), value, what)
-            require_same_arguments(("alternate-exchange",), arguments, exchange.arguments, what)
-        except ChannelFault as fault:
-            outcome, reason = CONFLICT, fault.reply_text
-    policy = call.facade.policies.of_exchange(POLICY, vhost.name, name)
+    if there is not None:
+        differences = _differences(wanted, there, EXCHANGE_FLAGS)
+        if wanted.type_name != there.type:
+            differences.append(_difference("type", wanted.type_name, there.type))
+    reason = await _refusal(call, vhost, lambda connection: connection.check_exchange(name, wanted))
+    policy = call.facade.policies.of_exchange(POLICY, vhost, name)
     return {
-        "outcome": outcome,
-        "reason": reason,
+        **_outcome(reason, is_new=there is None),
         "differences": differences,
         "policy": policy.name if policy else None,
         "effective": {},
     }
+
+
+async def _refusal(
+    call: Call, vhost: str, check: Callable[[DirectConnection], Awaitable[None]]
+) -> str | None:
+    """RabbitMQ's text if the user's declaration would be refused."""
+    try:
+        with connect(call, vhost) as connection:
+            await check(connection)
+    except (ChannelFault, ConnectionFault) as fault:
+        return fault.reply_text
+    return None
+
+
+def _outcome(reason: str | None, *, is_new: bool) -> dict[str, Any]:
+    if reason is not None:
+        return {"outcome": CONFLICT, "reason": reason}
+    return {"outcome": CREATE if is_new else SAME, "reason": None}
+
+
+def _differences(
+    wanted: QueueProperties | ExchangeProperties,
+    there: DeclaredQueue | ExchangeFacts,
+    flags: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """The differences between a declaration and the existing object."""
+    found = [
+        _difference(name, getattr(wanted, name), getattr(there, name))
+        for name in flags
+        if getattr(wanted, name) != getattr(there, name)
+    ]
+    for name in sorted(wanted.arguments.keys() | there.arguments.keys()):
+        received, current = (
+            None if field is None else field_to_json(field)
+            for field in (wanted.arguments.get(name), there.arguments.get(name))
+        )
+        if received != current:
+            found.append(_difference(name, received, current))
+    return found
+
+
+def _difference(argument: str, received: Any, current: Any) -> dict[str, Any]:
+    return {"argument": argument, "received": received, "current": current}

@@ -223,6 +223,16 @@ class TestPlans:
         assert "inequivalent arg 'durable'" in found["reason"]
         assert {one["argument"] for one in found["differences"]} == {"durable", "x-expires"}
 
+    def test_what_refuses_a_declaration_is_told(self, node, vhost):
+        found = node.post(f"queues/{vhost}/amq.mine/plan", {}).body
+        assert (found["outcome"], found["effective"]) == ("conflict", {})
+        assert found["reason"] == (
+            "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'"
+        )
+        wanted = {"arguments": {"alternate-exchange": 7}}
+        reason = node.post(f"exchanges/{vhost}/x/plan", wanted).body["reason"]
+        assert "invalid type 'long' for arg 'alternate-exchange'" in reason
+
     def test_exchanges_and_policies(self, node, vhost):
         policy(node, vhost, "p", {"max-length": 3})
         found = node.post(f"queues/{vhost}/new/plan", {"arguments": {"x-max-length": 9}}).body
