@@ -27,7 +27,11 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 FromOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)]
 Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
+RunField: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 NO_LIMIT = -1
+TTL_MAX_MS = (1 << 32) - 2
+DEFAULT_PRIORITY = 4
+"""That of a message without a priority, as in RabbitMQ 4.3."""
 RUN_FIELDS = 4
 _ENTRY = Struct("<Bq")
 _HEAD_LENGTH = Struct("<I")
@@ -57,6 +61,8 @@ class DelayedRetry(IntEnum):
 class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The options of a queue: its arguments and policies, and the rules of a RabbitMQ version.
 
+    dead_letters: AT_LEAST_ONCE only if publishes are rejected, as in RabbitMQ. delayed_retry: the
+    delay is the least one, times the delivery count, up to the greatest one.
     elects_by_priority: a consumer of a higher priority becomes the single active one (4.x).
     priorities: 1 (3.x); 2, where two of high priority go before each other one (4.0); or 32, each
     of which goes before all lower ones (4.3).
@@ -105,7 +111,7 @@ class Join(ClientCommand, frozen=True, tag=1):
 class Enqueue(ClientCommand, frozen=True, tag=2):
     """Publish messages. runs: those that are alike, see `EnqueuedRun` and `runs_of`."""
 
-    runs: list[Number]
+    runs: list[RunField]
 
 
 class Settle(ClientCommand, frozen=True, tag=3):
@@ -215,7 +221,11 @@ class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
 
 def runs_of(runs: Sequence[EnqueuedRun]) -> list[int]:
     """Runs as an `Enqueue` has them."""
-    return [field for run in runs for field in (run.count, run.size, run.ttl_ms + 1, run.priority)]
+    return [
+        field
+        for run in runs
+        for field in (run.count, run.size, min(run.ttl_ms, TTL_MAX_MS) + 1, run.priority)
+    ]
 
 
 def enqueued_runs(command: Enqueue) -> list[EnqueuedRun]:

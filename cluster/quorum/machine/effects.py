@@ -137,3 +137,29 @@ class Expired(Effect):
     """The queue was not used for too long: delete it. Comes again with each tick."""
 
     __slots__ = ()
+
+
+class Effects:
+    """The effects of some entries, which the member that leads collects."""
+
+    __slots__ = ("_applied", "_effects")
+
+    def __init__(self) -> None:
+        self._effects: list[Effect] = []
+        self._applied: dict[int, int] = {}
+
+    def add(self, effect: Effect) -> None:
+        """Add one."""
+        self._effects.append(effect)
+
+    def applied(self, sender: int, through: int) -> None:
+        """The commands of a sender through a number are applied."""
+        self._applied[sender] = through
+
+    def take(self) -> list[Effect]:
+        """All effects since the last call, those of `Applied` at the end."""
+        effects, self._effects = self._effects, []
+        for sender, through in self._applied.items():
+            effects.append(Applied(sender, through))
+        self._applied = {}
+        return effects

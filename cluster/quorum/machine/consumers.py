@@ -1,0 +1,212 @@
+"""The consumers of a quorum queue, and whose turn it is.
+
+A consumer that may take messages is in the service order: of the highest priority the first one
+takes a message and goes to the end. One that is full leaves the order, and joins it at the end
+when it has room again. With a single active consumer, only that one is ever in the order.
+"""
+
+from leveret.cluster.quorum.machine.held_runs import HeldRuns
+
+
+class Consumer:
+    """A consumer, or a get whose message is not settled.
+
+    sender, number: its name. credit: how many messages it may hold. delivered: the number of its
+    last delivery. is_once: it is a get. is_cancelled: it ends with the last message that it holds.
+    is_away: its node cannot be reached. timed_out: positions that it has held for too long, as
+    intervals. is_in_service: it is in the service order.
+    """
+
+    __slots__ = (
+        "credit", "delivered", "details", "held", "is_away", "is_cancelled", "is_in_service",
+        "is_once", "no_ack", "number", "priority", "sender", "tag", "timed_out", "timeout_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self, sender: int, number: int, tag: str, credit: int, priority: int, no_ack: bool,
+        timeout_ms: int, details: bytes, is_once: bool = False,
+    ) -> None:  # fmt: skip
+        self.sender = sender
+        self.number = number
+        self.tag = tag
+        self.credit = credit
+        self.priority = priority
+        self.no_ack = no_ack
+        self.timeout_ms = timeout_ms
+        self.details = details
+        self.is_once = is_once
+        self.is_cancelled = False
+        self.is_away = False
+        self.is_in_service = False
+        self.delivered = 0
+        self.held = HeldRuns()
+        self.timed_out: list[int] = []
+
+    @property
+    def may_be_active(self) -> bool:
+        """Whether it may become the single active consumer."""
+        return not (self.is_cancelled or self.is_once or self.is_away or self.timed_out)
+
+    @property
+    def may_take(self) -> bool:
+        """Whether it may take a message, if it is one of those that are active."""
+        return self.held.count < self.credit and self.may_be_active
+
+    def named(self, positions: list[int]) -> None:
+        """The client has settled or returned positions, which may have timed out before."""
+        left: list[int] = []
+        for at in range(0, len(self.timed_out), 2):
+            first, last = self.timed_out[at], self.timed_out[at + 1]
+            for place in range(0, len(positions), 2):
+                if positions[place] > last:
+                    break
+                if positions[place + 1] >= first:
+                    if first < positions[place]:
+                        left += (first, positions[place] - 1)
+                    first = positions[place + 1] + 1
+            if first <= last:
+                left += (first, last)
+        self.timed_out = left
+
+
+class _Turns:
+    """The consumers of one priority that may take messages, the next one first."""
+
+    __slots__ = ("consumers", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.consumers: list[Consumer] = []
+
+
+class Consumers:
+    """See the module. subscribed: in the order of their subscription, without gets.
+
+    active: the single active one; None if there is none, or the queue has no such rule.
+    is_quiescing: another one is to be active as soon as the active one holds nothing.
+    """
+
+    __slots__ = (
+        "_turns", "active", "elects_by_priority", "is_quiescing", "is_single_active", "subscribed",
+    )  # fmt: skip
+
+    def __init__(self, is_single_active: bool, elects_by_priority: bool) -> None:
+        self.is_single_active = is_single_active
+        self.elects_by_priority = elects_by_priority
+        self.subscribed: list[Consumer] = []
+        self.active: Consumer | None = None
+        self.is_quiescing = False
+        self._turns: list[_Turns] = []
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer has subscribed."""
+        self.subscribed.append(consumer)
+        self.update(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer has ended."""
+        if not consumer.is_once:
+            self.subscribed.remove(consumer)
+        if consumer is self.active:
+            self.active = None
+        self._leave(consumer)
+
+    def update(self, consumer: Consumer) -> None:
+        """What a consumer holds, or its state, has changed."""
+        if consumer.may_take and self._is_served(consumer):
+            if not consumer.is_in_service:
+                self._enter(consumer)
+        elif consumer.is_in_service:
+            self._leave(consumer)
+
+    def _is_served(self, consumer: Consumer) -> bool:
+        if not self.is_single_active:
+            return True
+        return consumer is self.active and not self.is_quiescing
+
+    # The single active consumer
+
+    def elect(self) -> bool:
+        """Choose the single active consumer; whether it is another one than before."""
+        if not self.is_single_active:
+            return False
+        before, chosen = self.active, self._next_active()
+        if before is not None and before.held.count and not before.is_cancelled:
+            self.is_quiescing = chosen is not before
+            self.update(before)
+            return False
+        self.active, self.is_quiescing = chosen, False
+        if before is not None:
+            self.update(before)
+        if chosen is not None:
+            self.update(chosen)
+        return chosen is not before
+
+    def _next_active(self) -> Consumer | None:
+        """The one that is to be active as soon as the active one holds nothing."""
+        active = self.active
+        best: Consumer | None = None
+        if active is not None and (active.may_be_active or self._is_only_away(active)):
+            best = active
+        for consumer in self.subscribed:
+            if consumer.may_be_active and (
+                best is None or (self.elects_by_priority and consumer.priority > best.priority)
+            ):
+                best = consumer
+        return best
+
+    def _is_only_away(self, active: Consumer) -> bool:
+        return active.is_away and not (active.is_cancelled or active.timed_out)
+
+    # The service order
+
+    def _enter(self, consumer: Consumer) -> None:
+        consumer.is_in_service = True
+        turns, at = self._turns, 0
+        while at < len(turns) and turns[at].priority > consumer.priority:
+            at += 1
+        if at == len(turns) or turns[at].priority != consumer.priority:
+            turns.insert(at, _Turns(consumer.priority))
+        turns[at].consumers.append(consumer)
+
+    def _leave(self, consumer: Consumer) -> None:
+        if not consumer.is_in_service:
+            return
+        consumer.is_in_service = False
+        for at, one in enumerate(self._turns):
+            if one.priority == consumer.priority:
+                one.consumers.remove(consumer)
+                if not one.consumers:
+                    del self._turns[at]
+                return
+
+    @property
+    def next(self) -> Consumer | None:
+        """The consumer whose turn it is; None if no consumer may take a message."""
+        return self._turns[0].consumers[0] if self._turns else None
+
+    @property
+    def next_is_alone(self) -> bool:
+        """Whether the next consumer takes all that it has room for."""
+        return len(self._turns[0].consumers) == 1
+
+    def took(self, consumer: Consumer) -> None:
+        """The next consumer has taken messages."""
+        if not consumer.may_take:
+            self._leave(consumer)
+            return
+        consumers = self._turns[0].consumers
+        if len(consumers) > 1:
+            consumers.append(consumers.pop(0))
+
+    # As a snapshot has them
+
+    def in_service(self) -> list[Consumer]:
+        """All that are in the service order, in this order."""
+        return [consumer for one in self._turns for consumer in one.consumers]
+
+    def restore_service(self, in_service: list[Consumer]) -> None:
+        """The service order that a snapshot had."""
+        self.is_quiescing = self.is_single_active and self._next_active() is not self.active
+        for consumer in in_service:
+            self._enter(consumer)

@@ -1,0 +1,54 @@
+"""Messages that were returned and are ready again after a time (x-delayed-retry-type)."""
+
+from leveret.cluster.quorum.machine.runs import Run
+
+
+class DelayedMessages:
+    """See the module. runs: in the order of times, then of positions. count: of messages."""
+
+    __slots__ = ("bytes", "count", "runs")
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.count = 0
+        self.bytes = 0
+
+    def add(self, run: Run) -> None:
+        """Add messages that are ready at `time_ms`."""
+        runs = self.runs
+        low, high = 0, len(runs)
+        while low < high:
+            middle = (low + high) >> 1
+            other = runs[middle]
+            if other.time_ms > run.time_ms or (
+                other.time_ms == run.time_ms and other.position > run.position
+            ):
+                high = middle
+            else:
+                low = middle + 1
+        runs.insert(low, run)
+        self.count += run.count
+        self.bytes += run.count * run.size
+
+    def take_ready(self, now_ms: int) -> list[Run]:
+        """Take those whose time has come."""
+        end = 0
+        while end < len(self.runs) and self.runs[end].time_ms <= now_ms:
+            end += 1
+        taken = self.runs[:end]
+        del self.runs[:end]
+        for run in taken:
+            self.count -= run.count
+            self.bytes -= run.count * run.size
+        return taken
+
+    def next_ms(self) -> int:
+        """When the first one is ready; 0 if there is none."""
+        return self.runs[0].time_ms if self.runs else 0
+
+    def clear(self) -> int:
+        """Drop everything, and return how many messages there were."""
+        count = self.count
+        self.runs = []
+        self.count = self.bytes = 0
+        return count

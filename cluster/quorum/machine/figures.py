@@ -1,0 +1,67 @@
+"""The counts and consumers of a quorum queue, for management."""
+
+import msgspec
+
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+
+
+class ConsumerCounts(msgspec.Struct, frozen=True):
+    """One consumer. sender, number: its name. is_active: it gets messages when it has room."""
+
+    sender: int
+    number: int
+    node: str
+    tag: str
+    credit: int
+    priority: int
+    no_ack: bool
+    details: bytes
+    held: int
+    is_active: bool
+    is_single_active: bool
+    is_timed_out: bool
+
+
+class MachineFigures(msgspec.Struct, frozen=True):
+    """The counts of a queue. Bytes are those of bodies.
+
+    returned: of the ready messages, those that were returned. by_priority: the other ready ones,
+    by level, the highest one first.
+    """
+
+    ready: int
+    ready_bytes: int
+    unacked: int
+    unacked_bytes: int
+    letters: int
+    letters_bytes: int
+    delayed: int
+    delayed_bytes: int
+    returned: int
+    by_priority: tuple[tuple[int, int], ...]
+    senders: int
+    is_refusing: bool
+    consumers: tuple[ConsumerCounts, ...]
+
+
+def figures(machine: QuorumMachine) -> MachineFigures:
+    """The figures of a queue."""
+    messages, consumers = machine.messages, machine.messages.consumers
+    ready, delayed, letters = messages.ready, messages.delayed, messages.letters
+    known = machine.senders.known
+    return MachineFigures(
+        ready.count, ready.bytes, messages.held_count, messages.held_bytes,
+        letters.count, letters.bytes, delayed.count, delayed.bytes, ready.returned.count,
+        tuple([(level.level, level.queue.count) for level in ready.levels]),
+        len(known), messages.is_refusing,
+        tuple([
+            ConsumerCounts(
+                one.sender, one.number, known[one.sender].node, one.tag, one.credit, one.priority,
+                one.no_ack, one.details, one.held.count,
+                one.may_be_active and (not consumers.is_single_active or one is consumers.active),
+                one is consumers.active, bool(one.timed_out),
+            )
+            for one in consumers.subscribed
+            if not one.is_cancelled
+        ]),
+    )  # fmt: skip

@@ -1,0 +1,323 @@
+"""The messages of a quorum queue, and the rules by which they move: the lower half of the machine.
+
+    published -> ready -> held by a consumer -> settled, or dead
+                  ^  ^            |
+                  |  delayed <----+ returned
+                  +---------------+
+
+Each message is in one of these places, or is a dead letter that is kept (QM4). What is dead is
+dropped, published as a dead letter, or kept until its letter has arrived, as the options say.
+
+A queue that is full drops the messages that would be delivered next, or refuses publishes. In
+that case it takes one message more than its limit, and then none until a fifth is free.
+"""
+
+from typing import Final
+
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    RUN_FIELDS,
+    DeadLetterStrategy,
+    DelayedRetry,
+    Options,
+)
+from leveret.cluster.quorum.machine.consumers import Consumer, Consumers
+from leveret.cluster.quorum.machine.dead_letters import KeptLetters
+from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.machine.effects import (
+    DeadLetters,
+    Deliver,
+    Effects,
+    LettersDropped,
+    Reason,
+)
+from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
+from leveret.cluster.quorum.machine.ready_messages import ReadyMessages
+from leveret.cluster.quorum.machine.runs import NEVER, Run
+
+ROOM_AGAIN: Final = 0.8
+"""The share of a limit to which a queue must shrink before it takes messages again."""
+
+
+class QueueMessages:
+    """See the module. position: that of the next message. is_refusing: publishes are refused.
+
+    held_count, held_bytes: of what all consumers hold.
+    """
+
+    __slots__ = (
+        "consumers", "delayed", "held_bytes", "held_count", "is_refusing", "letters", "now_ms",
+        "options", "position", "ready",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.options = Options()
+        self.ready = ReadyMessages(1)
+        self.delayed = DelayedMessages()
+        self.letters = KeptLetters()
+        self.consumers = Consumers(is_single_active=False, elects_by_priority=False)
+        self.now_ms = 0
+        self.position = 1
+        self.is_refusing = False
+        self.held_count = 0
+        self.held_bytes = 0
+
+    def configure(self, options: Options, effects: Effects | None) -> None:
+        """Other options are in force."""
+        self.options = options
+        self.consumers.is_single_active = options.is_single_active
+        self.consumers.elects_by_priority = options.elects_by_priority
+        self.ready.set_priorities(options.priorities)
+        if options.dead_letters != DeadLetterStrategy.AT_LEAST_ONCE:
+            dropped = self.letters.clear()
+            if dropped and effects is not None:
+                effects.add(LettersDropped(dropped))
+
+    # Publishing
+
+    def publish(self, index: int, fields: list[int], effects: Effects | None) -> list[int]:
+        """Take the runs of a publish; returns the places that are refused, as intervals."""
+        options = self.options
+        refused: list[int] = []
+        place = 0
+        for at in range(0, len(fields), RUN_FIELDS):
+            count = fields[at]
+            run = Run(
+                self.position, count, index, place, fields[at + 1], fields[at + 3],
+                self._expiry_ms(fields[at + 2] - 1),
+            )  # fmt: skip
+            if options.rejects_publishes:
+                taken = self._take_if_room(run, effects)
+                if taken < count:
+                    if refused and refused[-1] + 1 == place + taken:
+                        refused[-1] = place + count - 1
+                    else:
+                        refused.append(place + taken)
+                        refused.append(place + count - 1)
+            else:
+                self.position += count
+                self.ready.append(run)
+            place += count
+        return refused
+
+    def _expiry_ms(self, ttl_ms: int) -> int:
+        limit_ms = self.options.message_ttl_ms
+        if ttl_ms == NO_LIMIT or (limit_ms != NO_LIMIT and limit_ms < ttl_ms):
+            ttl_ms = limit_ms
+        if ttl_ms == NO_LIMIT:
+            return NEVER
+        # What is taken within the same millisecond does not expire: AMQP's meaning of a TTL of 0.
+        return self.now_ms + max(ttl_ms, 1)
+
+    def _take_if_room(self, run: Run, effects: Effects | None) -> int:
+        """Take what there is room for, and return how many messages these are."""
+        taken = 0
+        while taken < run.count:
+            count = min(self._room(run.size), run.count - taken)
+            if count == 0:
+                break
+            part = run.part(taken, count)
+            part.position = self.position
+            self.position += count
+            self.ready.append(part)
+            taken += count
+            self.deliver(effects)
+        return taken
+
+    def _room(self, size: int) -> int:
+        """How many messages of this size are taken before the queue is full."""
+        if self.is_refusing:
+            return 0
+        options, room = self.options, 1 << 32
+        if options.max_length != NO_LIMIT:
+            room = options.max_length + 1 - self._limited_count()
+        if options.max_length_bytes != NO_LIMIT and size:
+            free = options.max_length_bytes - self._limited_bytes()
+            room = min(room, free // size + 1)
+        return max(room, 1)
+
+    # Limits
+
+    def _limited_count(self) -> int:
+        """How many messages count for the limit: all but those that consumers hold."""
+        return self.ready.count + self.delayed.count + self.letters.count
+
+    def _limited_bytes(self) -> int:
+        return self.ready.bytes + self.delayed.bytes + self.letters.bytes
+
+    def _excess(self) -> bool:
+        options = self.options
+        return (options.max_length != NO_LIMIT and self._limited_count() > options.max_length) or (
+            options.max_length_bytes != NO_LIMIT
+            and self._limited_bytes() > options.max_length_bytes
+        )
+
+    def _enforce_limits(self, effects: Effects | None) -> None:
+        options = self.options
+        if options.max_length == NO_LIMIT and options.max_length_bytes == NO_LIMIT:
+            self.is_refusing = False
+        elif options.rejects_publishes:
+            if self._excess():
+                self.is_refusing = True
+            elif self.is_refusing:
+                self.is_refusing = not (
+                    _has_room(options.max_length, self._limited_count())
+                    and _has_room(options.max_length_bytes, self._limited_bytes())
+                )
+        else:
+            self.is_refusing = False
+            if self._excess():
+                self._drop_heads(effects)
+
+    def _drop_heads(self, effects: Effects | None) -> None:
+        options = self.options
+        dropped: list[Run] = []
+        while self.ready.count and self._excess():
+            count = 1
+            if options.max_length != NO_LIMIT:
+                count = max(1, self._limited_count() - options.max_length)
+            dropped.append(self.ready.take(count))
+        if dropped:
+            self.die(dropped, Reason.MAXLEN, effects)
+
+    # Delivering
+
+    def pass_time(self, now_ms: int) -> None:
+        """The time of an entry. What was delayed until now is ready again."""
+        self.now_ms = max(self.now_ms, now_ms)
+        if self.delayed.count:
+            for run in self.delayed.take_ready(self.now_ms):
+                ready = run.part(0, run.count)
+                ready.time_ms = 0
+                self.ready.append_returned(ready)
+
+    def deliver(self, effects: Effects | None) -> None:
+        """Give ready messages to consumers that may take them, and keep the limits."""
+        ready, consumers = self.ready, self.consumers
+        last: Deliver | None = None
+        given: dict[Consumer, Deliver] = {}
+        if ready.expiring:
+            self._drop_expired(effects)
+        while ready.count:
+            consumer = consumers.next
+            if consumer is None:
+                break
+            room = consumer.credit - consumer.held.count
+            run = ready.take(room if consumers.next_is_alone else 1)
+            self._hand_over(run, consumer)
+            consumers.took(consumer)
+            if effects is not None:
+                if (
+                    last is None
+                    or last.consumer != consumer.number
+                    or (last.sender != consumer.sender)
+                ):
+                    last = given.get(consumer)
+                    if last is None:
+                        last = given[consumer] = Deliver(consumer.sender, consumer.number, [])
+                        effects.add(last)
+                last.runs.append(run)
+            if ready.expiring:
+                self._drop_expired(effects)
+        self._enforce_limits(effects)
+
+    def _hand_over(self, run: Run, consumer: Consumer) -> None:
+        run.delivery = consumer.delivered + 1
+        run.time_ms = self.now_ms
+        consumer.delivered += run.count
+        consumer.held.add(run)
+        self.held_count += run.count
+        self.held_bytes += run.count * run.size
+        assert consumer.held.count <= consumer.credit, "QM6: a consumer holds more than its credit"
+
+    def give_one(self, consumer: Consumer, effects: Effects | None) -> bool:
+        """Give the next message to a get; whether there was one."""
+        if self.ready.expiring:
+            self._drop_expired(effects)
+        if not self.ready.count:
+            return False
+        run = self.ready.take(1)
+        self._hand_over(run, consumer)
+        if effects is not None:
+            effects.add(Deliver(consumer.sender, consumer.number, [run]))
+        return True
+
+    def _drop_expired(self, effects: Effects | None) -> None:
+        expired = self.ready.take_expired(self.now_ms)
+        if expired:
+            self.die(expired, Reason.EXPIRED, effects)
+
+    # Settling
+
+    def take_held(self, consumer: Consumer, positions: list[int]) -> list[Run]:
+        """Take what a consumer holds of these positions, in the order of its deliveries."""
+        taken = consumer.held.take(positions[0], positions[1])
+        if len(positions) > 2:
+            for at in range(2, len(positions), 2):
+                taken += consumer.held.take(positions[at], positions[at + 1])
+        self._released(taken)
+        return taken
+
+    def take_all_held(self, consumer: Consumer) -> list[Run]:
+        """Take everything that a consumer holds."""
+        taken = consumer.held.take_all()
+        self._released(taken)
+        return taken
+
+    def _released(self, runs: list[Run]) -> None:
+        for run in runs:
+            self.held_count -= run.count
+            self.held_bytes -= run.count * run.size
+
+    def return_runs(self, runs: list[Run], is_failed: bool, effects: Effects | None) -> None:
+        """Take back what a consumer held."""
+        options = self.options
+        counts = is_failed or options.counts_returns
+        died: list[Run] = []
+        for run in in_order_of_delivery(runs):
+            back = Run(
+                run.position, run.count, run.index, run.place, run.size, run.priority,
+                run.expires_at_ms, run.returns + 1, run.delivery_count + counts,
+            )  # fmt: skip
+            if options.delivery_limit != NO_LIMIT and back.delivery_count > options.delivery_limit:
+                died.append(back)
+            elif self._is_delayed(is_failed):
+                delay_ms = options.delayed_retry_min_ms * max(1, back.delivery_count)
+                back.time_ms = self.now_ms + min(delay_ms, options.delayed_retry_max_ms)
+                self.delayed.add(back)
+            elif options.returns_to_end and not is_failed:
+                self.ready.append(back)
+            else:
+                self.ready.append_returned(back)
+        if died:
+            self.die(died, Reason.DELIVERY_LIMIT, effects)
+
+    def discard(self, runs: list[Run], effects: Effects | None) -> None:
+        """Drop what a consumer has rejected."""
+        self.die(in_order_of_delivery(runs), Reason.REJECTED, effects)
+
+    def _is_delayed(self, is_failed: bool) -> bool:
+        kind = self.options.delayed_retry
+        if kind == DelayedRetry.DISABLED:
+            return False
+        wanted = DelayedRetry.FAILED if is_failed else DelayedRetry.RETURNED
+        return kind in {DelayedRetry.ALL, wanted}
+
+    def die(self, runs: list[Run], reason: Reason, effects: Effects | None) -> None:
+        """Messages have died."""
+        strategy = self.options.dead_letters
+        if strategy == DeadLetterStrategy.DROP:
+            return
+        are_kept = strategy == DeadLetterStrategy.AT_LEAST_ONCE
+        if are_kept:
+            runs = self.letters.add(reason, runs)
+        if effects is not None:
+            effects.add(DeadLetters(reason, runs, are_kept))
+
+    def purge(self) -> int:
+        """Drop what no consumer holds, but no letters; returns how many messages there were."""
+        return self.ready.clear() + self.delayed.clear()
+
+
+def _has_room(limit: int, number: int) -> bool:
+    return limit == NO_LIMIT or number <= int(limit * ROOM_AGAIN)

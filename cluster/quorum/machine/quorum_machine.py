@@ -1,0 +1,402 @@
+"""The quorum queue as a state machine: what an entry of its log changes, and what has to follow.
+
+All members apply the same entries in the same order, and are in the same state after each one. The
+member that leads collects effects as well; the others do not, so that they cost them nothing. A
+new leader has the whole state: what is with whom, and what each client has to be told.
+
+Invariants, beside those of the parts (docs/design/quorum-queues.md has all of them):
+
+QM4  A message is in one place: ready, delayed, held by one consumer, or a dead letter that is kept.
+QM5  The state depends on the entries alone. Its time never goes back.
+QM6  A consumer holds at most as many messages as its credit.
+QM7  After each entry no message is ready that a consumer may take.
+QM8  Deliveries to a consumer are numbered 1, 2, 3 and so on.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    Cancel,
+    Checkout,
+    ClientCommand,
+    Command,
+    Configure,
+    Discard,
+    Enqueue,
+    Get,
+    Join,
+    Leave,
+    LettersDone,
+    NodeConnected,
+    NodeDisconnected,
+    NodeDown,
+    Purge,
+    Return,
+    Settle,
+    Tick,
+    decode_entry,
+)
+from leveret.cluster.quorum.machine.consumers import Consumer
+from leveret.cluster.quorum.machine.effects import (
+    ActiveChanged,
+    Applied,
+    Deliver,
+    Effect,
+    Effects,
+    Expired,
+    Outcome,
+    Result,
+    TimedOut,
+    UnknownSender,
+)
+from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
+from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes, joined
+from leveret.cluster.quorum.machine.queue_messages import QueueMessages
+from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.machine.senders import Sender, Senders
+
+CHECK_INTERVAL_MS: Final = 60_000
+"""How often consumers are checked for messages that they have held for too long, as in RabbitMQ."""
+
+
+class QuorumMachine:
+    """See the module. applied: the index of the last entry.
+
+    used_ms: when a consumer or a get last used the queue (x-expires). checked_ms: when consumers
+    were last checked for messages held for too long. timeout_ms: the shortest time that one of them
+    may hold a message; NO_LIMIT if there is none.
+    """
+
+    __slots__ = ("applied", "checked_ms", "messages", "senders", "timeout_ms", "used_ms")
+
+    def __init__(self) -> None:
+        self.applied = 0
+        self.messages = QueueMessages()
+        self.senders = Senders()
+        self.used_ms = 0
+        self.checked_ms = 0
+        self.timeout_ms = NO_LIMIT
+
+    def apply(self, index: int, entry: bytes, effects: Effects | None = None) -> None:
+        """Apply the entry at an index. effects: collects them, if this member leads.
+
+        Raises CommandError if the entry is damaged or of another version.
+        """
+        now_ms, command, _ = decode_entry(entry)
+        assert index > self.applied, "QM5: entries are applied in order"
+        self.applied = index
+        self.messages.pass_time(now_ms)
+        if isinstance(command, ClientCommand):
+            if not self._apply_of_client(index, command, effects):
+                return
+        else:
+            self._apply_of_leader(command, effects)
+        self.messages.deliver(effects)
+
+    # Commands of clients
+
+    def _apply_of_client(self, index: int, command: ClientCommand, effects: Effects | None) -> bool:
+        """Apply a command, if it is the next one of its sender; whether it was."""
+        number = command.number
+        sender = self.senders.known.get(command.sender)
+        if sender is None:
+            if isinstance(command, Join):
+                sender = self.senders.join(command.sender, command.node, command.incarnation)
+            if sender is None:
+                if effects is not None:
+                    effects.add(UnknownSender(command.sender))
+                return False
+        elif number != sender.applied + 1:
+            return False
+        sender.applied = number
+        if command.seen:
+            sender.saw(command.seen)
+        if isinstance(command, Enqueue):
+            refused = self.messages.publish(index, command.runs, effects)
+            if refused:
+                self._give_result(sender, Outcome.REFUSED, 0, tuple(refused), effects)
+        elif isinstance(command, Settle | Return | Discard):
+            self._settle(sender, command, effects)
+        else:
+            self._apply_seldom(sender, command, effects)
+        if effects is not None:
+            effects.applied(command.sender, number)
+        return True
+
+    def _apply_seldom(
+        self, sender: Sender, command: ClientCommand, effects: Effects | None
+    ) -> None:
+        if isinstance(command, Checkout):
+            self._subscribe(sender, command, effects)
+        elif isinstance(command, Cancel):
+            self._cancel(sender, command, effects)
+        elif isinstance(command, Get):
+            self._get(sender, command, effects)
+        elif isinstance(command, Purge):
+            self._give_result(sender, Outcome.PURGED, self.messages.purge(), (), effects)
+        elif isinstance(command, Leave):
+            self._end_sender(sender, effects)
+
+    def _give_result(
+        self, sender: Sender, outcome: Outcome, value: int, refused: tuple[int, ...],
+        effects: Effects | None,
+    ) -> None:  # fmt: skip
+        result = Result(sender.sender, sender.applied, outcome, value, refused)
+        sender.results.append(result)
+        if effects is not None:
+            effects.add(result)
+
+    def _settle(
+        self, sender: Sender, command: Settle | Return | Discard, effects: Effects | None
+    ) -> None:
+        consumer = sender.consumers.get(command.consumer)
+        if consumer is None:
+            return
+        messages = self.messages
+        runs = messages.take_held(consumer, command.positions)
+        if isinstance(command, Return):
+            messages.return_runs(runs, command.is_failed, effects)
+        elif isinstance(command, Discard) and runs:
+            messages.discard(runs, effects)
+        may_return = bool(consumer.timed_out)
+        if may_return:
+            consumer.named(command.positions)
+        self._has_released(sender, consumer, may_return, effects)
+
+    def _has_released(
+        self, sender: Sender, consumer: Consumer, has_changed: bool, effects: Effects | None
+    ) -> None:
+        """A consumer holds less than before. has_changed: it may be active now, or no longer."""
+        consumers = self.messages.consumers
+        if (consumer.is_cancelled or consumer.is_once) and not consumer.held.count:
+            self._remove(sender, consumer)
+        else:
+            consumers.update(consumer)
+        if has_changed or (consumers.is_quiescing and consumer is consumers.active):
+            self._elect(effects)
+
+    # Consumers
+
+    def _subscribe(self, sender: Sender, command: Checkout, effects: Effects | None) -> None:
+        consumer = Consumer(
+            sender.sender, command.number, command.tag, command.credit, command.priority,
+            command.no_ack, command.timeout_ms, command.details,
+        )  # fmt: skip
+        consumer.is_away = sender.is_away
+        sender.consumers[command.number] = consumer
+        self.messages.consumers.add(consumer)
+        self.used_ms = self.messages.now_ms
+        self.find_timeout()
+        self._elect(effects)
+
+    def _cancel(self, sender: Sender, command: Cancel, effects: Effects | None) -> None:
+        consumer = sender.consumers.get(command.consumer)
+        if consumer is None:
+            return
+        consumer.is_cancelled = True
+        if command.returns:
+            runs = self.messages.take_all_held(consumer)
+            self.messages.return_runs(runs, True, effects)
+        self._has_released(sender, consumer, True, effects)
+
+    def _remove(self, sender: Sender, consumer: Consumer) -> None:
+        del sender.consumers[consumer.number]
+        self.messages.consumers.remove(consumer)
+        self.used_ms = self.messages.now_ms
+        self.find_timeout()
+
+    def _get(self, sender: Sender, command: Get, effects: Effects | None) -> None:
+        messages = self.messages
+        if messages.options.is_single_active:
+            self._give_result(sender, Outcome.SINGLE_ACTIVE, 0, (), effects)
+            return
+        self.used_ms = messages.now_ms
+        consumer = Consumer(
+            sender.sender, command.number, "", 1, 0, command.no_ack, NO_LIMIT, b"", is_once=True
+        )
+        if not messages.give_one(consumer, effects):
+            self._give_result(sender, Outcome.EMPTY, 0, (), effects)
+            return
+        consumer.is_away = sender.is_away
+        sender.consumers[command.number] = consumer
+        self.find_timeout()
+        self._give_result(sender, Outcome.GOT, messages.ready.count, (), effects)
+
+    def _elect(self, effects: Effects | None) -> None:
+        consumers = self.messages.consumers
+        before = consumers.active
+        if not consumers.elect() or effects is None:
+            return
+        if before is not None:
+            effects.add(ActiveChanged(before.sender, before.number, False))
+        active = consumers.active
+        if active is not None:
+            effects.add(ActiveChanged(active.sender, active.number, True))
+
+    # Nodes
+
+    def _end_sender(self, sender: Sender, effects: Effects | None) -> None:
+        for consumer in list(sender.consumers.values()):
+            runs = self.messages.take_all_held(consumer)
+            self.messages.return_runs(runs, True, effects)
+            self._remove(sender, consumer)
+        self.senders.end(sender)
+        self._elect(effects)
+
+    def _end_node(self, command: NodeDown, effects: Effects | None) -> None:
+        for sender in self.senders.of_node(command.node):
+            if sender.incarnation <= command.incarnation:
+                self._end_sender(sender, effects)
+                if effects is not None:
+                    effects.add(UnknownSender(sender.sender))
+
+    def _set_away(self, node: str, is_away: bool, effects: Effects | None) -> None:
+        for sender in self.senders.of_node(node):
+            sender.is_away = is_away
+            for consumer in sender.consumers.values():
+                consumer.is_away = is_away
+                self.messages.consumers.update(consumer)
+        self._elect(effects)
+
+    # Commands of the leader
+
+    def _apply_of_leader(self, command: Command, effects: Effects | None) -> None:
+        if isinstance(command, Tick):
+            self._check_timeouts(effects)
+            self._check_use(effects)
+        elif isinstance(command, Configure):
+            self._configure(command, effects)
+        elif isinstance(command, NodeDown):
+            self._end_node(command, effects)
+        elif isinstance(command, NodeDisconnected | NodeConnected):
+            self._set_away(command.node, isinstance(command, NodeDisconnected), effects)
+        elif isinstance(command, LettersDone):
+            self.messages.letters.done(command.positions)
+
+    def _configure(self, command: Configure, effects: Effects | None) -> None:
+        messages = self.messages
+        if not self.used_ms:
+            self.used_ms = messages.now_ms
+        messages.configure(command.options, effects)
+        for consumer in messages.consumers.subscribed:
+            messages.consumers.update(consumer)
+        self.find_timeout()
+        self._elect(effects)
+
+    # Time
+
+    def find_timeout(self) -> None:
+        """Find the shortest time that a consumer may hold a message."""
+        self.timeout_ms = NO_LIMIT
+        for sender in self.senders.known.values():
+            for consumer in sender.consumers.values():
+                timeout_ms = self._timeout_of(consumer)
+                if timeout_ms != NO_LIMIT and not 0 <= self.timeout_ms <= timeout_ms:
+                    self.timeout_ms = timeout_ms
+
+    def _timeout_of(self, consumer: Consumer) -> int:
+        if consumer.timeout_ms != NO_LIMIT:
+            return consumer.timeout_ms
+        return self.messages.options.consumer_timeout_ms
+
+    def _check_timeouts(self, effects: Effects | None) -> None:
+        """Return what consumers have held for too long."""
+        now_ms = self.checked_ms = self.messages.now_ms
+        if self.timeout_ms == NO_LIMIT:
+            return
+        for sender in list(self.senders.known.values()):
+            for consumer in list(sender.consumers.values()):
+                timeout_ms = self._timeout_of(consumer)
+                if timeout_ms == NO_LIMIT or consumer.is_away:
+                    continue
+                late: list[int] = []
+                for run in consumer.held.runs:
+                    if run.time_ms + timeout_ms <= now_ms:
+                        late += (run.position, run.last)
+                if late:
+                    self._time_out(sender, consumer, late, effects)
+
+    def _time_out(
+        self, sender: Sender, consumer: Consumer, late: list[int], effects: Effects | None
+    ) -> None:
+        runs = self.messages.take_held(consumer, late)
+        self.messages.return_runs(runs, False, effects)
+        consumer.timed_out += late
+        if effects is not None:
+            effects.add(TimedOut(consumer.sender, consumer.number, late))
+        self._has_released(sender, consumer, True, effects)
+
+    def _check_use(self, effects: Effects | None) -> None:
+        if effects is not None and 0 < self._expires_at_ms() <= self.messages.now_ms:
+            effects.add(Expired())
+
+    def _expires_at_ms(self) -> int:
+        """When the queue expires, unless it is used before; 0 if it does not."""
+        expires_ms = self.messages.options.expires_ms
+        if expires_ms == NO_LIMIT or self.messages.consumers.subscribed or self.messages.held_count:
+            return 0
+        return self.used_ms + expires_ms
+
+    def wake_at_ms(self) -> int:
+        """When the leader has to propose a `Tick`; 0 if time changes nothing."""
+        messages = self.messages
+        times = [
+            messages.ready.next_expiry_ms(), messages.delayed.next_ms(), self._expires_at_ms(),
+        ]  # fmt: skip
+        if self.timeout_ms != NO_LIMIT and messages.held_count:
+            times.append(self.checked_ms + min(self.timeout_ms, CHECK_INTERVAL_MS))
+        return min([at_ms for at_ms in times if at_ms], default=0)
+
+    # What a client or a new leader has to be told
+
+    def attach(self, number: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
+        """What a client lacks. number: its sender's. received: by consumer, its last delivery."""
+        sender = self.senders.known.get(number)
+        if sender is None:
+            return [UnknownSender(number)]
+        effects: list[Effect] = []
+        for consumer in sender.consumers.values():
+            runs = _after(consumer, received.get(consumer.number, 0))
+            if runs:
+                effects.append(Deliver(number, consumer.number, runs))
+            if consumer is self.messages.consumers.active:
+                effects.append(ActiveChanged(number, consumer.number, True))
+            if consumer.timed_out:
+                effects.append(TimedOut(number, consumer.number, consumer.timed_out))
+        effects += [result for result in sender.results if result.number > seen]
+        effects.append(Applied(number, sender.applied))
+        return effects
+
+    def kept_letters(self) -> list[Effect]:
+        """The dead letters that a new leader has to publish."""
+        return self.messages.letters.effects()
+
+    def live(self) -> list[int]:
+        """The entries that messages refer to, as intervals of indexes: first, last, first ...
+
+        They may cover a few others. All else before the last entry is in the state.
+        """
+        messages = self.messages
+        parts = [part for queue in messages.ready.queues() for part in queue.live()]
+        runs = [run.index for run in messages.delayed.runs]
+        for held in messages.letters.by_reason:
+            runs += [run.index for run in held.runs]
+        for sender in self.senders.known.values():
+            for consumer in sender.consumers.values():
+                runs += [run.index for run in consumer.held.runs]
+        parts.append(intervals_of_indexes(runs))
+        return joined(parts)
+
+
+def _after(consumer: Consumer, received: int) -> list[Run]:
+    """What a consumer holds that was delivered after a number, in the order of deliveries."""
+    runs: list[Run] = []
+    for run in in_order_of_delivery(consumer.held.runs):
+        lacked = run.delivery + run.count - 1 - received
+        if lacked >= run.count:
+            runs.append(run)
+        elif lacked > 0:
+            runs.append(run.part(run.count - lacked, lacked))
+    return runs

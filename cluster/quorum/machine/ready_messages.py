@@ -1,0 +1,176 @@
+"""The messages that wait for a consumer: what was returned, then those of each priority.
+
+Returned messages go first, in the order of their returns, whatever their priority is. With two
+priorities (RabbitMQ 4.0), two messages of high priority go before each other one, unless that is
+younger; priorities above 4 are high. With more (4.3), each goes before all lower ones.
+"""
+
+from typing import Final
+
+from leveret.cluster.quorum.machine.run_queue import RunQueue
+from leveret.cluster.quorum.machine.runs import Run
+
+NORMAL: Final = 0
+HIGH: Final = 1
+NORMAL_MAX: Final = 4
+HIGH_IN_A_ROW: Final = 2
+
+
+class Level:
+    """The messages of one level of priority."""
+
+    __slots__ = ("level", "queue")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self.queue = RunQueue()
+
+
+class ReadyMessages:
+    """See the module. priorities: how many levels there are. levels: the highest one first.
+
+    taken: with two priorities, how many messages were taken since one of normal priority was due.
+    """
+
+    __slots__ = ("bytes", "count", "expiring", "levels", "priorities", "returned", "taken")
+
+    def __init__(self, priorities: int) -> None:
+        self.priorities = priorities
+        self.returned = RunQueue()
+        self.levels = [Level(0)]
+        self.taken = 0
+        self.count = 0
+        self.bytes = 0
+        self.expiring = 0
+
+    def append(self, run: Run) -> None:
+        """Add messages behind all others of their priority."""
+        self._added(run)
+        self.level_of(run.priority).append(run)
+
+    def append_returned(self, run: Run) -> None:
+        """Add messages behind those that were returned before."""
+        self._added(run)
+        self.returned.append(run)
+
+    def _added(self, run: Run) -> None:
+        self.count += run.count
+        self.bytes += run.count * run.size
+        if run.expires_at_ms:
+            self.expiring += 1
+
+    def level_of(self, priority: int) -> RunQueue:
+        """The queue of the messages of a priority."""
+        if self.priorities == 1:
+            return self.levels[0].queue
+        if self.priorities == HIGH + 1:
+            wanted = HIGH if priority > NORMAL_MAX else NORMAL
+        else:
+            wanted = min(priority, self.priorities - 1)
+        for at, level in enumerate(self.levels):
+            if level.level == wanted:
+                return level.queue
+            if level.level < wanted:
+                return self._insert(at, wanted)
+        return self._insert(len(self.levels), wanted)
+
+    def _insert(self, at: int, wanted: int) -> RunQueue:
+        level = Level(wanted)
+        self.levels.insert(at, level)
+        return level.queue
+
+    def take(self, count_max: int) -> Run:
+        """Take the next run, or as many of its messages. There must be one."""
+        queue = self.returned
+        if not queue.count:
+            if len(self.levels) == 1:
+                queue = self.levels[0].queue
+                if self.priorities == HIGH + 1:
+                    return self._taken(queue, self._counted(queue, count_max))
+            elif self.priorities == HIGH + 1:
+                queue = self._weighted()
+                if self._both():
+                    count_max = min(count_max, max(1, HIGH_IN_A_ROW - self.taken))
+                return self._taken(queue, self._counted(queue, count_max))
+            else:
+                for level in self.levels:
+                    queue = level.queue
+                    if queue.count:
+                        break
+        return self._taken(queue, count_max)
+
+    def _both(self) -> bool:
+        return self.levels[0].queue.count > 0 and self.levels[1].queue.count > 0
+
+    def _weighted(self) -> RunQueue:
+        """The queue of the next message, of two priorities."""
+        high, normal = self.levels[0].queue, self.levels[1].queue
+        first, second = high.head, normal.head
+        if first is None or second is None:
+            return normal if first is None else high
+        if self.taken < HIGH_IN_A_ROW or first.position < second.position:
+            return high
+        return normal
+
+    def _counted(self, queue: RunQueue, count_max: int) -> int:
+        """Count what will be taken of a queue with two priorities."""
+        head = queue.head
+        assert head is not None
+        count = min(count_max, head.count)
+        self.taken = (self.taken + count) % (HIGH_IN_A_ROW + 1)
+        return count
+
+    def _taken(self, queue: RunQueue, count_max: int) -> Run:
+        expiring = queue.expiring
+        run = queue.take(count_max)
+        self.count -= run.count
+        self.bytes -= run.count * run.size
+        self.expiring += queue.expiring - expiring
+        return run
+
+    def take_expired(self, now_ms: int) -> list[Run]:
+        """Take what has expired at the head of what was returned, and of each priority."""
+        expired: list[Run] = []
+        for queue in self.queues():
+            while queue.expiring and (head := queue.head) is not None:
+                if not 0 < head.expires_at_ms <= now_ms:
+                    break
+                expired.append(self._taken(queue, head.count))
+        return expired
+
+    def next_expiry_ms(self) -> int:
+        """When the first message of those at the heads expires; 0 if none does."""
+        next_ms = 0
+        if self.expiring:
+            for queue in self.queues():
+                head = queue.head
+                if head is not None and head.expires_at_ms:
+                    next_ms = min(next_ms or head.expires_at_ms, head.expires_at_ms)
+        return next_ms
+
+    def queues(self) -> list[RunQueue]:
+        """The queue of what was returned, and then that of each level."""
+        return [self.returned, *[level.queue for level in self.levels]]
+
+    def set_priorities(self, priorities: int) -> None:
+        """Sort all messages again, with another number of levels."""
+        if priorities == self.priorities:
+            return
+        runs = [run for level in self.levels for run in level.queue.runs()]
+        runs.sort(key=_position)
+        self.priorities, self.taken = priorities, 0
+        self.levels = [Level(0)]
+        for run in runs:
+            self.level_of(run.priority).append(run)
+
+    def clear(self) -> int:
+        """Drop everything, and return how many messages there were."""
+        count = self.count
+        self.returned = RunQueue()
+        self.levels = [Level(0)]
+        self.count = self.bytes = self.expiring = self.taken = 0
+        return count
+
+
+def _position(run: Run) -> int:
+    return run.position

@@ -1,0 +1,184 @@
+"""Programs of random commands for a quorum queue, chosen by a seed.
+
+Some numbers come twice or out of order, and some positions are not held: such commands are to
+change nothing.
+"""
+
+from random import Random
+
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    Cancel,
+    Checkout,
+    Configure,
+    DeadLetterStrategy,
+    DelayedRetry,
+    Discard,
+    Enqueue,
+    EnqueuedRun,
+    Get,
+    Join,
+    Leave,
+    LettersDone,
+    NodeConnected,
+    NodeDisconnected,
+    NodeDown,
+    Options,
+    Purge,
+    Return,
+    Settle,
+    Tick,
+    intervals_of,
+    runs_of,
+)
+
+NODES = ("one", "two")
+
+
+def random_options(random: Random) -> Options:
+    """Options as a declaration and policies may give them."""
+
+    def seldom(*values):
+        return random.choice(values) if random.random() < 0.4 else NO_LIMIT
+
+    is_single_active = random.random() < 0.25
+    limit = seldom(0, 2, 5, 20)
+    rejects = random.random() < 0.5
+    strategies = list(DeadLetterStrategy)[: 3 if rejects else 2]
+    return Options(
+        max_length=seldom(0, 3, 10, 30),
+        max_length_bytes=seldom(0, 50, 1000),
+        rejects_publishes=rejects,
+        delivery_limit=limit,
+        message_ttl_ms=seldom(0, 20, 200),
+        expires_ms=seldom(50, 500),
+        dead_letters=random.choice(strategies),
+        is_single_active=is_single_active,
+        elects_by_priority=random.random() < 0.5,
+        priorities=random.choice((1, 1, 2, 32)),
+        returns_to_end=limit == NO_LIMIT and random.random() < 0.5,
+        counts_returns=random.random() < 0.7,
+        delayed_retry=random.choice((DelayedRetry.DISABLED, *DelayedRetry)),
+        delayed_retry_min_ms=random.choice((10, 50)),
+        delayed_retry_max_ms=random.choice((50, 100)),
+        consumer_timeout_ms=seldom(30, 300),
+    )
+
+
+class Program:
+    """Gives one command after the other. model: what the queue is expected to hold."""
+
+    def __init__(self, random: Random, model) -> None:
+        self.random, self.model = random, model
+        self.next_sender = 1
+        self.numbers = {}
+        self.now_ms = 1_000
+        self.backlog_rate = random.choice((0.3, 0.5, 0.7))
+
+    def first(self) -> Configure:
+        """The first entry of a queue."""
+        return Configure(random_options(self.random))
+
+    def step(self):
+        """The time of the next command, and the command."""
+        random = self.random
+        self.now_ms += random.choice((0, 0, 0, 1, 5, 20, -3))
+        draw = random.random()
+        if not self.numbers or draw < 0.02:
+            return self.now_ms, self._join()
+        if draw < 0.10:
+            return self.now_ms, self._of_leader()
+        sender = random.choice(list(self.numbers))
+        number = self.numbers[sender] + 1
+        wrong = random.random()
+        if wrong < 0.03:
+            number = max(1, number + random.choice((-1, -1, 1, 3)))
+        command = self._of_client(sender, number, draw)
+        if wrong >= 0.03:
+            self.numbers[sender] = number
+            if isinstance(command, Leave) or sender not in self.model.senders:
+                del self.numbers[sender]
+        return self.now_ms, command
+
+    def _join(self):
+        sender, self.next_sender = self.next_sender, self.next_sender + 1
+        self.numbers[sender] = 1
+        return Join(sender, 1, 0, self.random.choice(NODES), self.random.randint(1, 3))
+
+    def _of_leader(self):
+        random = self.random
+        draw = random.random()
+        if draw < 0.5:
+            return Tick()
+        if draw < 0.6:
+            return NodeDown(random.choice(NODES), random.randint(0, 3))
+        if draw < 0.7:
+            return NodeDisconnected(random.choice(NODES))
+        if draw < 0.85:
+            return NodeConnected(random.choice(NODES))
+        letters = [one.position for _, one in self.model.letters]
+        if draw < 0.95 and letters:
+            return LettersDone(self._some(letters))
+        return Configure(random_options(random)) if draw > 0.96 else Tick()
+
+    def _of_client(self, sender, number, draw):
+        random = self.random
+        seen = random.choice((0, number - 1))
+        if draw < 0.10 + 0.5 * self.backlog_rate:
+            return Enqueue(sender, number, seen, self._runs())
+        if draw < 0.60:
+            return self._subscription(sender, number, seen)
+        if draw < 0.97:
+            return self._settlement(sender, number, seen)
+        if draw < 0.98:
+            return Purge(sender, number, seen)
+        return Leave(sender, number, seen) if draw > 0.995 else Get(sender, number, seen, False)
+
+    def _runs(self):
+        random = self.random
+        return runs_of([
+            EnqueuedRun(
+                random.choice((1, 1, 3, 12)), random.choice((0, 10, 10, 100)),
+                random.choice((NO_LIMIT, NO_LIMIT, 0, 15, 300)), random.choice((0, 4, 5, 31, 200)),
+            )
+            for _ in range(random.choice((1, 1, 2, 4)))
+        ])  # fmt: skip
+
+    def _subscription(self, sender, number, seen):
+        random = self.random
+        mine = [one.name[1] for one in self.model.consumers if one.name[0] == sender]
+        if len(mine) > 2 and random.random() < 0.5:
+            return Cancel(sender, number, seen, random.choice(mine), random.random() < 0.5)
+        if random.random() < 0.5:
+            return Get(sender, number, seen, False)
+        return Checkout(
+            sender, number, seen, f"tag-{number}", random.choice((1, 2, 10, 2000)),
+            random.choice((0, 0, 1, -1)), False, random.choice((NO_LIMIT, NO_LIMIT, 100)), b"",
+        )  # fmt: skip
+
+    def _settlement(self, sender, number, seen):
+        random = self.random
+        holders = [one for one in self.model.consumers if one.name[0] == sender and
+                   (one.held or one.timed_out)]  # fmt: skip
+        if not holders:
+            return Settle(sender, number, seen, random.randint(1, number), [1, 5])
+        consumer = random.choice(holders)
+        held = [one.position for one in consumer.held] + sorted(consumer.timed_out)
+        positions = self._some(held)
+        kind = random.random()
+        if kind < 0.5:
+            return Settle(sender, number, seen, consumer.name[1], positions)
+        if kind < 0.85:
+            is_failed = random.random() < 0.4
+            return Return(sender, number, seen, consumer.name[1], positions, is_failed)
+        return Discard(sender, number, seen, consumer.name[1], positions)
+
+    def _some(self, positions):
+        random = self.random
+        positions = sorted(set(positions))
+        draw = random.random()
+        if draw < 0.3:
+            return [positions[0], positions[-1]]
+        if draw < 0.4:
+            return [max(1, positions[0] - 2), positions[len(positions) // 2]]
+        return intervals_of(sorted(random.sample(positions, random.randint(1, len(positions)))))
