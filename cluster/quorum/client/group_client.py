@@ -141,7 +141,7 @@ class GroupClient:
 
     @property
     def is_led(self) -> bool:
-        """A node leads, as far as is known."""
+        """It is known which node leads."""
         return self._is_led
 
     def has_done(self, last: int, sender: int) -> bool:
@@ -183,7 +183,7 @@ class GroupClient:
     # The leader
 
     def leader_found(self) -> None:
-        """A node leads, as far as is known, and can be reached."""
+        """A node that is known to lead can be reached."""
         self._end_session()
         self._is_led = True
         if self._commands.last:
