@@ -1,7 +1,8 @@
 """Real clients at a real node that writes a log, and their account of the expected records.
 
 Each function is a scenario with queues of its own; its docstring says what happens to the messages.
-Everything happens within one minute, so that each table has one row per object.
+Everything happens within one minute, so that each table has one row per object. A busy machine may
+need longer: then the clients begin again at the start of a minute, at another node.
 """
 
 import asyncio
@@ -18,7 +19,8 @@ from tests.mgmt.served_node import ServedNode
 VHOST, QUIET = "shop/eu", "quiet"
 USERS = ("shop", "worker", "idler")
 NEEDS_SECONDS = 20
-"""Seconds of a minute that must be left when the clients start."""
+"""Seconds of a minute that must be left when the clients start for the first time."""
+ATTEMPTS = 5
 ORDER_SIZES = {"one": 100, "two": 1024, "three": 1025}
 SLOW_SECONDS, LATE_SECONDS, TTL_SECONDS = 0.03, 0.15, 0.08
 HOT, WARM = 600, 20
@@ -61,6 +63,10 @@ FATES = {
     ("copied", "letters.cc"): ("never_delivered", None, 0),
 }
 """All other messages but the twins: (message-id, queue) to fate, reason and deliveries."""
+
+
+class TookTooLong(Exception):
+    """The clients needed more than what was left of the minute."""
 
 
 class Run(NamedTuple):
@@ -349,21 +355,24 @@ async def next_second():
     await asyncio.sleep(1.001 - time.time() % 1)
 
 
-async def room_in_the_minute():
-    """Wait for the next minute if this one is nearly over."""
+async def room_in_the_minute(needs_s):
+    """Wait for the next minute if less than this is left of the current one, in seconds."""
     left_s = 60 - time.time() % 60
-    if left_s < NEEDS_SECONDS:
+    if left_s < needs_s:
         await asyncio.sleep(left_s + 0.001)
 
 
-async def run_clients(node, trace):
-    """Run the scenarios and return the account. trace: starts a log when called, and stops it."""
+async def run_clients(node, trace, needs_s):
+    """Run the scenarios and return the account. Raises TookTooLong.
+
+    trace: starts a log when called, and stops it. needs_s: seconds of the minute that must be left.
+    """
     account = Account()
     early = await Client.connect(Account(), node, VHOST, "shop", "early")
     await declare(early)
     for number in range(2):
         await early.publish(f"old-{number}", "old", ["old"])
-    await room_in_the_minute()
+    await room_in_the_minute(needs_s)
     began_us = now_us()
     trace(True)
     early.account = account
@@ -394,15 +403,28 @@ async def run_clients(node, trace):
     await early.close()
     trace(False)
     minute_us = began_us - began_us % 60_000_000
-    assert now_us() < minute_us + 60_000_000, "it has taken longer than a minute"
+    took_too_long = now_us() >= minute_us + 60_000_000
     clients = {"early": early, "shop": shop, "worker": worker, "idler": idler, "guest": guest}
     for client in (hidden, shop, worker, idler):
         await client.connection.close()
+    if took_too_long:
+        raise TookTooLong
     return account, minute_us, {label: client.name for label, client in clients.items()}
 
 
 def run_real_traffic(directory):
     """Start a node, run the clients, and stop it; returns a `Run`."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return attempt_run(directory / str(attempt), NEEDS_SECONDS if attempt == 0 else 60)
+        except TookTooLong:
+            continue
+    raise AssertionError(f"the clients needed more than a minute, {ATTEMPTS} times")
+
+
+def attempt_run(directory, needs_s):
+    """Run the clients at a new node in this directory. Raises TookTooLong."""
+    directory.mkdir()
     node = ServedNode(directory)
     try:
         for vhost in (VHOST, QUIET):
@@ -418,7 +440,7 @@ def run_real_traffic(directory):
             answer = node.put(path, log) if is_on else node.delete(path)
             assert answer.status in (201, 204), answer
 
-        found = asyncio.run(run_clients(node, trace))
+        found = asyncio.run(run_clients(node, trace, needs_s))
         place = node.data_dir / "trace"
         node.wait_until(
             lambda: any(place.rglob("*.trace.gz")) and not any(place.rglob("*.open")), "it is whole"
