@@ -9,7 +9,7 @@ protocol cuts a long run into parts: an entry in each queue, and more for a queu
 die.
 
 A message that is unusual (`ContentHeader.needs_care`), or an exchange that decides message by
-message, takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in RabbitMQ's
+message, takes the longer path of `_publish_individually`, which makes RabbitMQ's checks in its
 order. A transaction keeps publications until the commit, a run as a run.
 """
 
@@ -228,7 +228,7 @@ def _publish_some(
         place += 1
         header = routing.header_of(message)
         turns.work_left -= decoding_work(header) + CARE_WORK
-        rest = _publish_with_care(session, target, header, message.body)
+        rest = _publish_individually(session, target, header, message.body)
         if rest is not None or turns.work_left <= 0 or place == len(messages):
             target.work = (before - turns.work_left) // (place - start)
             return place, rest
@@ -299,7 +299,7 @@ async def _check_selected_topics(session: Session, target: Target, header: Conte
             await check_topic(session, target.address.exchange, key, "write")
 
 
-def _publish_with_care(
+def _publish_individually(
     session: Session, target: Target, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
     """Publish one message on the longer path; returns the result of `routing.publish`."""

@@ -21,7 +21,7 @@ from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
@@ -248,7 +248,7 @@ class VirtualHost:
         """Delete queues, in this turn or in later ones. what: the work, for logs."""
         self._own_deletions.delete_all(queues, what)
 
-    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
+    def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
         """Make the backing queue of a new queue, with the messages that a restart found."""
         knows_deliveries = queue.kind.knows_deliveries
         if levels is None:

@@ -45,7 +45,7 @@ from leveret.cluster.gm.group import Group, Member
 from leveret.cluster.rpc.refused import Refused
 
 
-class MirrorMember(msgspec.Struct, frozen=True, array_like=True):
+class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
     """One replica in one life."""
 
     id: Member
@@ -67,12 +67,12 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
 
     group: Group
     leader: Member | None
-    members: tuple[MirrorMember, ...]
+    members: tuple[RecordedMember, ...]
     awaited: str = ""
     has_copy: tuple[Copy, ...] = ()
 
     @property
-    def mirrors(self) -> tuple[MirrorMember, ...]:
+    def mirrors(self) -> tuple[RecordedMember, ...]:
         """The members that do not lead, the oldest first."""
         return tuple(one for one in self.members if one.id != self.leader)
 
@@ -86,11 +86,11 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
         """The next leader: the oldest synchronised mirror (P4)."""
         return next((one.id for one in self.mirrors if one.is_synchronised), None)
 
-    def find(self, member: Member) -> MirrorMember | None:
+    def find(self, member: Member) -> RecordedMember | None:
         """The entry of a member; None if it does not live."""
         return next((one for one in self.members if one.id == member), None)
 
-    def on(self, node: str) -> MirrorMember | None:
+    def on(self, node: str) -> RecordedMember | None:
         """The living member of a node; None if it has none."""
         return next((one for one in self.members if one.id.node == node), None)
 
@@ -114,7 +114,7 @@ def _checked(record: MirrorRecord) -> MirrorRecord:
 def first(name: str, identity: int, leader: Member) -> MirrorRecord:
     """The record of a queue that begins to be mirrored. name, identity: the ring's."""
     group = ring.founded(name, identity, leader)
-    return _checked(MirrorRecord(group, leader, (MirrorMember(leader, True),)))
+    return _checked(MirrorRecord(group, leader, (RecordedMember(leader, True),)))
 
 
 def require_leader(record: MirrorRecord, leader: Member) -> None:
@@ -139,7 +139,7 @@ def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
         replace(
             record,
             group=ring.changed(record.group, change),
-            members=(*record.members, MirrorMember(new, False)),
+            members=(*record.members, RecordedMember(new, False)),
             has_copy=_without(record.has_copy, {new.node}),
         )
     )
@@ -149,7 +149,7 @@ def synchronised(record: MirrorRecord, member: Member, leader: Member) -> Mirror
     """A member has all messages, as its leader reports; a former leader cannot know."""
     require_leader(record, leader)
     members = tuple(
-        MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+        RecordedMember(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
     return _checked(replace(record, members=members))
 
@@ -168,7 +168,7 @@ def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
         MirrorRecord(
             ring.changed(record.group, ring.Renewed(member)),
             member,
-            (MirrorMember(member, True),),
+            (RecordedMember(member, True),),
             has_copy=_with(_without(record.has_copy, {member.node}), left),
         )
     )
@@ -249,7 +249,7 @@ def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> 
 def _led_by(record: MirrorRecord, member: Member) -> MirrorRecord:
     """A member leads. Its messages are those of the queue, so it lacks none."""
     members = tuple(
-        MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+        RecordedMember(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
     return _checked(replace(record, leader=member, members=members, awaited=""))
 
@@ -330,19 +330,19 @@ def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
         MirrorRecord(
             replace(group, places=places, newest=tuple(map(rename, group.newest))),
             None if record.leader is None else rename(record.leader),
-            tuple(MirrorMember(rename(one.id), one.is_synchronised) for one in record.members),
+            tuple(RecordedMember(rename(one.id), one.is_synchronised) for one in record.members),
             name(record.awaited),
             tuple(Copy(name(copy.node), copy.was_synchronised) for copy in record.has_copy),
         )
     )
 
 
-def _leader_last(record: MirrorRecord, members: Collection[MirrorMember]) -> list[MirrorMember]:
+def _leader_last(record: MirrorRecord, members: Collection[RecordedMember]) -> list[RecordedMember]:
     """Members that go at the same time, with the leader last: its copy is the newest."""
     return sorted(members, key=lambda one: one.id == record.leader)
 
 
-def _with(copies: tuple[Copy, ...], going: Collection[MirrorMember]) -> tuple[Copy, ...]:
+def _with(copies: tuple[Copy, ...], going: Collection[RecordedMember]) -> tuple[Copy, ...]:
     """Copies, and those of members that go now."""
     return (*copies, *(Copy(one.id.node, one.is_synchronised) for one in going))
 

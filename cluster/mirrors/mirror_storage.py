@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from leveret.broker.queues.classic.priority import PriorityQueue
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.queue.chained_queue import ChainedQueue
 
@@ -12,7 +12,7 @@ MakePart = Callable[[int, bool], BackingQueue]
 
 
 def make_mirror_queue(
-    lacked: Iterable[tuple[int, int]], levels: Levels | None, make_part: MakePart
+    lacked: Iterable[tuple[int, int]], levels: PriorityLevels | None, make_part: MakePart
 ) -> BackingQueue:
     """The backing queue of a mirror that lacks these positions.
 

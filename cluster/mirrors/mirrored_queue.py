@@ -90,7 +90,7 @@ Ask = Callable[[QueueClient, Answer[Any]], object]
 """Asks a queue for an answer."""
 
 
-class Question:
+class LeaderQuestion:
     """A question to a leader on another node, which is repeated to the next one.
 
     consumer: the one to be added; None for all other questions.
@@ -166,7 +166,7 @@ class MirroredQueue:
         self._publishing = publishing
         # Unanswered questions to a leader on another node, or to the next one; consumers that it
         # was asked to remove; consumers that wait for the next leader.
-        self._questions: dict[Question, None] = {}
+        self._questions: dict[LeaderQuestion, None] = {}
         self._cancelling: dict[Consumer, None] = {}
         self._consumers: dict[Consumer, None] = {}
 
@@ -301,14 +301,14 @@ class MirroredQueue:
         if leader is not None and self._leads_here:
             ask(leader, answer)
             return
-        question = Question(ask, answer, consumer)
+        question = LeaderQuestion(ask, answer, consumer)
         self._questions[question] = None
         if leader is not None:
             attempt: Answer[Any] = Answer()
             ask(leader, attempt)
             attempt.when_given(lambda: self._answered(question, attempt, leader))
 
-    def _answered(self, question: Question, attempt: Answer[Any], asked: QueueClient) -> None:
+    def _answered(self, question: LeaderQuestion, attempt: Answer[Any], asked: QueueClient) -> None:
         is_lost = asked is not self.leader or asked.is_down
         if question not in self._questions or (is_lost and not self.is_deleted):
             # The question goes to the next leader, or has gone.

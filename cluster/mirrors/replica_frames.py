@@ -12,8 +12,7 @@ from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
-from leveret.cluster.mirrors.mirror_record import MirrorMember as RecordedMember
-from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedMember
 from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.reading_again import when_readable

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels, priority_levels
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.specification import specification_of
 from leveret.broker.runtime.long_work import LongWork
@@ -150,6 +150,6 @@ class ReplicaHost:
         return vhost.make_backing(queue, _levels_of(queue))
 
 
-def _levels_of(queue: MirroredQueue) -> Levels | None:
+def _levels_of(queue: MirroredQueue) -> PriorityLevels | None:
     priority_max = queue.declared.max_priority
     return priority_levels(priority_max) if priority_max else None

@@ -10,7 +10,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import encode
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.listing import pick_columns
-from leveret.mgmt.api.routes import NoContent, Tagged, has_etag, route
+from leveret.mgmt.api.routes import JsonWithEtag, NoContent, has_etag, route
 
 
 @route("GET", "/definitions", "/all-configuration", is_linked=True)
@@ -22,7 +22,7 @@ async def download(call: Call) -> Any:
     return await _tagged(call)
 
 
-async def _tagged(call: Call) -> Tagged:
+async def _tagged(call: Call) -> JsonWithEtag:
     """All definitions, with an ETag by which a standby knows that it has them already.
 
     While nothing is declared, the definitions are made only for a client that has others.
@@ -31,14 +31,14 @@ async def _tagged(call: Call) -> Tagged:
     count = facade.performed_count
     exported_count, etag = node.exported
     if count == exported_count and has_etag(call.http_request, etag):
-        return Tagged([], etag)
+        return JsonWithEtag([], etag)
     parts = await encode(await definitions.export(facade, node.give_way), node.give_way)
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
         await node.give_way()
     node.exported = count, digest.hexdigest()
-    return Tagged(parts, digest.hexdigest())
+    return JsonWithEtag(parts, digest.hexdigest())
 
 
 @route("GET", "/definitions/{vhost}", is_linked=True)

@@ -28,7 +28,15 @@ from leveret.mgmt.api.listing import (
     whole,
 )
 from leveret.mgmt.api.other_nodes import ask_for_part, ask_others, other_nodes
-from leveret.mgmt.api.passed_requests import KeyList, Keys, ObjectName, Rows, SortKey, pack, unpack
+from leveret.mgmt.api.passed_requests import (
+    KeyList,
+    Keys,
+    ObjectName,
+    SortKey,
+    WantedRows,
+    pack,
+    unpack,
+)
 from leveret.mgmt.statistics.sums import with_others
 
 ROWS_AT_ONCE = 2000
@@ -40,7 +48,7 @@ GONE = msgspec.Raw(b"null")
 Item = TypeVar("Item")
 
 
-class Place(NamedTuple, Generic[Item]):
+class ListedObject(NamedTuple, Generic[Item]):
     """Where an object of a joint list is: on another node, by its name there, or here."""
 
     node: str
@@ -138,7 +146,7 @@ class JointListing(Generic[Item]):
         own = filter(is_own, items)
         if isinstance(call.part, Keys):
             return await _key_list(call, self._listing, own, call.part)
-        if isinstance(call.part, Rows):
+        if isinstance(call.part, WantedRows):
             return await _named_rows(call, self._listing, own, call.part.names, is_own)
         return await self._listing.answer(call, own)
 
@@ -151,7 +159,9 @@ class JointListing(Generic[Item]):
         places = []
         for one in chosen:
             home = self._home(one.item)
-            places.append(Place(home if home in others else "", object_name(one.name), one.item))
+            places.append(
+                ListedObject(home if home in others else "", object_name(one.name), one.item)
+            )
             await call.node.give_way()
         if page is None:
             return await whole(call, self._rows(call, places))
@@ -174,7 +184,9 @@ class JointListing(Generic[Item]):
         shown = await every(self._rows(call, page.cut(places, filtered)))
         return page.answer(shown, filtered, len(own) + sum(one.total for one in lists.values()))
 
-    async def _rows(self, call: Call, places: Sequence[Place[Item]]) -> AsyncIterator[msgspec.Raw]:
+    async def _rows(
+        self, call: Call, places: Sequence[ListedObject[Item]]
+    ) -> AsyncIterator[msgspec.Raw]:
         for start in range(0, len(places), ROWS_AT_ONCE):
             some = places[start : start + ROWS_AT_ONCE]
             fetched = await _fetch_all(call, some)
@@ -199,9 +211,9 @@ class JointListing(Generic[Item]):
     async def _moved(
         self,
         call: Call,
-        places: Sequence[Place[Item]],
+        places: Sequence[ListedObject[Item]],
         fetched: dict[tuple[str, ObjectName], msgspec.Raw],
-    ) -> dict[ObjectName, Place[Item]]:
+    ) -> dict[ObjectName, ListedObject[Item]]:
         """The present places of objects that their nodes no longer had."""
         others = other_nodes(call)
         moved = {}
@@ -210,29 +222,29 @@ class JointListing(Generic[Item]):
                 item = self._known(place.name)
                 home = "" if item is None else self._home(item)
                 if home != place.node and home in others:
-                    moved[place.name] = Place(home, place.name, item)
+                    moved[place.name] = ListedObject(home, place.name, item)
             await call.node.give_way()
         return moved
 
 
 async def _merged(
     call: Call, keyed: list[Keyed[Item]], lists: dict[str, KeyList]
-) -> list[Place[Item]]:
+) -> list[ListedObject[Item]]:
     """All objects in the requested order."""
-    merged: list[Keyed[Place[Item]]] = []
+    merged: list[Keyed[ListedObject[Item]]] = []
     for one in keyed:
         name = object_name(one.name)
-        merged.append(Keyed(one.sort, name, Place("", name, one.item)))
+        merged.append(Keyed(one.sort, name, ListedObject("", name, one.item)))
         await call.node.give_way()
     for node, keys in lists.items():
         for sort, name in keys.keys:
-            merged.append(Keyed(sort, name, Place(node, name, None)))
+            merged.append(Keyed(sort, name, ListedObject(node, name, None)))
             await call.node.give_way()
     return [one.item for one in await in_order(call, merged)]
 
 
 async def _fetch_all(
-    call: Call, places: Sequence[Place[Item]]
+    call: Call, places: Sequence[ListedObject[Item]]
 ) -> dict[tuple[str, ObjectName], msgspec.Raw]:
     """The objects of other nodes, by node and name, without those that are gone."""
     names: dict[str, list[ObjectName]] = {}
@@ -255,7 +267,7 @@ async def _fetch(
     """The objects of a node, in order; fewer if it stops answering."""
     rows: list[msgspec.Raw] = []
     while len(rows) < len(names):
-        wanted = Rows(names[len(rows) : len(rows) + ROWS_AT_ONCE])
+        wanted = WantedRows(names[len(rows) : len(rows) + ROWS_AT_ONCE])
         answer = await ask_for_part(call, node, wanted, columns)
         some = [] if answer is None else msgspec.json.decode(answer, type=list[msgspec.Raw])
         if not some:
@@ -275,7 +287,7 @@ class SummedListing(Generic[Item]):
         """The list, the requested page of it, or this node's part of it. Raises ApiError."""
         if isinstance(call.part, Keys):
             return await _key_list(call, self._listing, items, call.part)
-        if isinstance(call.part, Rows):
+        if isinstance(call.part, WantedRows):
             return await _named_rows(call, self._listing, items, call.part.names)
         if not other_nodes(call):
             return await self._listing.answer(call, items)

@@ -38,7 +38,7 @@ class Keys(msgspec.Struct, tag="keys", frozen=True):
     count_max: int | None
 
 
-class Rows(msgspec.Struct, tag="rows", frozen=True):
+class WantedRows(msgspec.Struct, tag="rows", frozen=True):
     """Wanted of a list: these objects. The answer may have fewer, from the first one on."""
 
     names: list[ObjectName]
@@ -50,7 +50,7 @@ class Piece(msgspec.Struct, tag="piece", frozen=True):
     offset: int
 
 
-Part = Keys | Rows | Piece
+Part = Keys | WantedRows | Piece
 
 
 class FilePiece(msgspec.Struct, frozen=True, array_like=True):

@@ -33,7 +33,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class JsonWithEtag:
     """200 with JSON and its ETag, or 304 for a client that has it. parts: the encoded JSON."""
 
     parts: list[bytes]

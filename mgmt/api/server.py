@@ -35,11 +35,11 @@ from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import (
     Created,
+    JsonWithEtag,
     Lines,
     NoContent,
     Route,
     Status,
-    Tagged,
     has_etag,
 )
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
@@ -232,7 +232,7 @@ class ManagementServer:
             response = _json(answer.status, msgspec.json.encode(answer.content))
         elif isinstance(answer, Lines):
             return await self._send_lines(request, answer)
-        elif isinstance(answer, Tagged):
+        elif isinstance(answer, JsonWithEtag):
             if not has_etag(request, answer.etag):
                 return await self._send(request, answer.parts, answer.etag)
             response = web.Response(status=304, headers={hdrs.ETAG: f'"{answer.etag}"'})

@@ -14,7 +14,7 @@ import msgspec
 from leveret.broker.auth.passwords import MD5
 from leveret.broker.runtime.names import QUEUE, RESERVED_PREFIX
 from leveret.mgmt.definitions.list_slices import ITEM_BYTES_MAX, ItemTooLarge, items_of
-from leveret.mgmt.definitions.object_slices import Place, TooMuch, members_of
+from leveret.mgmt.definitions.object_slices import JsonSpan, TooMuch, members_of
 from leveret.mgmt.http.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
@@ -201,7 +201,7 @@ async def _items(
     items: list[Item] = []
     number = 0
     try:
-        if not isinstance(value, Place):
+        if not isinstance(value, JsonSpan):
             raise msgspec.ValidationError
         async for one in items_of(raw, value, give_way):
             item, problem = _item(one)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
-from leveret.mgmt.definitions.object_slices import Place
+from leveret.mgmt.definitions.object_slices import JsonSpan
 from leveret.mgmt.slices import GiveWay
 
 PART_BYTES = 100_000
@@ -23,7 +23,7 @@ class ItemTooLarge(ValueError):
     """An item has more than about `ITEM_BYTES_MAX` bytes."""
 
 
-async def items_of(raw: bytes, place: Place, give_way: GiveWay) -> AsyncIterator[msgspec.Raw]:
+async def items_of(raw: bytes, place: JsonSpan, give_way: GiveWay) -> AsyncIterator[msgspec.Raw]:
     """The items of a list at a place, encoded. Raises msgspec.DecodeError, ItemTooLarge."""
     start, end = place
     if end - start <= PART_BYTES or raw[start : start + 1] != b"[":

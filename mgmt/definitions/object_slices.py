@@ -38,7 +38,7 @@ class TooMuch(ValueError):
     """The object has more names or brackets than can be read; the text says which."""
 
 
-class Place(NamedTuple):
+class JsonSpan(NamedTuple):
     """Where a list or an object is in JSON."""
 
     start: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 async def members_of(raw: bytes, give_way: GiveWay) -> dict[str, Any]:
-    """The members by their names; of lists and objects the `Place`.
+    """The members by their names; of lists and objects the `JsonSpan`.
 
     Raises msgspec.DecodeError, UnicodeDecodeError and RecursionError if it is no JSON object, and
     TooMuch.
@@ -59,9 +59,9 @@ async def members_of(raw: bytes, give_way: GiveWay) -> dict[str, Any]:
     }
 
 
-async def _names_and_places(raw: bytes, give_way: GiveWay) -> tuple[bytes, list[Place]]:
+async def _names_and_places(raw: bytes, give_way: GiveWay) -> tuple[bytes, list[JsonSpan]]:
     """The object with a list of one number in the place of each list and object in it."""
-    names, places = bytearray(), list[Place]()
+    names, places = bytearray(), list[JsonSpan]()
     depth = start = begin = brackets = 0
     while start < len(raw):
         end = await _end_of_step(raw, start, depth, give_way)
@@ -82,7 +82,7 @@ async def _names_and_places(raw: bytes, give_way: GiveWay) -> tuple[bytes, list[
                 names += mark
             elif depth == 1:
                 names += b"[%d]" % len(places)
-                places.append(Place(begin, start))
+                places.append(JsonSpan(begin, start))
         brackets += start - end
         _check_brackets(depth, brackets)
         await give_way()

@@ -34,7 +34,7 @@ TIMESTAMP_AT = next(
 DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 
 
-class Rows(NamedTuple):
+class QueueRows(NamedTuple):
     """Queues, and the row of each."""
 
     queues: list[Place]
@@ -53,9 +53,9 @@ async def each_queue(
                     await sampler.give_way()
 
 
-async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
+async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> QueueRows:
     """A row for each queue."""
-    found = Rows([], [])
+    found = QueueRows([], [])
     async for place, status in each_queue(sampler, vhosts):
         found.queues.append(place)
         row: list[Value] = [*_state(status), *_counts(status.counts)]
@@ -64,7 +64,7 @@ async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
     return found
 
 
-async def labels_of(sampler: Sampler, found: Rows, vhost_label: str = "vhost") -> list[str]:
+async def labels_of(sampler: Sampler, found: QueueRows, vhost_label: str = "vhost") -> list[str]:
     """The labels of queues, rendered."""
     labels = []
     for vhost, queue in found.queues:

@@ -21,7 +21,7 @@ from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.priority_levels import Levels, priority_levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels, priority_levels
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
@@ -100,7 +100,7 @@ class ClassicQueue(Actor):
     is_exchange: ClassVar[bool] = False
     is_down: ClassVar[bool] = False
     kind: ClassVar[QueueKind] = CLASSIC_QUEUE
-    levels: ClassVar[Levels | None] = None
+    levels: ClassVar[PriorityLevels | None] = None
     elects_by_priority: ClassVar[bool] = True
 
     def __init__(
@@ -201,7 +201,7 @@ class ClassicQueue(Actor):
         else:
             is_safe = True
             for place, message in enumerate(messages):
-                is_safe &= self._publish_with_care(publication, place, message, ttl_ms)
+                is_safe &= self._publish_individually(publication, place, message, ttl_ms)
         if not is_safe:
             self._hold(publication)
 
@@ -226,7 +226,7 @@ class ClassicQueue(Actor):
             self._deaths.watch_head()
         return is_safe
 
-    def _publish_with_care(
+    def _publish_individually(
         self, publication: Publication, place: int, message: Message, ttl_ms: int | None
     ) -> bool:
         """Publish one message of a publication to a queue that must check each; whether it is safe

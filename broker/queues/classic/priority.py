@@ -11,7 +11,7 @@ fetching:
 
 Invariants:
 
-PR1  Every entry of a level has a message of that level (`Levels.of`).
+PR1  Every entry of a level has a message of that level (`PriorityLevels.of`).
 PR2  `_levels` is in the order of fetching.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.storage.contract.backing_queue import (
     BackingQueue,
     Cursor,
@@ -51,7 +51,7 @@ class PriorityQueue(BackingQueue):
 
     def __init__(
         self,
-        levels: Levels,
+        levels: PriorityLevels,
         make_level: Callable[[int], BackingQueue],
         found: Iterable[int] = (),
     ) -> None:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 from leveret.storage.messages.message import Message
 
 
-class Levels(NamedTuple):
+class PriorityLevels(NamedTuple):
     """highest: the highest level; 0 is the lowest. of: the level of a message."""
 
     highest: int
     of: Callable[[Message], int]
 
 
-def priority_levels(priority_max: int) -> Levels:
+def priority_levels(priority_max: int) -> PriorityLevels:
     """The levels of a queue with priorities: a missing one is 0, a too high one the maximum."""
-    return Levels(priority_max, lambda message: min(message.header.priority or 0, priority_max))
+    return PriorityLevels(
+        priority_max, lambda message: min(message.header.priority or 0, priority_max)
+    )

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.events.taps import Taps
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource, DeadLetterWorker
 from leveret.broker.runtime.clock import Clock
@@ -22,7 +22,7 @@ class QueueOwner(Protocol):
     clock: Clock
     tracer: Taps | None
 
-    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
+    def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
         """Where a queue keeps its messages, with those that a restart found."""
 
     def has_letters(self, queue: QueueClient) -> bool:

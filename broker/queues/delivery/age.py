@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.storage.contract.backing_queue import Head
 from leveret.storage.messages.message import Entry, Message
 
@@ -115,7 +115,7 @@ class QueueAges:
 
     __slots__ = ("_level_of", "_levels", "plain")
 
-    def __init__(self, levels: Levels | None, now_ms: int) -> None:
+    def __init__(self, levels: PriorityLevels | None, now_ms: int) -> None:
         self._level_of = levels.of if levels is not None else None
         self._levels: dict[int, Ages] | None = {} if levels is not None else None
         self.plain = Ages(now_ms)

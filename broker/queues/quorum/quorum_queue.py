@@ -28,7 +28,7 @@ from leveret.broker.amqp.errors import not_implemented, resource_locked
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import (
@@ -103,7 +103,7 @@ class QuorumQueue(ClassicQueue):
     __slots__ = ("_figures_without_letters", "_is_refusing", "_kept", "_letters", "_returning")
 
     kind: ClassVar[QueueKind] = QUORUM_QUEUE
-    levels: ClassVar[Levels | None] = LEVELS
+    levels: ClassVar[PriorityLevels | None] = LEVELS
     elects_by_priority: ClassVar[bool] = False
 
     def __init__(

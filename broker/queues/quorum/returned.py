@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.queues.contract.priority_levels import Levels
+from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.storage.messages.message import Entry, Header, Message
 
 RETURNS = "x-leveret-returns"
@@ -104,7 +104,7 @@ def _level_of(message: Message) -> int:
     return int(stored is not None and stored.is_first)
 
 
-LEVELS = Levels(1, _level_of)
+LEVELS = PriorityLevels(1, _level_of)
 """Level 1 has the messages that went to the front."""
 
 

@@ -55,7 +55,7 @@ class Operation:
     makes: bool = False
 
 
-class Tagged:
+class TaggedOperations:
     """Collects the operations of one part of the API."""
 
     def __init__(self, tag: str) -> None:

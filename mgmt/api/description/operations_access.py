@@ -1,15 +1,15 @@
 """Operations on users and permissions, on policies, limits and parameters, and on definitions."""
 
 from leveret.mgmt.api.description import bodies
-from leveret.mgmt.api.description.operation import Operation, Parameter, Tagged, choice
+from leveret.mgmt.api.description.operation import Operation, Parameter, TaggedOperations, choice
 from leveret.mgmt.api.description.schemas import TEXT, Schema, described, list_of, ref
 
-_users = Tagged("users")
-_permissions = Tagged("permissions")
-_policies = Tagged("policies")
-_limits = Tagged("limits")
-_parameters = Tagged("parameters")
-_definitions = Tagged("definitions")
+_users = TaggedOperations("users")
+_permissions = TaggedOperations("permissions")
+_policies = TaggedOperations("policies")
+_limits = TaggedOperations("limits")
+_parameters = TaggedOperations("parameters")
+_definitions = TaggedOperations("definitions")
 
 DRY_RUN = choice("dry_run", "true")
 DOWNLOAD = Parameter("download", described(TEXT, "The name of a file to save the answer in."))

@@ -6,18 +6,18 @@ from leveret.mgmt.api.description.operation import (
     WHOLE_OR_NONE,
     Operation,
     Parameter,
-    Tagged,
+    TaggedOperations,
     choice,
     window,
 )
 from leveret.mgmt.api.description.schemas import COUNT, TEXT, described, list_of, record, ref
 
-_vhosts = Tagged("vhosts")
-_exchanges = Tagged("exchanges")
-_queues = Tagged("queues")
-_bindings = Tagged("bindings")
-_messages = Tagged("messages")
-_clients = Tagged("clients")
+_vhosts = TaggedOperations("vhosts")
+_exchanges = TaggedOperations("exchanges")
+_queues = TaggedOperations("queues")
+_bindings = TaggedOperations("bindings")
+_messages = TaggedOperations("messages")
+_clients = TaggedOperations("clients")
 
 RATES = window("msg_rates")
 BYTES = window("data_rates")

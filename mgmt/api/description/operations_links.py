@@ -10,7 +10,7 @@ from leveret.broker.moving.shovels.status import (
     TERMINATED,
     WAITING,
 )
-from leveret.mgmt.api.description.operation import Operation, Tagged, window
+from leveret.mgmt.api.description.operation import Operation, TaggedOperations, window
 from leveret.mgmt.api.description.schemas import (
     COUNT,
     NAME,
@@ -23,7 +23,7 @@ from leveret.mgmt.api.description.schemas import (
     ref,
 )
 
-_shovels, _federation = Tagged("shovels"), Tagged("federation")
+_shovels, _federation = TaggedOperations("shovels"), TaggedOperations("federation")
 
 _LEFT = any_of(COUNT, one_of("unlimited"))
 

@@ -6,7 +6,7 @@ from leveret.mgmt.api.description.operation import (
     WHOLE_OR_NONE,
     Operation,
     Parameter,
-    Tagged,
+    TaggedOperations,
     window,
 )
 from leveret.mgmt.api.description.schemas import (
@@ -25,10 +25,10 @@ from leveret.mgmt.api.description.schemas import (
     ref,
 )
 
-_node = Tagged("node")
-_health = Tagged("health")
-_logins = Tagged("logins")
-_control = Tagged("control socket")
+_node = TaggedOperations("node")
+_health = TaggedOperations("health")
+_logins = TaggedOperations("logins")
+_control = TaggedOperations("control socket")
 
 NODE_WINDOW = window("node_stats")
 MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by category."))

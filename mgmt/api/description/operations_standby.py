@@ -8,7 +8,7 @@ from leveret.broker.policies.schema_replication import (
     KINDS,
     PROMOTED,
 )
-from leveret.mgmt.api.description.operation import Operation, Tagged
+from leveret.mgmt.api.description.operation import Operation, TaggedOperations
 from leveret.mgmt.api.description.schemas import (
     COUNT,
     NAME,
@@ -25,7 +25,7 @@ from leveret.mgmt.api.description.schemas import (
 from leveret.mgmt.api.schema_replication import ACTIONS
 from leveret.mgmt.standby.follower import FAILED, HELD, OFF, SYNCING, WAITING
 
-_standby = Tagged("standby")
+_standby = TaggedOperations("standby")
 
 _INTERVAL: Schema = {"type": "number", "minimum": INTERVAL_S_MIN, "maximum": INTERVAL_S_MAX}
 _ENDPOINTS: Schema = {**list_of(NAME), "minItems": 1}

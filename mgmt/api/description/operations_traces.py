@@ -1,7 +1,7 @@
 """Operations on traces and their files, with their schemas."""
 
 from leveret.broker.tracing.trace import BODIES, FORMATS, NO_BODIES
-from leveret.mgmt.api.description.operation import Operation, Tagged
+from leveret.mgmt.api.description.operation import Operation, TaggedOperations
 from leveret.mgmt.api.description.schemas import (
     COUNT,
     NAME,
@@ -16,7 +16,7 @@ from leveret.mgmt.api.description.schemas import (
     ref,
 )
 
-_traces = Tagged("traces")
+_traces = TaggedOperations("traces")
 
 _PAYLOAD_BYTES = described(COUNT, "How many bytes of a payload are written; all by default.")
 _PAYLOAD = described(one_of(NO_BODIES, BODIES), "Whether a log has the bodies of messages.")

@@ -9,7 +9,7 @@ import pytest
 from leveret.mgmt.definitions import list_slices
 from leveret.mgmt.definitions.contents import DefinitionsError, read_definitions
 from leveret.mgmt.definitions.list_slices import PART_BYTES, ItemTooLarge, items_of
-from leveret.mgmt.definitions.object_slices import Place
+from leveret.mgmt.definitions.object_slices import JsonSpan
 
 
 def split(raw: bytes) -> tuple[list[object], int]:
@@ -22,7 +22,8 @@ def split(raw: bytes) -> tuple[list[object], int]:
 
     async def read() -> list[object]:
         return [
-            msgspec.json.decode(item) async for item in items_of(raw, Place(0, len(raw)), give_way)
+            msgspec.json.decode(item)
+            async for item in items_of(raw, JsonSpan(0, len(raw)), give_way)
         ]
 
     return asyncio.run(read()), slices

@@ -8,7 +8,7 @@ import pytest
 
 from leveret.mgmt.definitions import object_slices
 from leveret.mgmt.definitions.contents import DefinitionsError, fault_in_json, read_definitions
-from leveret.mgmt.definitions.object_slices import Place, TooMuch, members_of
+from leveret.mgmt.definitions.object_slices import JsonSpan, TooMuch, members_of
 from leveret.mgmt.http import json_texts
 
 SLICE_BYTES = 50
@@ -32,7 +32,7 @@ def found(raw):
     members = asyncio.run(members_of(raw, give_way))
     shown = {
         name: msgspec.json.decode(raw[value.start : value.end])
-        if isinstance(value, Place)
+        if isinstance(value, JsonSpan)
         else value
         for name, value in members.items()
     }

@@ -66,7 +66,7 @@ class ConnectionOutput(Flushable):
         """The channel has confirms to send at the end of the round."""
 
 
-class UnsyncedReplies(Protocol):
+class RepliesAwaitingSync(Protocol):
     """The replies of a channel that wait for the disk (amqp091/connection/unsynced_replies.py).
 
     all_sent: given when all replies are sent.
@@ -115,7 +115,7 @@ class Channel(Session):
         self.is_closing = False
         self.takes_methods = True
         self.operation: PendingOperation | None = None
-        self.unsynced: UnsyncedReplies | None = None
+        self.unsynced: RepliesAwaitingSync | None = None
         self.assembler: ContentAssembler | None = None
 
     @property

@@ -8,7 +8,7 @@ import pytest
 from leveret.mgmt.api import joint_listing
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.joint_listing import JointListing, SummedListing
-from leveret.mgmt.api.passed_requests import Keys, Rows
+from leveret.mgmt.api.passed_requests import Keys, WantedRows
 from tests.listing_nodes import ListingCluster
 
 TURN_CALLS_MAX = 5000
@@ -65,7 +65,7 @@ async def test_a_page_is_one_of_the_whole_list_and_only_its_objects_are_rendered
 
 async def test_of_each_node_as_many_keys_are_asked_for_as_the_page_may_have(cluster):
     await cluster.nodes["a"].list(page="1", page_size="2")
-    assert cluster.nodes["b"].asked == [Keys(2), Rows([(b"1",)])]
+    assert cluster.nodes["b"].asked == [Keys(2), WantedRows([(b"1",)])]
     assert cluster.nodes["c"].asked == [Keys(2)]
 
 
@@ -98,7 +98,7 @@ async def test_an_object_that_goes_between_the_two_steps_is_missing(cluster):
     take = node.take
 
     async def take_and_lose(asked):
-        if isinstance(asked.part, Rows):
+        if isinstance(asked.part, WantedRows):
             node.objects.pop("4", None)
         return await take(asked)
 
@@ -110,8 +110,10 @@ async def test_large_objects_come_in_several_answers(cluster, monkeypatch):
     monkeypatch.setattr(joint_listing, "ROWS_BYTES_MAX", 10)
     assert names((await cluster.nodes["a"].list())[0]) == "012345678"
     assert cluster.nodes["c"].asked[1:] == [
-        Rows([(b"2",), (b"5",), (b"8",)]), Rows([(b"5",), (b"8",)]), Rows([(b"8",)])
-    ]  # fmt: skip
+        WantedRows([(b"2",), (b"5",), (b"8",)]),
+        WantedRows([(b"5",), (b"8",)]),
+        WantedRows([(b"8",)]),
+    ]
 
 
 async def test_an_object_whose_node_does_not_answer_is_shown_as_this_node_knows_it():
@@ -146,7 +148,7 @@ async def test_where_objects_are_is_known_and_only_rows_are_asked_for(known):
     assert [one["node"] for one in shown] == ["a", "b"] * 3
     page, _ = await a.list(page="2", page_size="2")
     assert (names(page["items"]), page["total_count"], page["page_count"]) == ("23", 6, 3)
-    assert b.asked == [Rows([(b"1",), (b"3",), (b"5",)]), Rows([(b"3",)])]
+    assert b.asked == [WantedRows([(b"1",), (b"3",), (b"5",)]), WantedRows([(b"3",)])]
 
 
 async def test_an_object_that_moves_while_it_is_listed_is_listed_by_its_new_node(known):
