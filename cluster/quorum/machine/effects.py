@@ -110,6 +110,15 @@ class UnknownSender(Effect):
         self.sender = sender
 
 
+class SenderEnded(Effect):
+    """The sender has ended. Its client was told everything that was applied of it."""
+
+    __slots__ = ("sender",)
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+
+
 class DeadLetters(Effect):
     """Publish dead letters.
 

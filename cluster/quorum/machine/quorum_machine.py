@@ -48,6 +48,7 @@ from leveret.cluster.quorum.machine.effects import (
     Expired,
     Outcome,
     Result,
+    SenderEnded,
     TimedOut,
     UnknownSender,
 )
@@ -101,10 +102,10 @@ class QuorumMachine:
         """Apply a command, if it is the next one of its sender; whether it was."""
         number = command.number
         sender = self.senders.known.get(command.sender)
-        if sender is None:
-            if isinstance(command, Join):
+        if sender is None or sender.has_ended:
+            if sender is None and isinstance(command, Join):
                 sender = self.senders.join(command.sender, command.node, command.incarnation)
-            if sender is None:
+            if sender is None or sender.has_ended:
                 if effects is not None:
                     effects.add(UnknownSender(command.sender))
                 return False
@@ -138,6 +139,7 @@ class QuorumMachine:
             self._give_result(sender, Outcome.PURGED, self.messages.purge(), (), effects)
         elif isinstance(command, Leave):
             self._end_sender(sender, effects)
+            self.senders.end(sender)
 
     def _give_result(
         self, sender: Sender, outcome: Outcome, value: int, refused: tuple[int, ...],
@@ -242,13 +244,13 @@ class QuorumMachine:
             runs = self.messages.take_all_held(consumer)
             self.messages.return_runs(runs, True, effects)
             self._remove(sender, consumer)
-        self.senders.end(sender)
         self._elect(effects)
 
     def _end_node(self, command: NodeDown, effects: Effects | None) -> None:
         for sender in self.senders.of_node(command.node):
-            if sender.incarnation <= command.incarnation:
+            if sender.incarnation <= command.incarnation and not sender.has_ended:
                 self._end_sender(sender, effects)
+                sender.has_ended = True
                 if effects is not None:
                     effects.add(UnknownSender(sender.sender))
 
@@ -359,7 +361,7 @@ class QuorumMachine:
         effects: list[Effect] = []
         for consumer in sender.consumers.values():
             runs = _after(consumer, received.get(consumer.number, 0))
-            if runs:
+            if runs and consumer.number in received:
                 effects.append(Deliver(number, consumer.number, runs))
             if consumer is self.messages.consumers.active:
                 effects.append(ActiveChanged(number, consumer.number, True))
@@ -367,6 +369,8 @@ class QuorumMachine:
                 effects.append(TimedOut(number, consumer.number, consumer.timed_out))
         effects += [result for result in sender.results if result.number > seen]
         effects.append(Applied(number, sender.applied))
+        if sender.has_ended:
+            effects.append(SenderEnded(number))
         return effects
 
     def kept_letters(self) -> list[Effect]:

@@ -15,10 +15,12 @@ class Sender:
     """A client of the queue. applied: the number of its last command that was applied.
 
     consumers: by their numbers. results: those that the client has not said it has seen.
+    has_ended: none of its further commands are applied. It is kept so that its client learns which
+    of them were, until the next sender of its node joins.
     """
 
     __slots__ = (
-        "applied", "consumers", "incarnation", "is_away", "node", "results", "sender",
+        "applied", "consumers", "has_ended", "incarnation", "is_away", "node", "results", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: int, node: str, incarnation: int) -> None:
@@ -26,7 +28,7 @@ class Sender:
         self.node = node
         self.incarnation = incarnation
         self.applied = 1
-        self.is_away = False
+        self.is_away = self.has_ended = False
         self.consumers: dict[int, Consumer] = {}
         self.results: list[Result] = []
 
@@ -38,7 +40,7 @@ class Sender:
 
 
 class Senders:
-    """All senders. ended: by node, the highest number of those that have ended."""
+    """All senders. ended: by node, the highest number of those that have ended and are not kept."""
 
     __slots__ = ("ended", "known")
 
@@ -50,6 +52,9 @@ class Senders:
         """A sender begins; None if it has ended before."""
         if sender <= self.ended.get(node, 0):
             return None
+        for one in self.of_node(node):
+            if one.has_ended and one.sender < sender:
+                self.end(one)
         added = self.known[sender] = Sender(sender, node, incarnation)
         return added
 

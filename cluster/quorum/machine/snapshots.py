@@ -63,6 +63,7 @@ class _Sender(msgspec.Struct, array_like=True):
     incarnation: int
     applied: int
     is_away: bool
+    has_ended: bool
     results: list[_Result]
     consumers: list[_Consumer]
 
@@ -170,6 +171,7 @@ def _names(consumers: list[Consumer]) -> list[int]:
 def _sender_of(sender: Sender) -> _Sender:
     return _Sender(
         sender.sender, sender.node, sender.incarnation, sender.applied, sender.is_away,
+        sender.has_ended,
         [
             _Result(one.number, one.outcome, one.value, list(one.refused))
             for one in sender.results
@@ -245,6 +247,7 @@ def _hold(held: HeldRuns, block: bytes) -> None:
 def _restored_sender(stored: _Sender) -> Sender:
     sender = Sender(stored.sender, stored.node, stored.incarnation)
     sender.applied, sender.is_away = stored.applied, stored.is_away
+    sender.has_ended = stored.has_ended
     sender.results = [
         Result(stored.sender, one.number, one.outcome, one.value, tuple(one.refused))
         for one in stored.results

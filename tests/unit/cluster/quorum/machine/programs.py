@@ -96,7 +96,8 @@ class Program:
         command = self._of_client(sender, number, draw)
         if wrong >= 0.03:
             self.numbers[sender] = number
-            if isinstance(command, Leave) or sender not in self.model.senders:
+            known = self.model.senders.get(sender)
+            if isinstance(command, Leave) or known is None or known["ended"]:
                 del self.numbers[sender]
         return self.now_ms, command
 

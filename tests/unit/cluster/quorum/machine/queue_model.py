@@ -71,12 +71,18 @@ class QueueModel:
         self.deliver()
 
     def is_next(self, command):
-        if command.sender in self.senders:
-            return command.number == self.senders[command.sender]["applied"] + 1
-        if isinstance(command, Join) and command.sender > self.ended.get(command.node, 0):
+        known = self.senders.get(command.sender)
+        if known and not known["ended"]:
+            return command.number == known["applied"] + 1
+        if not known and isinstance(command, Join) and (
+            command.sender > self.ended.get(command.node, 0)
+        ):
+            for sender, facts in list(self.senders.items()):
+                if facts["ended"] and facts["node"] == command.node and sender < command.sender:
+                    self.forget(sender)
             self.senders[command.sender] = {
                 "applied": 1, "node": command.node, "incarnation": command.incarnation,
-                "away": False,
+                "away": False, "ended": False,
             }  # fmt: skip
             return True
         self.told.append(("unknown", command.sender))
@@ -342,21 +348,26 @@ class QueueModel:
 
     def do_leave(self, index, command):
         self.end_sender(command.sender)
+        self.forget(command.sender)
+
+    def forget(self, sender):
+        node = self.senders.pop(sender)["node"]
+        self.ended[node] = max(self.ended.get(node, 0), sender)
 
     def end_sender(self, sender):
         for consumer in [one for one in self.consumers if one.name[0] == sender]:
             held, consumer.held = consumer.held, []
             self.give_back(held, True)
             self.remove(consumer)
-        node = self.senders.pop(sender)["node"]
-        self.ended[node] = max(self.ended.get(node, 0), sender)
+        self.senders[sender]["ended"] = True
         self.elect()
 
     # The leader
 
     def do_nodedown(self, index, command):
         for sender, facts in list(self.senders.items()):
-            if facts["node"] == command.node and facts["incarnation"] <= command.incarnation:
+            is_of_it = facts["node"] == command.node and not facts["ended"]
+            if is_of_it and facts["incarnation"] <= command.incarnation:
                 self.end_sender(sender)
                 self.told.append(("unknown", sender))
 
