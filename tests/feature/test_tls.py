@@ -1,4 +1,7 @@
-"""Clients over TLS: pika, aio-pika and openssl s_client, with and without certificates."""
+"""Clients over TLS, with and without certificates.
+
+Versions, and which certificates are taken, are in tests/unit/broker/net/test_tls.py.
+"""
 
 import asyncio
 import contextlib
@@ -12,7 +15,6 @@ import pika
 import pytest
 import uvloop
 
-from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config import (
     AuthenticationSettings,
     Config,
@@ -83,17 +85,6 @@ def connect(embedded, context):
     return asyncio.wait_for(aio_pika.connect(url, ssl_context=context), PATIENCE_SECONDS)
 
 
-async def s_client(embedded, *options):
-    """Return openssl's output for a connection."""
-    process = await asyncio.create_subprocess_exec(
-        "openssl", "s_client", "-connect", f"{LOOPBACK}:{port_of(embedded)}", "-brief", *options,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
-    return output.decode()
-
-
 # Clients
 
 
@@ -146,44 +137,6 @@ async def test_plain_listeners_stay_plain(config):
 # Versions
 
 
-@pytest.mark.parametrize(("option", "version"), [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")])
-async def test_versions_that_are_spoken(config, authority, option, version):
-    async with EmbeddedBroker(config) as embedded:
-        output = await s_client(embedded, option, "-CAfile", str(authority.certfile))
-        assert f"Protocol version: {version}" in output
-        assert "Verification: OK" in output
-
-
-@pytest.mark.parametrize(
-    ("versions", "option"),
-    [
-        ((), "-tls1_1"),
-        (("tlsv1.3",), "-tls1_2"),
-        (("tlsv1.2",), "-tls1_3"),
-    ],
-)
-async def test_versions_that_are_not_are_refused_with_an_alert(config, caplog, versions, option):
-    async with EmbeddedBroker(with_options(config, versions=versions)) as embedded:
-        output = await s_client(embedded, option)
-        assert "alert protocol version" in output
-        assert "the TLS handshake of a client failed: unsupported protocol" in caplog.text
-        assert not embedded.broker.connections
-
-
-async def test_no_session_tickets_are_sent(config, authority):
-    """They come after the handshake, and clients that do not expect them take them for an end."""
-    async with EmbeddedBroker(config) as embedded:
-        reader, writer = await asyncio.open_connection(
-            LOOPBACK, port_of(embedded), ssl=client_context(authority)
-        )
-        writer.write(PROTOCOL_HEADER)
-        await asyncio.wait_for(reader.readexactly(7), PATIENCE_SECONDS)
-        session = writer.get_extra_info("ssl_object")
-        assert session.version() == "TLSv1.3"
-        assert not session.session.has_ticket
-        writer.close()
-
-
 # Clients' certificates
 
 
@@ -197,25 +150,6 @@ async def test_a_client_must_have_a_certificate_if_that_is_asked(config, authori
             await connect(embedded, client_context(authority, stranger))
         async with await connect(embedded, client_context(authority, authority.issue("hare"))):
             assert len(embedded.broker.connections) == 1
-
-
-async def test_a_certificate_of_a_stranger_is_refused_even_if_none_is_needed(
-    config, authority, tmp_path
-):
-    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
-    async with EmbeddedBroker(config) as embedded:
-        with pytest.raises(REFUSED, match=r"(?i)unknown ca"):
-            await connect(embedded, client_context(authority, stranger))
-
-
-async def test_without_verification_it_is_not_checked(config, authority, tmp_path):
-    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
-    async with (
-        EmbeddedBroker(with_options(config, verify="verify_none")) as embedded,
-        await connect(embedded, client_context(authority, stranger)),
-    ):
-        (connection,) = embedded.broker.connections
-        assert "peer_cert_subject" not in connection.tls_facts()
 
 
 async def test_too_many_authorities_between(config, authority, tmp_path):
@@ -317,15 +251,6 @@ async def test_a_new_certificate_is_for_new_connections(config, authority, tmp_p
             # The earlier one continues its session.
             assert (await channel.declare_queue("q")).name == "q"
             assert len(embedded.broker.connections) == 2
-
-
-async def test_a_bad_certificate_changes_nothing(config, authority, caplog):
-    async with EmbeddedBroker(config, virtual_clock=True) as embedded:
-        config.tls.options.certfile.write_text("-----BEGIN CERTIFICATE-----\n")
-        embedded.advance(seconds=5)
-        assert "server.pem holds no certificate in PEM form" in caplog.text
-        async with await connect(embedded, client_context(authority)):
-            assert len(embedded.broker.connections) == 1
 
 
 # End of connections

@@ -1,4 +1,7 @@
-"""More commands of rabbitmqadmin: every output format, every kind of object, and refusals."""
+"""rabbitmqadmin against a node: RabbitMQ's own, from Debian's package, and the served one.
+
+Every output format, every kind of object, and refusals.
+"""
 
 import json
 import subprocess
@@ -63,6 +66,14 @@ def test_lists_are_sorted_and_show_nested_values(admin):
     assert "object_totals.queues" in admin("-f", "tsv", "-d", "3", "show", "overview")
 
 
+def test_everything_can_be_listed(admin):
+    for name in ("users", "vhosts", "connections", "exchanges", "bindings", "permissions",
+                 "channels", "consumers", "parameters", "policies", "queues", "nodes",
+                 "vhost_limits", "operator_policies"):  # fmt: skip
+        admin("list", name)
+    assert "rabbitmq_version" in admin("show", "overview")
+
+
 def test_a_message_goes_in_from_standard_input_and_comes_out_into_a_file(admin, tmp_path):
     admin("declare", "queue", "name=q", "auto_delete=false", "durable=false")
     properties = 'properties={"delivery_mode": 2, "headers": {"h": 1}}'
@@ -77,6 +88,9 @@ def test_a_message_goes_in_from_standard_input_and_comes_out_into_a_file(admin, 
     table = admin("get", "queue=q", "ackmode=ack_requeue_false")
     assert "from a pipe" in table
     assert "message_count" in table
+    assert admin("get", "queue=q", "count=1") == "No items\n"
+    assert admin("publish", "routing_key=q", "payload=again") == "Message published\n"
+    admin("purge", "queue", "name=q")
     assert admin("get", "queue=q", "count=1") == "No items\n"
 
 
@@ -119,6 +133,12 @@ def test_declared_objects_are_listed_and_deleted(admin, vhost, listing, what, op
     assert name in admin("-f", "tsv", "list", listing)
     assert admin("delete", *what, *place) == f"{kind} deleted\n"
     assert name not in admin("-f", "tsv", "list", listing)
+
+
+def test_a_permission_is_declared(admin, node, vhost):
+    permission = ("configure=a", "write=b", "read=c")
+    admin("declare", "permission", f"vhost={vhost}", "user=guest", *permission)
+    assert node.get(f"permissions/{vhost}/guest")["read"] == "c"
 
 
 def test_a_connection_is_closed(admin, node, vhost, channel):

@@ -141,20 +141,6 @@ def test_a_deleted_user_is_disconnected(node, vhost):
         connection.process_data_events(5)
 
 
-def test_a_vhost_without_permission_is_refused(node, vhost):
-    user = f"{vhost}stranger"
-    node.put(f"users/{user}", {"password": "p", "tags": ""})
-    with pytest.raises(
-        pika.exceptions.ProbableAccessDeniedError, match=f"access to vhost '{vhost}'"
-    ):
-        pika.BlockingConnection(
-            pika.ConnectionParameters(
-                "127.0.0.1", node.port, vhost, credentials=pika.PlainCredentials(user, "p")
-            )
-        )
-    node.delete(f"users/{user}")
-
-
 class TestDefinitions:
     def test_what_is_exported_comes_back(self, node, vhost):
         node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-max-length": 5}})
@@ -186,30 +172,6 @@ class TestDefinitions:
         assert actions == {("add", "queue", "new"), ("add", "policy", "p"),
                            ("conflict", "queue", "other")}  # fmt: skip
         assert node.request("GET", f"queues/{vhost}/new").status == 404
-
-    def test_users_come_with_the_hashes_of_rabbitmq(self, node):
-        user = {"name": "imported", "hashing_algorithm": "rabbit_password_hashing_sha256",
-                "password_hash": "5Hvbt0Pwcoj3XxwF/3mEO7xehchXapvCZFzqYMH0WJfgN3/K",
-                "tags": ["administrator"]}  # fmt: skip
-        assert node.post("definitions", {"users": [user]}).status == 204
-        assert node.get("whoami", user="imported:guest")["name"] == "imported"
-        node.delete("users/imported")
-
-    @pytest.mark.parametrize(
-        "definitions",
-        [
-            {"queues": "no list"},
-            {"queues": [1]},
-            {"users": [{"name": "x", "password_hash": "!", "tags": ""}]},
-            {"policies": [{"vhost": "/", "name": "p", "pattern": "a", "definition": {"no": 1}}]},
-            {"exchanges": [{"vhost": "/", "name": "bad", "type": "none"}]},
-            {"bindings": [{"vhost": "/", "source": "none", "destination": "none"}]},
-            {"queues": [{"vhost": "/"}]},
-        ],
-    )
-    def test_bad_ones_are_refused(self, node, definitions):
-        answer = node.post("definitions", definitions)
-        assert (answer.status, answer.body["error"]) == (400, "bad_request")
 
 
 class TestPlans:
