@@ -31,6 +31,7 @@ class FederationLink(Link):
     def __init__(self, hosts, pair, kind):
         near, far = ends(hosts, pair)
         super().__init__(hosts.network, near, far)
+        self.destination = near
         self._kind = kind
         self._name = f"federated-{next(NUMBERS)}"
         self._upstream = f"parameters/federation-upstream/%2F/{self._name}"

@@ -104,6 +104,16 @@ class Link:
         wanted = set(confirmed)
         self.near.wait_until(lambda: self.take() and wanted <= set(self.taken), "all have come")
 
+    def wait_until_it_is_held(self):
+        """Wait until the link tells that its destination takes nothing, if it tells that."""
+
+    def check_that_it_was_never_lost(self, confirmed):
+        """All messages have come once, and in their order."""
+        assert self.taken == confirmed
+
+    def check_what_is_doubled(self):
+        """Only what was on its way when the link was lost may come twice, if that is known."""
+
     @property
     def doubled(self):
         """The messages that have come more than once."""

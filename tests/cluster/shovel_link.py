@@ -6,6 +6,7 @@ from tests.cluster.clients import bodies
 from tests.cluster.clustered_nodes import declare
 from tests.cluster.hosted_nodes import api
 from tests.cluster.linked_hosts import OPTIONS, Link
+from tests.cluster.publisher import ConfirmedPublisher
 
 
 class ShovelLink(Link):
@@ -37,6 +38,14 @@ class ShovelLink(Link):
         value |= {key.replace("_", "-"): one for key, one in more.items()}
         self.near.ctl("set_parameter", "shovel", self._name, json.dumps(value))
 
+    def start_broker_again(self):
+        """Start the node of the shovel, which was killed."""
+        self.near.start()
+
+    def publishing(self):
+        """A client that publishes to the source all the time."""
+        return ConfirmedPublisher(self.source, self.origin)
+
     def close(self):
         self._network.heal()
         self.near.ctl("clear_parameter", "shovel", self._name)
@@ -56,6 +65,16 @@ class ShovelLink(Link):
             lambda: self.status["state"] == state and reason in self.status.get("reason", ""),
             f"the shovel is {state} {reason}",
         )
+
+    def wait_until_it_stops(self, why=""):
+        self.wait_for_state("terminated", why)
+
+    def wait_until_it_is_held(self):
+        self.wait_for_state("blocked")
+
+    def check_that_it_was_never_lost(self, confirmed):
+        super().check_that_it_was_never_lost(confirmed)
+        assert self.starts == 1
 
     @property
     def starts(self):
