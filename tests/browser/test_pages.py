@@ -105,7 +105,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     browser.confirm("Close")
     browser.see("Connection closed")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="Wartung läuft ☃"):
-        client.process_data_events(2)
+        client.process_data_events(PATIENCE_SECONDS)
 
 
 def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost):

@@ -7,7 +7,6 @@ import pika
 
 from tests.crash.killed_node import Node
 from tests.patience import PATIENCE_SECONDS
-from tests.protocol.raw_client import wait_until
 
 DESCRIPTORS = 120
 IDLE_CLIENTS = 300
@@ -26,19 +25,20 @@ def refused(node):
         client.close()
 
 
-def connects(node):
-    try:
-        pika.BlockingConnection(pika.URLParameters(node.url)).close()
-    except pika.exceptions.AMQPError:
-        return False
-    return True
+def connected(node):
+    """A connection, as soon as one is let in, and logs in before the handshake is given up."""
+    while True:
+        try:
+            return pika.BlockingConnection(pika.URLParameters(node.url))
+        except pika.exceptions.AMQPError:
+            continue
 
 
 def test_clients_that_never_log_in_leave_the_store_its_descriptors(tmp_path):
     node = Node(tmp_path / "data", LEVERET_HANDSHAKE_TIMEOUT="2000")
     assert node.start()
     resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = connected(node)
     channel = connection.channel()
     channel.confirm_delivery()
     channel.queue_declare("lazy", durable=True, arguments={"x-queue-mode": "lazy"})
@@ -54,7 +54,7 @@ def test_clients_that_never_log_in_leave_the_store_its_descriptors(tmp_path):
     assert "are refused: sockets may take 60 of the 120 file descriptors" in node.text
     assert "Too many open files" not in node.text
     # Whoever has not logged in is disconnected, and then others are let in.
-    wait_until(lambda: connects(node))
+    connected(node).close()
     for client in idle:
         client.close()
     connection.close()

@@ -167,9 +167,9 @@ class TestOAuth2:
             ),
         )
 
-    def token(self, key, scope, seconds=60, **claims):
-        content = {"sub": "anna", "aud": "rabbit", "scope": scope,
-                   "exp": int(time.time()) + seconds, **claims}  # fmt: skip
+    def token(self, key, scope, end_s=None):
+        end_s = int(time.time()) + 60 if end_s is None else end_s
+        content = {"sub": "anna", "aud": "rabbit", "scope": scope, "exp": end_s}
         return jwt.encode(content, key, algorithm="RS256", headers={"kid": "one"})
 
     def test_scopes_are_permissions(self, config, key):
@@ -187,10 +187,12 @@ class TestOAuth2:
 
     def test_a_token_that_ends_ends_the_connection_unless_it_is_renewed(self, config, key):
         scope = "rabbit.configure:*/* rabbit.write:*/* rabbit.read:*/*"
-        with EmbeddedBroker.in_thread(config) as broker:
-            with closing(connect(broker, "", self.token(key, scope, seconds=2))) as renewed:
-                doomed = connect(broker, "", self.token(key, scope, seconds=2))
-                renewed.update_secret(self.token(key, scope), "it ends")
+        with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker:
+            now_s = broker.call(lambda it: int(it.broker.services.clock.wall_time_s()))
+            with closing(connect(broker, "", self.token(key, scope, now_s + 2))) as renewed:
+                doomed = connect(broker, "", self.token(key, scope, now_s + 2))
+                renewed.update_secret(self.token(key, scope, now_s + 60), "it ends")
+                broker.advance(2)
                 with pytest.raises(
                     pika.exceptions.ConnectionClosedByBroker, match="credential expired"
                 ):

@@ -161,7 +161,7 @@ def test_a_connection_is_closed_by_its_pid(ctl, node, vhost, channel):
     pid = next(row.split()[0] for row in rows if row.split()[1] == vhost)
     ctl("close_connection", pid, "go away")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="go away"):
-        channel.connection.process_data_events(5)
+        channel.connection.process_data_events(PATIENCE_SECONDS)
     assert ctl.fails("close_connection", "nobody", "x")[0] == 69
 
 
@@ -188,19 +188,19 @@ def test_listeners_are_suspended_and_resumed(own_node):
     connected = pika.BlockingConnection(pika.ConnectionParameters(*address))
     ctl("suspend_listeners")
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(address, 5)
+        socket.create_connection(address, PATIENCE_SECONDS)
     connected.channel().queue_declare("still-served")
     code, text = ctl.fails("check_port_connectivity")
     assert (code, f"port: {own_node.port}, protocol: amqp" in text) == (69, True)
     ctl("resume_listeners")
     ctl("check_port_connectivity")
-    socket.create_connection(address, 5).close()
+    socket.create_connection(address, PATIENCE_SECONDS).close()
     ctl("drain")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance"):
-        connected.process_data_events(5)
+        connected.process_data_events(PATIENCE_SECONDS)
     assert "Is under maintenance?: true" in ctl("status")
     ctl("revive")
-    socket.create_connection(address, 5).close()
+    socket.create_connection(address, PATIENCE_SECONDS).close()
     assert "Is under maintenance?: false" in ctl("status")
 
 

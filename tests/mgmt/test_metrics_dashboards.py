@@ -159,7 +159,7 @@ def test_every_panel_of_the_overview_shows_data(node, prometheus, traffic):
 
     node.wait_until(lambda: len(prometheus.targets()) == 2, "Prometheus is up")
     try:
-        node.wait_until(is_complete, seconds=60)
+        node.wait_until(is_complete)
     except AssertionError:
         raise AssertionError(f"no data for {sorted(wanted)}") from None
     others = [filled_in(one, cluster) for one in dashboards.others()]
@@ -183,7 +183,7 @@ def test_the_overview_as_rabbitmq_ships_it(node, prometheus, traffic):
 
     node.wait_until(lambda: len(prometheus.targets()) == 2, "Prometheus is up")
     try:
-        node.wait_until(is_complete, seconds=60)
+        node.wait_until(is_complete)
     except AssertionError:
         raise AssertionError(f"no data for {sorted(wanted)}") from None
 

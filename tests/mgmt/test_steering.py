@@ -5,6 +5,8 @@ import json
 import pika
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 
 def queue(node, vhost, name):
     return node.get(f"queues/{vhost}/{name}")
@@ -138,7 +140,7 @@ def test_a_deleted_user_is_disconnected(node, vhost):
     )
     node.delete(f"users/{user}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=f"user '{user}' is deleted"):
-        connection.process_data_events(5)
+        connection.process_data_events(PATIENCE_SECONDS)
 
 
 class TestDefinitions:

@@ -113,16 +113,16 @@ def test_a_message_in_several_chunks_blocks_too(broker):
         assert publisher.get("q") == bytes(10_000)
 
 
-def test_a_blocked_client_may_answer_connection_close(broker):
-    with opened(broker) as publisher:
+def test_a_blocked_client_may_answer_connection_close(timeless):
+    with opened(timeless) as publisher:
         publisher.declare("q")
-        broker.block_publishers()
+        timeless.block_publishers()
         publisher.publish(1, "q", b"x")
         publisher.read_method(0, commands.Connection.Blocked)
-        broker.call(lambda embedded: side_of_broker(embedded, publisher).force_close("enough"))
+        timeless.call(lambda embedded: side_of_broker(embedded, publisher).force_close("enough"))
         publisher.read_method(0, commands.Connection.Close)
         publisher.send_method(0, commands.Connection.CloseOk)
-        wait_until(lambda: connection_count(broker) == 0, seconds_max=0.5)
+        wait_until(lambda: connection_count(timeless) == 0)
 
 
 def test_nothing_is_said_after_connection_close(broker):

@@ -167,7 +167,7 @@ def test_one_that_is_dropped_and_does_not_read_is_cut_off_in_the_end(timeless):
         slow.send(encode_frame(METHOD, 1, b"\0\x3c\0\x63"))  # there is no method 99
         wait_until(lambda: timeless.queue_length("slow") and is_dropped(timeless))
         timeless.advance(60)
-        wait_until(lambda: connection_count(timeless) == 1, seconds_max=0.5)
+        wait_until(lambda: connection_count(timeless) == 1)
 
 
 def is_dropped(broker):
