@@ -49,6 +49,7 @@ from leveret.cluster.links.services import METADATA_SERVICE, Peer
 from leveret.cluster.metadata import passing
 from leveret.cluster.metadata.history import History, LastView
 from leveret.cluster.metadata.inputs import Inputs
+from leveret.cluster.metadata.log_listener import LogListener
 from leveret.cluster.metadata.member_records import removed_members
 from leveret.cluster.metadata.messages import (
     AnyMessage,
@@ -96,18 +97,7 @@ class ReplicatedDeclarations:
     """A `DeclarationLog`, and a `Service` of links.
 
     local: declares before there is a replication. view: the last one installed in this run; None
-    until the node has joined.
-
-    Each of these may be replaced: members_changed is called when the nodes of the cluster have
-    changed; view_changed when the node is in another view; joined once, when the node has all
-    declarations; replacing before a snapshot replaces declarations that only this node has, with
-    these and with the log entries that only it has, or None (RD5); partitioned with the nodes whose
-    history differs, or none; restart_wanted with the nodes from which this one has to take
-    everything after a restart; paused with the nodes that it can reach, when the partition rule
-    requires a stop; failed with the error when an ordered entry cannot be applied, after which the
-    node must not continue; check_removal when this node orders the removal of a node, with its name
-    and those of the nodes that run or are about to: it may raise Refused; before_input before each
-    input of the replication.
+    until the node has joined. listener: see log_listener.py.
     """
 
     def __init__(
@@ -119,20 +109,10 @@ class ReplicatedDeclarations:
         events: Events,
         local: LocalDeclarationLog,
         turns: Turns,
+        listener: LogListener,
     ) -> None:
         self.view: View | None = None
-        self.joined: Callable[[], object] = lambda: None
-        self.members_changed: Callable[[], object] = lambda: None
-        self.view_changed: Callable[[], object] = lambda: None
-        self.replacing: Callable[[Sequence[Declaration], Discarded | None], Answer[None]] = (
-            lambda lost, discarded: given(None)
-        )
-        self.partitioned: Callable[[tuple[str, ...]], object] = lambda names: None
-        self.restart_wanted: Callable[[tuple[str, ...]], object] = lambda takes_from: None
-        self.paused: Callable[[tuple[str, ...]], object] = lambda members: None
-        self.check_removal: Callable[[str, frozenset[str]], object] = lambda name, running: None
-        self.failed: Callable[[Exception], object] = lambda error: None
-        self.before_input: Callable[[], object] = lambda: None
+        self._listener = listener
         self._registry = registry
         self._sync = sync
         self._history = history
@@ -142,11 +122,11 @@ class ReplicatedDeclarations:
         self._early: dict[str, Status] = {}
         self._submitted = SubmittedHere()
         self._stability = Stability()
-        self._performing = Performing(writer, events, turns, self._tell_of_members)
+        self._performing = Performing(writer, events, turns, listener.members_changed)
         self._passing = PassingDeclarations(registry, turns, self.submit)
         self._inputs = Inputs(turns)
         self._work: OrderedSteps[Output | Passing] = OrderedSteps(
-            turns, "declarations of the cluster", self._doing, self._work_failed
+            turns, "declarations of the cluster", self._doing, listener.entry_failed
         )
         self._discarded: Discarded | None = None
         self._replacing: Answer[None] | None = None
@@ -211,7 +191,7 @@ class ReplicatedDeclarations:
         return Synced(when_everywhere)
 
     def _submit(self, payload: bytes, submitted: Submitted) -> None:
-        self.before_input()
+        self._listener.before_input()
         assert self._replication is not None
         submission, outputs = self._replication.submit(payload)
         self._submitted.add(submission, submitted)
@@ -299,7 +279,7 @@ class ReplicatedDeclarations:
             self._has_joined = True
             assert self._replication is not None
             self._passing.delete_own(self._replication.me.name)
-            self.joined()
+            self._listener.joined()
 
     # Carrying out the outputs of the replication
 
@@ -308,7 +288,7 @@ class ReplicatedDeclarations:
         self._add(lambda: self._give(give))
 
     def _add(self, give: Callable[[], object]) -> None:
-        self.before_input()
+        self._listener.before_input()
         self._inputs.add(give)
 
     def _give(self, give: Callable[[MetadataReplication], list[Output]]) -> None:
@@ -319,12 +299,6 @@ class ReplicatedDeclarations:
         """Carry out outputs in order; the outputs that they cause follow them."""
         self._work.add(outputs)
         self._tell_if_stable()
-
-    def _tell_of_members(self) -> None:
-        self.members_changed()
-
-    def _work_failed(self, error: Exception) -> None:
-        self.failed(error)
 
     def _doing(self, output: Output | Passing) -> Steps:
         match output:
@@ -353,7 +327,7 @@ class ReplicatedDeclarations:
             case Discarded():
                 self._discarded = output
             case PartitionedFrom():
-                self.partitioned(output.names)
+                self._listener.partitioned(output.names)
             case WriteCompanions():
                 self._history.write_companions(output.companions)
                 self._when_written(output.number)
@@ -361,9 +335,9 @@ class ReplicatedDeclarations:
                 self._history.write_promise(output.view)
                 self._when_written(output.number)
             case Restart():
-                self.restart_wanted(output.takes_from)
+                self._listener.gives_way(output.takes_from)
             case Pause():
-                self.paused(output.members)
+                self._listener.pauses(output.members)
 
     def _sending(self, name: str, message: AnyMessage) -> Steps:
         peer = self._peers.get(name)
@@ -400,7 +374,7 @@ class ReplicatedDeclarations:
         if replication is None or not removed:
             return
         for name in removed:
-            self.check_removal(name, replication.views.names_from_now_on)
+            self._listener.check_removal(name, replication.views.names_from_now_on)
         self._carry_out(replication.admit(replication.admitted - removed))
 
     def _applying(self, it: Apply) -> Steps:
@@ -450,7 +424,7 @@ class ReplicatedDeclarations:
         self._when_written(it.number)
         before, self.view = self.view, it.view
         self._passing.view_begins(it.view, before)
-        self.view_changed()
+        self._listener.view_changed()
         if it.snapshot is not None or self.is_coordinator:
             self._join()
         if self.is_coordinator:
@@ -460,7 +434,7 @@ class ReplicatedDeclarations:
         """Whether `replacing` has answered (RD5); if not, the output waits for the answer."""
         if self._replacing is None:
             mine = lost(contents(self._registry), theirs)
-            self._replacing = self.replacing(mine, self._discarded)
+            self._replacing = self._listener.replacing(mine, self._discarded)
         if not self._replacing.is_given:
             self._work.put_back(it, self._replacing)
             return False

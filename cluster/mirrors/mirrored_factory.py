@@ -70,20 +70,20 @@ class Listener(Protocol):
 
 
 class MirroredFactory(PlacedFactory):
-    """See the module. listener: must be set before anything is declared."""
-
-    listener: Listener
+    """See the module."""
 
     def __init__(
         self,
         local: QueueFactory,
         queues: RemoteQueues,
         policies: PolicyTable,
+        listener: Listener,
         sync_batch_size: int = SYNC_BATCH_SIZE,
     ) -> None:
         """policies: those of this node. sync_batch_size: as configured."""
         super().__init__(local, queues)
         self._policies = policies
+        self._listener = listener
         self._sync_batch_size = sync_batch_size
 
     def mirroring_of(self, vhost: str, queue: QueueClient) -> Mirroring:
@@ -101,14 +101,14 @@ class MirroredFactory(PlacedFactory):
         record = decode_record(specification.placement.record)
         if record is None:
             return super().make(owner, specification)
-        return self.listener.make_queue(specification, record)
+        return self._listener.make_queue(specification, record)
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """A queue was declared, perhaps with a record."""
         super().added(vhost, queue, storage_id)
         record = decode_record(queue.placement.record)
         if record is not None:
-            self.listener.record_changed(vhost, queue, record, storage_id)
+            self._listener.record_changed(vhost, queue, record, storage_id)
 
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
         """A record has changed, begun or ended; or the node of a queue has another name."""
@@ -117,7 +117,7 @@ class MirroredFactory(PlacedFactory):
             return
         queue.placement = placement
         record = decode_record(placement.record)
-        self.listener.record_changed(vhost, queue, record, storage_id)
+        self._listener.record_changed(vhost, queue, record, storage_id)
 
     def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
         """The outcome of a change of the record."""
@@ -142,7 +142,7 @@ class MirroredFactory(PlacedFactory):
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
         """Other policies are in force for a queue."""
-        self.listener.policies_changed(vhost, queue)
+        self._listener.policies_changed(vhost, queue)
 
     def node_renamed(
         self, vhost: str, queue: QueueClient, old: str, new: str
@@ -166,7 +166,7 @@ class MirroredFactory(PlacedFactory):
 
     def _replica(self, queue: QueueClient) -> tuple[MirrorRecord | None, Replica | None]:
         record = decode_record(queue.placement.record)
-        return record, None if record is None else self.listener.replica_of(record)
+        return record, None if record is None else self._listener.replica_of(record)
 
     def members(self, queue: QueueClient) -> QueueMembers | None:
         """The leader and the mirrors; None without mirrors."""
@@ -224,7 +224,7 @@ class MirroredFactory(PlacedFactory):
     def messages_here(self, queue: QueueClient) -> BackingQueue | None:
         """Those of a mirrored queue that this node leads, or was the last to lead."""
         if isinstance(queue, MirroredQueue):
-            return self.listener.led_messages(queue)
+            return self._listener.led_messages(queue)
         return super().messages_here(queue)
 
     def leader_here(self, queue: QueueClient) -> QueueClient | None:

@@ -64,10 +64,9 @@ class MirroredQueues:
     ) -> None:
         """wall_offset_ms: the wall clock minus the broker's clock."""
         self.factory = MirroredFactory(
-            services.queue_kinds.of(CLASSIC_QUEUE), remote_queues, services.policies,
+            services.queue_kinds.of(CLASSIC_QUEUE), remote_queues, services.policies, self,
             services.config.cluster.sync_batch_size,
         )  # fmt: skip
-        self.factory.listener = self
         host = ReplicaHost(
             node, incarnation, services, remote_queues, log.when_stable,
             self.factory.mirroring_of, wall_offset_ms,

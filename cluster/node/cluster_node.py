@@ -15,14 +15,15 @@ declared like everything else (metadata/member_records.py): all members dial the
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leveret.broker.config import Config, SettingError
-from leveret.broker.declarations.values import PutParameter
+from leveret.broker.declarations.values import Declaration, PutParameter
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.services.services import Services
 from leveret.cluster.discovery.cleanup import CleanUp
@@ -39,6 +40,7 @@ from leveret.cluster.membership.membership_changes import (
 )
 from leveret.cluster.membership.node_clean_up import NodeCleanUp
 from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved
+from leveret.cluster.metadata.log_listener import LogListener
 from leveret.cluster.metadata.member_records import (
     CLUSTER_NODE,
     cluster_id_of,
@@ -47,6 +49,7 @@ from leveret.cluster.metadata.member_records import (
 )
 from leveret.cluster.metadata.messages import ViewId, ViewMember, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outputs import Discarded
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
@@ -74,7 +77,7 @@ TICK_MS = 250
 logger = logging.getLogger("leveret.cluster")
 
 
-class ClusterNode:
+class ClusterNode(LogListener):
     """The `Clustering` of one run of a node.
 
     restart_wanted: called when the node has to stop its broker and start it again, with the way in
@@ -106,7 +109,7 @@ class ClusterNode:
         self._ordered_start: OrderedStart
         self._partition_handling: PartitionHandling
         self._keeping: Keeping
-        self._is_new = self._is_restarting = False
+        self._is_new = self._is_restarting = self._is_stopping = False
         self._beginning = asyncio.Lock()
         self._replication: MetadataReplication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
@@ -177,14 +180,10 @@ class ClusterNode:
         self._history = History(services.metadata)
         self.log = log = ReplicatedDeclarations(
             services.registry, services.declaration_writer, sync, self._history, services.events,
-            local, services.turns,
+            local, services.turns, self,
         )  # fmt: skip
         self._members = DeclaredMembers(services, links)
         self._ordered_start = OrderedStart(self._config.cluster, links, self.rpc, self._clock, log)
-        log.joined = self._ordered_start.joined
-        log.failed = self._log_failed
-        log.check_removal = lambda name, running: check_removal(name, running=running)
-        log.members_changed = self._members_changed
         self.links.register(METADATA_SERVICE, log)
         self.states = NodeStates(links, services.alarms)
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
@@ -197,7 +196,6 @@ class ClusterNode:
             self.name, links.incarnation, services, links, self._queues, log, self.states,
             int(self._clock.wall_time_s() * 1000) - self._clock.now_ms(),
         )  # fmt: skip
-        log.view_changed = self._view_changed
         services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
         self._changes = MembershipChanges(
             self.rpc, services, self.name, lambda: self.running, self._begin_cluster,
@@ -213,18 +211,13 @@ class ClusterNode:
         self.suspension = Suspension(
             services.turns, self._config.cluster.tick_time_s, log.suspended, self._knows_its_place
         )
-        log.before_input = self.suspension.look
         self._keeping = Keeping(
             self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers))
         )
-        log.replacing = self._keeping.replacing
-        self._partition_handling = handling = PartitionHandling(
+        self._partition_handling = PartitionHandling(
             self._config.cluster, services, self.rpc, self.name, self._members,
             self._keeping, self._history, sync, self._restart,
         )  # fmt: skip
-        log.partitioned = handling.partitioned
-        log.restart_wanted = handling.give_way
-        log.paused = handling.pause
         return log
 
     def prepare(self, definitions: Definitions) -> None:
@@ -261,8 +254,7 @@ class ClusterNode:
 
     async def stop(self) -> None:
         """Leave the running nodes; the clients' connections are closed."""
-        # The node loses all others, which must not make it pause and start again.
-        self.log.paused = self.log.restart_wanted = lambda names: None
+        self._is_stopping = True
         view = self.log.view
         if not self._is_restarting and view is not None and len(view.names) > 1:
             # The others give this node no new mirrors while it stops.
@@ -401,20 +393,54 @@ class ClusterNode:
         views = None if self._replication is None else self._replication.views
         return views is None or not views.fence.is_up or views.ending is not None
 
-    def _view_changed(self) -> None:
-        self.mirrored_queues.view_changed()
-        self.running_changed(self.running)
-
-    def _members_changed(self) -> None:
-        """A node was declared to be a member, or no longer to be one."""
-        self.log.admit(frozenset(self._members.declared))
-        self._members.changed()
-
     def _restart(self, start_as: StartAs) -> None:
         self._is_restarting = True
         self.restart_wanted(start_as)
 
-    def _log_failed(self, error: Exception) -> None:
+    # What the log of declarations calls
+
+    def before_input(self) -> None:
+        """A suspension of the process comes before the input that follows it."""
+        self.suspension.look()
+
+    def joined(self) -> None:
+        """The node has all declarations, so its start goes on."""
+        self._ordered_start.joined()
+
+    def members_changed(self) -> None:
+        """A node was declared to be a member, or no longer to be one."""
+        self.log.admit(frozenset(self._members.declared))
+        self._members.changed()
+
+    def view_changed(self) -> None:
+        """The node is in another view: other leaders and mirrors may be wanted."""
+        self.mirrored_queues.view_changed()
+        self.running_changed(self.running)
+
+    def check_removal(self, name: str, running: frozenset[str]) -> None:
+        """A node that runs stays a member."""
+        check_removal(name, running=running)
+
+    def replacing(self, lost: Sequence[Declaration], discarded: Discarded | None) -> Answer[None]:
+        """What only this node has is written to a file first."""
+        return self._keeping.replacing(lost, discarded)
+
+    def partitioned(self, names: tuple[str, ...]) -> None:
+        """Report the partition."""
+        self._partition_handling.partitioned(names)
+
+    def gives_way(self, takes_from: tuple[str, ...]) -> None:
+        """Restart, and take everything from one of these nodes."""
+        # A node that stops loses all others, which must not make it start again.
+        if not self._is_stopping:
+            self._partition_handling.give_way(takes_from)
+
+    def pauses(self, members: tuple[str, ...]) -> None:
+        """Stop serving clients until more nodes can be reached."""
+        if not self._is_stopping:
+            self._partition_handling.pause(members)
+
+    def entry_failed(self, error: Exception) -> None:
         """An entry that the other nodes have applied cannot be applied here: the node stops."""
         is_of_the_disk = isinstance(error, (OSError, MetadataError, StoreError))
         logger.error(

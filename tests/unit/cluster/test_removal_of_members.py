@@ -19,8 +19,8 @@ def cluster(tmp_path):
     made.formed("a", "b")
     made.declare("a", *(put_member(name, True) for name in "abc"))
     a = made.nodes["a"]
-    a.log.check_removal = lambda name, running: check_removal(name, running=running)
-    a.log.members_changed = lambda: a.log.admit(frozenset(members(a)))
+    a.listener.check_removal = lambda name, running: check_removal(name, running=running)
+    a.listener.when_members_changed = lambda: a.log.admit(frozenset(members(a)))
     yield made
     for node in made.nodes.values():
         node.stop()

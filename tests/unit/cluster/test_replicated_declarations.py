@@ -19,6 +19,7 @@ from leveret.broker.declarations.values import (
 from leveret.broker.registry.contents import contents
 from leveret.broker.runtime.pending import Answer, given
 from leveret.cluster.metadata.history import History
+from leveret.cluster.metadata.log_listener import LogListener
 from leveret.cluster.metadata.messages import ViewMember
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import MetadataReplication
@@ -54,6 +55,35 @@ class Wire:
         self.cluster.frames.append((self, b"".join(pieces)))
 
 
+class Listener(LogListener):
+    """Remembers what it hears. kept: what `replacing` answers. The test may replace the others."""
+
+    def __init__(self):
+        self.has_joined = False
+        self.restarts, self.errors, self.replaced = [], [], []
+        self.kept = given(None)
+        self.when_members_changed = self.when_view_changed = lambda: None
+
+    def joined(self):
+        self.has_joined = True
+
+    def members_changed(self):
+        self.when_members_changed()
+
+    def view_changed(self):
+        self.when_view_changed()
+
+    def replacing(self, lost, discarded):
+        self.replaced.append((lost, discarded))
+        return self.kept
+
+    def gives_way(self, takes_from):
+        self.restarts.append(takes_from)
+
+    def entry_failed(self, error):
+        self.errors.append(error)
+
+
 class Node:
     """One run of a node, with its store in a directory."""
 
@@ -63,16 +93,13 @@ class Node:
         definitions = self.metadata.load()
         self.declared = Declared(self.metadata, turns=turns)
         self.sync = SyncOnDemand()
-        self.joined = False
-        self.restarts = []
+        self.listener = Listener()
         registry = self.declared.registry
         history = History(self.metadata)
         self.log = ReplicatedDeclarations(
             registry, self.declared.writer, self.sync, history,
-            self.declared.events, self.declared.log, self.declared.turns,
+            self.declared.events, self.declared.log, self.declared.turns, self.listener,
         )  # fmt: skip
-        self.log.joined = lambda: setattr(self, "joined", True)
-        self.log.restart_wanted = self.restarts.append
         self.declared.restore(definitions)
         log, view, companions, _, promised = history.read(definitions.parameters)
         self.log.begin(
@@ -271,7 +298,7 @@ def test_a_node_that_comes_back_gets_what_it_missed(cluster):
     cluster.declare("b", PutQueue("/", "q", True))
     c = cluster.start("c", 2)
     cluster.run()
-    assert c.joined
+    assert c.listener.has_joined
     assert cluster.contents("c") == cluster.contents("a")
     assert any(b"passing" in one for one in cluster.contents("c"))
     cluster.declare("c", PutQueue("/", "mine", True))
@@ -347,8 +374,6 @@ def test_a_whole_cluster_starts_again(cluster):
 
 def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch):
     _, b, _ = cluster.formed("a", "b", "c")
-    errors = []
-    b.log.failed = errors.append
 
     def fail(*_):
         raise MetadataError("the disk is full")
@@ -357,7 +382,7 @@ def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch)
     cluster.nodes["a"].log.submit(PutQueue("/", "q", True))
     # The node whose frame it came with is not blamed: the frame is handled.
     cluster.run()
-    assert [str(error) for error in errors] == ["the disk is full"]
+    assert [str(error) for error in b.listener.errors] == ["the disk is full"]
     assert "q" not in b.declared.registry.vhosts["/"].queues
 
 
@@ -423,32 +448,29 @@ def names_of(declarations):
 def test_nothing_is_replaced_before_what_only_this_node_has_is_kept(cluster):
     partitioned(cluster)
     b = cluster.start("b", 2)
-    kept, asked = Answer(), []
-    b.log.replacing = lambda *what: asked.append(what) or kept
+    kept = b.listener.kept = Answer()
     cluster.run()
-    ((lost, discarded),) = asked
+    ((lost, discarded),) = b.listener.replaced
     assert names_of(lost) == ["of-b"]
     assert len(discarded.entries) == 1
     assert "of-b" in b.declared.registry.vhosts["/"].queues
-    assert not b.joined
+    assert not b.listener.has_joined
     declared = cluster.nodes["a"].log.submit(PutQueue("/", "later", True))
     cluster.run()
     assert not declared.is_given or declared.waits_for_sync
     kept.give(None)
     cluster.run()
-    assert b.joined
+    assert b.listener.has_joined
     assert sorted(b.declared.registry.vhosts["/"].queues) == ["later", "of-a"]
 
 
 def test_a_node_that_cannot_keep_what_only_it_has_fails_and_replaces_nothing(cluster):
     partitioned(cluster)
     b = cluster.start("b", 2)
-    kept, errors = Answer(), []
-    b.log.replacing = lambda *what: kept
-    b.log.failed = errors.append
+    kept = b.listener.kept = Answer()
     cluster.run()
     kept.refuse(OSError("the disk is full"))
-    assert [str(error) for error in errors] == ["the disk is full"]
+    assert [str(error) for error in b.listener.errors] == ["the disk is full"]
     assert list(b.declared.registry.vhosts["/"].queues) == ["of-b"]
 
 
@@ -462,8 +484,6 @@ def test_a_node_that_was_merely_away_has_nothing_of_its_own(cluster, monkeypatch
     for number in range(10):
         cluster.declare("a", PutQueue("/", f"q{number}", True))
     b = cluster.start("b", 2)
-    asked = []
-    b.log.replacing = lambda *what: asked.append(what) or given(None)
     cluster.run()
-    assert [discarded for _, discarded in asked] == [None]
-    assert b.joined
+    assert [discarded for _, discarded in b.listener.replaced] == [None]
+    assert b.listener.has_joined

@@ -60,7 +60,7 @@ def test_what_a_node_that_dies_has_not_on_disk_is_stable_in_the_next_view(cluste
 def test_each_view_is_told_of_when_what_it_brings_is_applied(cluster):
     a = cluster.start("a")
     views = []
-    a.log.view_changed = lambda: views.append((a.log.view.names, a.log.is_coordinator))
+    a.listener.when_view_changed = lambda: views.append((a.log.view.names, a.log.is_coordinator))
     a.log.form()
     cluster.run()
     cluster.start("b")

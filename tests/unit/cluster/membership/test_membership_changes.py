@@ -50,7 +50,7 @@ class OneNode:
         self.vhost = SimpleNamespace(name="/", queues={}, kinds=served_kinds())
         serve_placed(self.vhost.kinds, SimpleNamespace(node=name, incarnation=1))
         classic = self.vhost.kinds.of(CLASSIC_QUEUE)
-        self.vhost.kinds.add(MirroredFactory(classic, None, PolicyTable()))
+        self.vhost.kinds.add(MirroredFactory(classic, None, PolicyTable(), None))
         self.queues = []
         services = SimpleNamespace(
             parameters=self.parameters, vhosts={"/": self.vhost}, declarations=self

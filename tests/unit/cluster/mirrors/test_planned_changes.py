@@ -61,9 +61,8 @@ class OneNode(Declared):
         self.others = OtherNodes(name)
         self.has_copy = True
         self.mirrors = MirroredFactory(
-            QueueFactory(CLASSIC_QUEUE, ClassicQueue), self.others, self.registry.policies
+            QueueFactory(CLASSIC_QUEUE, ClassicQueue), self.others, self.registry.policies, self
         )
-        self.mirrors.listener = self
         self.planned = PlannedChanges(
             name, self.registry.vhosts, cluster.submit, self.turns, self.mirrors.mirroring_of,
             self, lambda identity: self.has_copy, lambda count: 0,

@@ -52,11 +52,9 @@ class Mirroring(Cluster):
         node = self.nodes[name]
         kinds = node.declared.registry.vhosts["/"].kinds
         kinds.node, kinds.incarnation = name, 1
-        factory = MirroredFactory(
-            kinds.of(CLASSIC_QUEUE), SimpleNamespace(node=name), node.declared.registry.policies
-        )
-        listener = factory.listener = Listener(node.log)
-        kinds.add(factory)
+        listener, policies = Listener(node.log), node.declared.registry.policies
+        queues = SimpleNamespace(node=name)
+        kinds.add(MirroredFactory(kinds.of(CLASSIC_QUEUE), queues, policies, listener))
         return listener
 
     def ask(self, name, *changes):
