@@ -21,7 +21,7 @@ from leveret.mgmt.api.selection import Selection, header_of, inspected, read_nex
 from leveret.storage.messages.message import Entry
 
 Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
-"""Publishes a message that is acted on; why that failed, or None."""
+"""Publishes a chosen message; returns the reason of a failure, or None."""
 NOT_ROUTED = "the message is unroutable: no queue would receive it"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
 """The audit log's record of a request."""
@@ -64,7 +64,7 @@ class Act:
         return {"done": self.done, "failed": self.failed}
 
     async def _handle_all(self, connection: DirectConnection) -> None:
-        """Act on all that match, of as many as there were at the beginning: some may come back."""
+        """Act on all matching messages, up to their number at the start: some may be requeued."""
         cursor = self._inspection.cursor()
         left = self._ready_count
         try:
@@ -80,7 +80,7 @@ class Act:
             cursor.close()
 
     async def _handle(self, connection: DirectConnection, found: list[Entry]) -> int:
-        """Act on those of the messages that are ready; returns how many there were."""
+        """Act on those of the messages that are ready; return their number."""
         entries = self._inspection.take(found)
         tags = connection.deliver(self._inspection.queue, entries)
         try:
@@ -97,7 +97,7 @@ class Act:
         return len(entries)
 
     async def _fault_of(self, connection: DirectConnection, entry: Entry) -> str | None:
-        """Publish a message, if it is to be; why that failed, or None."""
+        """Publish a message if requested; return the reason of a failure, or None."""
         if self._publish is None:
             return None
         try:
@@ -107,7 +107,7 @@ class Act:
 
 
 async def prepare(call: Call) -> tuple[str, Inspection, dict[str, Any]]:
-    """What `inspected` returns, and the body of a request. Raises as `inspected` and `body` do."""
+    """The results of `inspected` and of the request's `body`. Raises their errors."""
     vhost, inspection = await inspected(call)
     return vhost, inspection, await call.body()
 
@@ -125,7 +125,7 @@ async def note(call: Call, doing: str, vhost: str, queue: str, body: dict[str, A
 
 
 def _noted(value: Any) -> Any:
-    """As much of a value as the audit log holds."""
+    """The part of a value that the audit log keeps."""
     if isinstance(value, dict):
         return {key: _noted(value[key]) for key in ("exchange", "routing_key") if key in value}
     if isinstance(value, list):

@@ -1,10 +1,10 @@
-"""The permissions of users that logged in at another node; that node is asked for each check.
+"""The permissions of users that logged in at another node, which is asked for each check.
 
 A user of an LDAP or HTTP server or of OAuth 2.0 has a password or a token that only the node of the
 login has seen, and another node may be configured without that backend. So a request that is passed
 on (other_nodes.py) has a number for its user, valid until it is answered. The node that carries it
 out asks with that number whether the user may configure, write or read, and the node of the login
-has its own backend decide. Neither password nor token travels.
+consults its own backend. Neither password nor token is sent.
 
 A node that does not answer counts as a backend that cannot be reached: the permission is denied.
 """
@@ -45,7 +45,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, array_like=True):
 
 @contextmanager
 def numbered(node: Node, identity: Identity) -> Iterator[int]:
-    """In the block, other nodes may ask this one for the permissions of a user by this number."""
+    """Let other nodes ask this one, within the block, for a user's permissions by this number."""
     number = next(_numbers)
     node.users_passed_on[number] = identity
     try:
@@ -55,7 +55,7 @@ def numbered(node: Node, identity: Identity) -> Iterator[int]:
 
 
 def answer_for_permissions(node: Node, rpc: Rpc) -> None:
-    """Answer other nodes about the permissions of users whose requests this node has passed on."""
+    """Answer questions of other nodes about users whose requests this node has passed on."""
 
     async def answer(asker: str, content: bytes) -> bytes:
         asked = msgspec.msgpack.decode(content, type=PermissionQuestion)
@@ -78,7 +78,7 @@ def answer_for_permissions(node: Node, rpc: Rpc) -> None:
 
 
 class AskedPermissions:
-    """The permissions of one user, asked of the `node` where it logged in."""
+    """The permissions of one user, from the `node` where it logged in."""
 
     def __init__(self, rpc: Rpc, node: str, number: int) -> None:
         self._rpc = rpc

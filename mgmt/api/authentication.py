@@ -1,4 +1,4 @@
-"""Authentication: the current user, how the pages log in, password hashes, and login attempts."""
+"""Authentication: the current user, logins of the pages, password hashes, login attempts."""
 
 import base64
 from typing import Any

@@ -64,7 +64,7 @@ class Request(Protocol):
 
 
 class Passed(NamedTuple):
-    """What another node sent along with a request that it passed on.
+    """Data that another node sent along with a request that it passed on.
 
     may_open: the vhosts that the user may open. part: the requested part of a list or file.
     only_own: only this node's own objects are requested.
@@ -81,8 +81,8 @@ class Call:
     """A request that is being answered. identity: its user. limits: the limits of its body.
 
     route: its path in the table of routes. passed: set if another node has passed it on. left_out:
-    the nodes that did not answer in time when they were asked for their part. wanted_node: the node
-    that is to answer, if the client names it.
+    the nodes that did not send their part in time. wanted_node: the node that has to answer, if the
+    client names it.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Call:
 
     @property
     def requester(self) -> Requester:
-        """The user and where it is, for the audit."""
+        """The user and its address, for the audit."""
         if self.passed is not None:
             return self.passed.requester
         if self.request.remote:
@@ -135,17 +135,17 @@ class Call:
 
     @property
     def wants_only_own(self) -> bool:
-        """Whether another node asks for this node's own objects only."""
+        """Whether another node requests only this node's own objects."""
         return self.passed is not None and self.passed.only_own
 
     @property
     def part(self) -> Part | None:
-        """The part of a list or file that another node wants; None for all of it."""
+        """The part of a list or file that another node requests; None for all of it."""
         return None if self.passed is None else self.passed.part
 
     @property
     def takes_lines(self) -> bool:
-        """Whether the client wants a whole list as lines of JSON, which are made as it reads."""
+        """Whether the client requests a whole list as lines of JSON, which are made as it reads."""
         is_get = self.request.method == "GET"
         return is_get and LINES in self.request.headers.get("Accept", "")
 
@@ -199,7 +199,7 @@ class Call:
         return access.may_use_vhost(self.identity, vhost, self.peer_host) is True
 
     async def may_open_any(self, vhost: str) -> bool:
-        """As `may_open`, for a vhost that the path does not name: remote backends are asked."""
+        """`may_open` for a vhost that the path does not name: remote backends are asked."""
         if vhost in self._may_open:
             return self._may_open[vhost]
         decision = self.facade.access.may_use_vhost(self.identity, vhost, self.peer_host)
@@ -226,7 +226,7 @@ class Call:
         return list(filter(self.may_open, self.facade.vhost_names()))
 
     def listed_vhosts(self) -> list[str]:
-        """The vhost in the path, or without one all whose contents the user may list."""
+        """The vhost in the path, or without one all vhosts whose contents the user may list."""
         return [self.vhost()] if "vhost" in self.request.match_info else self.own_vhosts()
 
     def queue(self, vhost: str) -> str:
@@ -256,7 +256,7 @@ class Call:
         vhost: str = "",
         detail: dict[str, Any] | None = None,
     ) -> None:
-        """Write an act that is no declaration to the audit log. Raises 500 if that fails.
+        """Write an act that is not a declaration to the audit log. Raises 500 if that fails.
 
         Called before the act, so that an act that cannot be logged is not done. The arguments are
         those of `Act`.
@@ -288,7 +288,7 @@ class Call:
             raise not_authorised(NO_OBJECT_ACCESS)
 
     def require_owner(self, user: str) -> None:
-        """Raise 401 unless the object is the user's own, or the user may see (delete) all."""
+        """Raise 401 unless the object is the user's own, or the user may see or delete all."""
         identity = self.identity
         is_delete = self.request.method == "DELETE"
         may_anyway = identity.is_administrator if is_delete else identity.is_monitor

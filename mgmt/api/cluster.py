@@ -61,7 +61,7 @@ async def change_type(call: Call) -> Any:
 
 @route("POST", "/node/update-cluster-nodes", control_only=True, works_stopped=True)
 async def update_cluster_nodes(call: Call) -> Any:
-    """Take over from another node who belongs to the cluster, while the broker is stopped."""
+    """Take the list of members from another node of the cluster while the broker is stopped."""
     body = await call.body("node")
     member = _address(body)
     await _note(call, "cluster.members.updated", f"Taking the nodes of the cluster from {member}")

@@ -1,7 +1,7 @@
 """Consumers: each node answers for those of its own channels.
 
-The node of a queue decides which of its consumers is active, where that is one at a time. So those
-nodes are asked before such consumers of their queues are shown.
+If only one consumer of a queue is active at a time, the queue's node decides which. So these nodes
+are asked before such consumers of their queues are shown.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ async def list_consumers(call: Call) -> Any:
 
 
 async def consumers_of_queue(call: Call, vhost: str, queue: str) -> list[dict[str, Any]]:
-    """The consumers of a queue, wherever it lives, that channels of this node have."""
+    """The consumers of a queue, on any node, that channels of this node have."""
     if call.facade.lives_here(vhost, queue):
         found = call.facade.consumers(vhost, queue)
     else:
@@ -56,7 +56,7 @@ async def consumers_of_queue(call: Call, vhost: str, queue: str) -> list[dict[st
 
 
 async def _of_own_queues(call: Call, vhosts: Iterable[str]) -> list[QueuesConsumer]:
-    """The consumers of this node's queues, but not those of other nodes' channels."""
+    """The consumers of this node's queues, without those of other nodes' channels."""
     found: list[QueuesConsumer] = []
     for vhost in vhosts:
         for queue, consumers in call.facade.own_consumers(vhost):

@@ -1,4 +1,4 @@
-"""Definitions: export, import, and what an import would change."""
+"""Definitions: export, import, and a preview of an import."""
 
 import hashlib
 from typing import Any
@@ -23,9 +23,9 @@ async def download(call: Call) -> Any:
 
 
 async def _tagged(call: Call) -> JsonWithEtag:
-    """All definitions, with an ETag by which a standby knows that it has them already.
+    """All definitions, with an ETag that shows a standby whether it already has them.
 
-    While nothing is declared, the definitions are made only for a client that has others.
+    While nothing is declared, the definitions are only made for a client without this ETag.
     """
     facade, node = call.facade, call.node
     count = facade.performed_count

@@ -25,7 +25,7 @@ def connect(call: Call, vhost: str) -> DirectConnection:
 
 @contextmanager
 def acting(call: Call, vhost: str) -> Iterator[DirectConnection]:
-    """As `connect`; raises ApiError for a fault that would close a client's channel."""
+    """Connect; raise ApiError for a fault that would close a client's channel."""
     try:
         with connect(call, vhost) as connection:
             yield connection
@@ -41,7 +41,7 @@ async def require(call: Call, vhost: str, *permissions: Permission) -> None:
 
 
 def as_closed_channel(fault: Fault) -> ApiError:
-    """The error that RabbitMQ gives where its management opens a channel of its own."""
+    """The error that RabbitMQ returns where its management opens a channel."""
     if fault.reply_code == NOT_ALLOWED:
         # No channel could be opened, because the user has no access to the vhost.
         return from_fault(fault)

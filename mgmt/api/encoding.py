@@ -1,4 +1,4 @@
-"""Encoding of answers as JSON, in slices: a list may have very many objects, or large payloads."""
+"""Encodes answers as JSON in slices: a list may have very many objects, or large payloads."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -194,7 +194,7 @@ async def _answer(call: Call, found: Iterable[BindingFacts]) -> Any:
 
 
 def _place_in_list(binding: BindingFacts) -> tuple[Any, ...]:
-    """What a binding is ordered by, which differs from that of each other binding."""
+    """The sort key of a binding, which is unique."""
     arguments = encode_table(binding.arguments) if binding.arguments else b""
     return (*binding[:-1], arguments)
 
@@ -310,7 +310,7 @@ async def _find(call: Call) -> BindingFacts:
 
 
 def _without_null(wanted: str) -> str | None:
-    """The properties key of the empty key for that of null, which is another one in RabbitMQ."""
+    """The properties key of the empty key for that of null, which differs in RabbitMQ."""
     key, _, digest = wanted.partition("~")
     return f"~{digest}" if key == "null" else None
 

@@ -87,7 +87,7 @@ async def list_links_that_are_down(call: Call) -> Any:
     answered_by=Answerer.NODE_IN_PATH,
 )
 async def restart_link(call: Call) -> Any:
-    """Close the connections of a federation link, and start it anew."""
+    """Close the connections of a federation link, and restart it."""
     vhost, link_id = call.vhost(), call.path("id")
     call.require_policymaker(vhost)
     require_this_node(call)

@@ -1,9 +1,9 @@
 """A file of another node as a response to a client of this one, fetched piece by piece.
 
 The request is passed on to the file's node once for each piece (other_nodes.py), which checks its
-user each time. One piece is in memory, and the next one is asked for when the client has room. A
-file that grows during the download is cut where it ended when the download began; if it is removed,
-or its node goes down, the connection to the client is closed before all octets were sent.
+user each time. One piece is in memory, and the next one is requested when the client has room. Of a
+file that grows during the download, only its size at the start is sent; if it is removed, or its
+node goes down, the connection to the client is closed before all octets were sent.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def _read(path: Path, offset: int) -> FilePiece:
 
 
 async def file_of_node(call: Call, node: str, content_type: str) -> web.StreamResponse:
-    """The file that the request is about, from another node. Raises ApiError."""
+    """The requested file of another node. Raises ApiError."""
     return FileOfNode(call, node, content_type, await _ask_for_piece(call, node, 0))
 
 
@@ -60,7 +60,7 @@ async def _ask_for_piece(call: Call, node: str, offset: int) -> FilePiece:
 
 
 class FileOfNode(web.StreamResponse):
-    """The response. first: the first piece, which is there already."""
+    """The response. first: the first piece, which has already been fetched."""
 
     def __init__(self, call: Call, node: str, content_type: str, first: FilePiece) -> None:
         super().__init__(headers={"Content-Type": content_type})

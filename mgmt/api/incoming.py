@@ -1,9 +1,9 @@
 """Bodies of requests, with limits on their time and size; json_bodies.py parses them.
 
-A body is read here only. One that takes too long, is too large or is cut off is refused,
-and its memory is freed at once: the buffer that gathers it is closed, because the exception's
-traceback keeps the buffer itself until the next collection. The buffer has the body in one piece
-when its end is there; to join 17 MB would take 10 ms.
+Bodies are read only here. A body that takes too long, is too large or is cut off is refused, and
+its memory is freed at once: the buffer that gathers it is closed, because the exception's traceback
+keeps the buffer itself until the next collection. At the end the buffer has the body in one piece:
+joining 17 MB would take 10 ms.
 
 Before a login a body may have 64 KB and take 5 seconds, as in RabbitMQ, and may not be compressed.
 After it, the limits are `management.http.max_body_size` and `management.tcp.inactivity_timeout`,
@@ -73,7 +73,7 @@ def limits_of(settings: ManagementSettings) -> Limits:
 
 
 async def read(request: web.Request, limits: Limits, give_way: GiveWay) -> bytes:
-    """The body of a user, decompressed.
+    """The body of an authenticated request, decompressed.
 
     Raises 408 if it is too slow, 400 if it is cut off or cannot be decompressed, and the limits'
     refusal.
@@ -125,7 +125,7 @@ async def _gather(request: web.Request, gathered: BytesIO, limits: Limits) -> No
 
 
 async def read_form(request: web.Request) -> dict[str, str]:
-    """The fields of a form in the body, from anybody. Raises 400 if it is not one, 408 and 413."""
+    """The fields of a form from any client. Raises 400 if the body is not a form, 408 and 413."""
     if _codings(request):
         raise _coding_refused(request, NOT_BEFORE_LOGIN, ("identity",))
     raw = await _read(request, BEFORE_LOGIN)

@@ -1,9 +1,9 @@
-"""Lists of the objects of all nodes of a cluster, made by the node that is asked.
+"""Lists of the objects of all nodes of a cluster, made by the node that gets the request.
 
 A list is made in two steps. All nodes send the sort keys of their objects, or of as many as the
-requested page can take from one node, and the node that is asked sorts them. Then it fetches the
-objects of the page, in answers of bounded size. So sorting, filters and pages cover all nodes, and
-little more than the shown objects travels.
+requested page can take from one node, and the node that got the request sorts them. Then it fetches
+the objects of the page, in answers of bounded size. So sorting, filters and pages cover all nodes,
+and little more than the shown objects is sent.
 
 `JointListing` is for objects of which each has a node (connections), `SummedListing` for those that
 all nodes have, with statistics that are sums (exchanges). Both are made of a `Listing`, which makes
@@ -41,7 +41,7 @@ from leveret.mgmt.statistics.sums import with_others
 
 ROWS_AT_ONCE = 2000
 ROWS_BYTES_MAX = 1024 * 1024
-"""An answer with more is cut off, and the rest is fetched by another request."""
+"""A larger answer is cut off, and the rest is fetched with another request."""
 GONE = msgspec.Raw(b"null")
 """In place of an object that no longer exists."""
 
@@ -49,7 +49,7 @@ Item = TypeVar("Item")
 
 
 class ListedObject(NamedTuple, Generic[Item]):
-    """Where an object of a joint list is: on another node, by its name there, or here."""
+    """An object of a joint list: on another node, by its name there, or on this node."""
 
     node: str
     name: ObjectName
@@ -204,7 +204,7 @@ class JointListing(Generic[Item]):
                 await call.node.give_way()
 
     def _known(self, name: ObjectName) -> Item | None:
-        """What this node knows of an object of another node."""
+        """Return this node's data about an object of another node."""
         find = self._listing.find
         return None if find is None else find(*map(unpack, name))
 
@@ -331,7 +331,7 @@ class SummedListing(Generic[Item]):
     async def _of_others(
         call: Call, keyed: Sequence[Keyed[Item]], columns: tuple[str, ...]
     ) -> list[list[msgspec.Raw]]:
-        """What each of the other nodes has of these objects."""
+        """The data of each of the other nodes about these objects."""
         names = [object_name(one.name) for one in keyed]
         return await asyncio.gather(
             *(_fetch(call, node, names, ",".join(columns)) for node in other_nodes(call))
@@ -349,7 +349,7 @@ async def summed(call: Call, shown: dict[str, Any], columns: Sequence[str]) -> d
 
 
 def _wanted(call: Call, columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that the query asks for."""
+    """Those of the columns that the query requests."""
     asked = call.query("columns")
     wanted = {column.partition(".")[0] for column in asked.split(",")}
     return tuple(column for column in columns if not asked or column in wanted)

@@ -1,8 +1,8 @@
 """Large texts in JSON: cut out of it, and decoded to slices.
 
-To step over a text of 17 MB, to decode it, to join it or to copy it takes 10 ms each, and up to 30
-if it has letters of four bytes; most of that the system takes to give memory to the process. So
-each step handles `SLICE_BYTES` of it, and nothing puts it together.
+Skipping a text of 17 MB, decoding, joining or copying it takes 10 ms each, and up to 30 if it has
+characters of four bytes; the system takes most of that to allocate memory. So each step handles
+`SLICE_BYTES` of it, and nothing joins it.
 
 A text of more than `SLICE_BYTES` is large. `cut` replaces each by a random placeholder, which a
 client cannot guess. The rest is decoded as any JSON, with the placeholder where the text was.
@@ -34,14 +34,14 @@ class LargeText:
         self.slices = slices
 
     def __str__(self) -> str:
-        """All of it; see the module for how long that takes."""
+        """The whole text, in the time that the module states."""
         return "".join(self.slices)
 
 
 class Cut(NamedTuple):
     """JSON without its large texts. rest: the remaining JSON; None if it is too long.
 
-    places: where the texts are, by their placeholders.
+    places: the positions of the texts, by their placeholders.
     """
 
     rest: bytes | None

@@ -8,9 +8,9 @@ filtering by name and sorting by a quick column read the objects themselves, so 
 objects of the requested page are rendered. Rendering and sorting are done in slices, between which
 the node does its other work.
 
-A list without `page` has every object that is there when the request comes. A client that accepts
-lines of JSON (`LINES`) gets it as it reads: a row is rendered when the rows before it were sent, so
-that neither side holds more than a few rows.
+A list without `page` has every object that exists when the request arrives. A client that accepts
+lines of JSON (`LINES`) gets it as it reads: a row is rendered when the previous rows were sent, so
+that neither side keeps more than a few rows.
 """
 
 import heapq
@@ -48,12 +48,12 @@ class Keyed(NamedTuple, Generic[Item]):
 
 
 class Listing(Generic[Item]):
-    """How one kind of object is listed.
+    """The listing of one kind of object.
 
-    name: the name of an object, for filtering. render: makes the JSON of an object; None if it has
-    gone. quick: columns that are available without rendering. order: the default sort key, if not
-    vhost and name. find: an object by the texts of its `order`, where every node of a cluster knows
-    all objects.
+    name: the name of an object, for filtering. render: makes the JSON of an object; None if it no
+    longer exists. quick: columns that are available without rendering. order: the default sort key,
+    if not vhost and name. find: finds an object by the texts of its `order`, if every node of a
+    cluster knows all objects.
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class Listing(Generic[Item]):
 
 
 class Page(NamedTuple):
-    """The page that a request asks for. number: from 1. size: in objects."""
+    """A requested page. number: from 1. size: in objects."""
 
     number: int
     size: int
 
     @classmethod
     def of(cls, call: Call) -> "Page | None":
-        """None if the whole list is asked for. Raises 400."""
+        """Parse the request; None if it requests the whole list. Raises 400."""
         query = call.request.query
         if "page" not in query:
             return None
@@ -161,7 +161,7 @@ class Page(NamedTuple):
         return cls(number, size)
 
     def cut(self, items: Sequence[Item], filtered: int) -> Sequence[Item]:
-        """The objects on the page. filtered: how many there are in all. Raises 400."""
+        """The objects on the page. filtered: the number of all matching objects. Raises 400."""
         if self.number > max(1, -(-filtered // self.size)):
             raise ApiError(
                 400,
@@ -214,7 +214,7 @@ def _with_types(value: Any) -> Any:
 
 
 async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A list that is rendered already, sorted and with the requested columns."""
+    """Sort a rendered list, and select the requested columns."""
     column, columns = call.query("sort"), call.query("columns")
     if column:
         rows = await _sorted(call, rows, lambda row: sort_key(_descend(row, column)))
@@ -224,7 +224,7 @@ async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 async def in_order(call: Call, keyed: list[Keyed[Item]]) -> list[Keyed[Item]]:
-    """The objects sorted by their keys and names, or the other way round if that is wanted."""
+    """The objects sorted by their keys and names, in reverse if requested."""
     keyed = await _sorted(call, keyed, lambda one: one[:2])
     if call.query("sort_reverse") == "true":
         keyed.reverse()

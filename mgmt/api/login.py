@@ -1,6 +1,6 @@
-"""The user of a request, by its header, or by its query where a browser follows a link.
+"""The user of a request, from its header, or from its query where a browser follows a link.
 
-There are no sessions, and cookies count for nothing, so that a page of another site cannot use a
+There are no sessions, and cookies are ignored, so that a page of another site cannot use a
 browser's login.
 """
 

@@ -1,10 +1,10 @@
-"""Protection against requests that pages of other sites make a browser send.
+"""Protection against requests that pages of other sites cause a browser to send.
 
 The API takes no login from a cookie, but a browser remembers a name and a password that its user
 entered, and adds them to requests of all pages. To send JSON, PUT or DELETE, a page of another
 origin needs permission (CORS, `management.cors.allow_origins`); to send a form it needs none. So a
-POST with the content type of a form is refused if its Origin is another one. Programs send no
-Origin, and the pages of this node send JSON.
+POST with the content type of a form is refused if its Origin is foreign. Programs send no Origin,
+and the pages of this node send JSON.
 """
 
 from urllib.parse import urlsplit

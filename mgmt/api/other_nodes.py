@@ -1,8 +1,8 @@
 """Asks the other nodes of the cluster to answer a request for their own objects.
 
-Each node that runs is asked at the same time. One that gives no sign of life for
-`SILENCE_SECONDS_MAX` is left out, and named in the header `LEFT_OUT` of the answer. A node on its
-own asks no node.
+All running nodes are asked in parallel. A node that gives no sign of life for `SILENCE_SECONDS_MAX`
+is left out, and named in the header `LEFT_OUT` of the answer. A node without a cluster asks no
+other node.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from leveret.mgmt.api.passed_requests import (
 from leveret.mgmt.api.routes import Created, NoContent, Status
 
 ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX = 3600.0, 10.0
-"""The limits for an act, such as moving very many messages, that is not given up early."""
+"""The limits for an act, such as moving very many messages, which is not abandoned early."""
 PASSED_HEADERS = ("X-Reason",)
 
 
 def other_nodes(call: Call) -> tuple[str, ...]:
-    """The nodes that run beside this one, but for those that have not answered before.
+    """The other running nodes, except those that did not answer before.
 
-    Empty if another node asks for this node's own objects.
+    Empty if another node requests this node's own objects.
     """
     cluster = call.node.cluster
     if cluster is None or call.wants_only_own or call.node.facade is None:
@@ -92,9 +92,9 @@ async def ask(
 ) -> PassedAnswer:
     """Have a node carry out the request. Raises NotAnswered.
 
-    columns: the wanted ones, in place of those that the client asked for; an empty text for all.
-    body: replaces the client's. only_own: only the node's own objects are wanted. is_act: it
-    changes something, and may take long.
+    columns: replaces the columns that the client requested; empty: all. body: replaces the
+    client's. only_own: only the node's own objects are requested. is_act: it changes something, and
+    may take long.
     """
     cluster = call.node.cluster
     if cluster is None:

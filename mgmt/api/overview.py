@@ -40,7 +40,7 @@ JOINED = ("listeners", "contexts")
 
 
 def _add_other(shown: dict[str, Any], other: dict[str, Any]) -> None:
-    """Add the counts of another node, and its ports."""
+    """Add the counts and the ports of another node."""
     shown |= with_others(shown, [other], SUMMED)
     objects = shown["object_totals"]
     shown["object_totals"] = with_others(objects, [other["object_totals"]], SUMMED_OBJECTS)
@@ -93,7 +93,7 @@ async def list_nodes(call: Call) -> Any:
 
 
 def _as_member(call: Call, name: str, view: dict[str, Any] | None) -> dict[str, Any]:
-    """A node as a member of the cluster; without the view it does not run, or does not answer."""
+    """A node as a member of the cluster. view: None if it does not run or does not answer."""
     cluster = call.node.cluster
     if cluster is None:
         raise not_found()

@@ -1,6 +1,6 @@
-"""The management pages, and the addresses of RabbitMQ's, on the same ports as the API.
+"""The management pages, and addresses of RabbitMQ's pages, on the same ports as the API.
 
-`/api/index.html` and `/cli` are where RabbitMQ has its reference and its tools.
+RabbitMQ has its reference at `/api/index.html` and its tools at `/cli`.
 """
 
 from collections.abc import Awaitable, Callable

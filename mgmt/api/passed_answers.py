@@ -1,4 +1,4 @@
-"""Answering the requests that other nodes of the cluster pass on (passed_requests.py).
+"""Answers requests that other nodes of the cluster pass on (passed_requests.py).
 
 The route's own function answers, as for a client. If the call was passed on, it answers with this
 node's part.
@@ -52,7 +52,7 @@ class Handed(NamedTuple):
 
 
 def answer_other_nodes(node: Node) -> None:
-    """Have this node answer what other nodes pass on. Called after each start of its broker."""
+    """Answer requests that other nodes pass on. Called after each start of the broker."""
     if node.cluster is None:
         return
     routes = {(one.method, one.path): one for one in all_routes()}
@@ -76,10 +76,10 @@ async def _answer(
         if route.control_only and asked.authority != EVERYTHING:
             raise ApiError(404, "Object Not Found", "Not Found")
         if route.works_stopped and asked.method != "GET":
-            # It may end the link, and with it the call that was passed on.
+            # It may close the link, and with it the call that was passed on.
             raise conflict(f"this has to be done on the machine of node {node.name}")
         if node.is_holding_clients and not (route.works_stopped or route.answers_at_once):
-            # The node that asks leaves this one out: its client does not have to wait.
+            # The asking node leaves this one out, so that its client does not have to wait.
             raise ApiError(503, "service_unavailable", f"node {node.name} {HOLDING}")
         call = _call(node, asked, asker)
         return await _encoded(node, await perform(route, call))
@@ -104,7 +104,7 @@ def _call(node: Node, asked: PassedRequest, asker: str) -> Call:
 
 
 def _may_open(node: Node, asked: PassedRequest) -> dict[str, bool]:
-    """Which vhosts the user may open, unless that is for this node to decide."""
+    """The vhosts that the user may open, unless this node decides that itself."""
     if asked.authority != ASKED_PERMISSIONS or node.facade is None:
         return {}
     may_open = {unpack(name) for name in asked.vhosts}

@@ -1,11 +1,11 @@
-"""Requests that a node passes on to other nodes of its cluster, and their answers, as bytes.
+"""The encoding of requests that a node passes on to other nodes, and of their answers.
 
 Any node answers for the whole cluster: it has the nodes that a request concerns carry out the same
-route for its user, and merges their answers into one (other_nodes.py). The request carries what the
-asking node knows about its user: the name, the tags, and the vhosts that the user may open. A node
+route for its user, and merges their answers into one (other_nodes.py). The request contains the
+asking node's data about its user: the name, the tags, and the vhosts that the user may open. A node
 trusts the other nodes of its cluster in this, as they know the cookie.
 
-Texts travel as bytes, since names from the wire may have bytes that are not UTF-8.
+Texts are sent as bytes, since names from clients may have bytes that are not UTF-8.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,19 +33,19 @@ cluster's users, or the answers of the asking node when it is asked (asked_permi
 
 
 class Keys(msgspec.Struct, tag="keys", frozen=True):
-    """Wanted of a list: the keys of the first objects in the requested order; None for all."""
+    """Requests the keys of the first objects of a list, in the requested order; None: of all."""
 
     count_max: int | None
 
 
 class WantedRows(msgspec.Struct, tag="rows", frozen=True):
-    """Wanted of a list: these objects. The answer may have fewer, from the first one on."""
+    """Requests these objects of a list. The answer may have fewer, from the first one on."""
 
     names: list[ObjectName]
 
 
 class Piece(msgspec.Struct, tag="piece", frozen=True):
-    """Wanted of a file: the octets from an offset on, as many as fit into one answer."""
+    """Requests the octets of a file from an offset on, as many as fit into one answer."""
 
     offset: int
 
@@ -61,7 +61,7 @@ class FilePiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeyList(msgspec.Struct, frozen=True, array_like=True):
-    """total: all objects. filtered: those whose name is wanted. keys: their sort keys."""
+    """total: the number of objects. filtered: of those with the wanted name. keys: sort keys."""
 
     total: int
     filtered: int
@@ -71,8 +71,8 @@ class KeyList(msgspec.Struct, frozen=True, array_like=True):
 class PassedRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request as one node passes it on to another.
 
-    method, route: as in the table of routes. part: the wanted part of a list or file; None for the
-    whole answer. only_own: only the node's own objects are wanted. authority: `EVERYTHING`,
+    method, route: as in the table of routes. part: the requested part of a list or file; None for
+    the whole answer. only_own: only the node's own objects are requested. authority: `EVERYTHING`,
     `OWN_PERMISSIONS` or `ASKED_PERMISSIONS`. number: identifies the user when the asking node is
     asked.
     """
@@ -112,7 +112,7 @@ def pack(text: str) -> bytes:
 
 
 def unpack(raw: bytes) -> str:
-    """The text that `pack` was given."""
+    """The inverse of `pack`."""
     return raw.decode("utf-8", "surrogatepass")
 
 
@@ -132,6 +132,6 @@ def pack_requester(requester: Requester) -> tuple[bytes, bytes, bytes]:
 
 
 def unpack_requester(packed: tuple[bytes, bytes, bytes]) -> Requester:
-    """What `pack_requester` was given."""
+    """The inverse of `pack_requester`."""
     user, address, way = map(unpack, packed)
     return Requester(user, address, way)

@@ -1,8 +1,8 @@
-"""Has a request answered by the node that it concerns.
+"""Passes a request to the node that has to answer it.
 
-Most requests are about objects that every node has, or about the cluster as a whole, and the
-route's function answers them on the node that was asked. Other requests belong to one node, as
-`Route.answered_by` says, and are passed on to it (other_nodes.py).
+Most requests concern objects that every node has, or the cluster as a whole, and the route's
+function answers them on the node that got the request. Other requests concern one node
+(`Route.answered_by`), and are passed on to it (other_nodes.py).
 """
 
 import asyncio
@@ -31,9 +31,9 @@ async def perform(route: Route, call: Call) -> Any:
 
 
 def _answering_node(route: Route, call: Call) -> str | None:
-    """The node that has to answer; None for the one that was asked. Raises 404.
+    """The node that has to answer; None for this one. Raises 404.
 
-    A node in the path that is not in the cluster is for the route's function to refuse.
+    The route's function refuses a node in the path that is not in the cluster.
     """
     wanted = call.wanted_node
     if wanted:
@@ -76,7 +76,7 @@ async def _try(call: Call, node: str) -> PassedAnswer | None:
 
 
 async def _arranged(call: Call, answer: Any) -> Any:
-    """The content with the requested columns only. Answers of `Listing` have them already."""
+    """The content with only the requested columns. Answers of `Listing` already have only these."""
     columns = call.query("columns")
     if isinstance(answer, list) and answer and isinstance(answer[0], dict):
         return await arranged(call, answer)

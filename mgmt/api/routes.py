@@ -1,4 +1,4 @@
-"""The table of routes: which function answers which request. Resources add theirs to `ROUTES`.
+"""The table of routes, with the function for each. Resources add theirs to `ROUTES`.
 
 An answer is a JSON value, an instance of one of the classes here, or a response of aiohttp.
 """
@@ -34,7 +34,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class JsonWithEtag:
-    """200 with JSON and its ETag, or 304 for a client that has it. parts: the encoded JSON."""
+    """200 with JSON and its ETag, or 304 for a client that already has it. parts: encoded JSON."""
 
     parts: list[bytes]
     etag: str
@@ -42,7 +42,7 @@ class JsonWithEtag:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """200 with the objects of a list; each is made when the client has read those before it.
+    """200 with the objects of a list; each is made when the client has read the previous ones.
 
     rows: the objects as JSON.
     """
@@ -51,7 +51,7 @@ class Lines:
 
 
 def has_etag(request: web.Request, etag: str) -> bool:
-    """Whether the client has what an ETag stands for."""
+    """Whether the client has the content of an ETag."""
     return any(one.value == etag for one in request.if_none_match or ())
 
 
@@ -60,9 +60,9 @@ class NoContent:
 
 
 class Answerer(Enum):
-    """The node of a cluster that answers: the one that was asked, or the one that it concerns.
+    """The node of a cluster that answers: the one that gets the request, or the one it concerns.
 
-    WHO_HAS_IT: the node that was asked, and if it answers with 404, any other.
+    WHO_HAS_IT: the node that gets the request or, if it answers with 404, any other.
     """
 
     WHO_IS_ASKED = "asked"
@@ -73,13 +73,13 @@ class Answerer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which function answers a method at a path.
+    """A method at a path, and the function that answers it.
 
     control_only: only the control socket has it. works_stopped: it needs no running broker.
-    is_open: it needs no login. answers_at_once: also on a node that was suspended and does not know
-    yet whether the other nodes have gone on without it; other routes wait until it does. is_linked:
-    browsers follow links to it, with the login in the query. answered_by: on which node of a
-    cluster the function runs.
+    is_open: it needs no login. answers_at_once: even on a node that was suspended and does not know
+    yet whether the other nodes have continued without it; other routes wait until it does.
+    is_linked: browsers follow links to it, with the login in the query. answered_by: the node of a
+    cluster on which the function runs.
     """
 
     method: str

@@ -1,8 +1,8 @@
 """The replication of definitions from an upstream: its setting, its state, and operators' actions.
 
-Any node of the standby's cluster takes an action, which is a declaration. The node that follows
-reports the result of the sync and what an operator may accept; without its answer, the node that
-was asked reports the rest.
+Any node of the standby's cluster accepts an action, which is a declaration. The following node
+reports the result of the sync and the state that an operator may accept; without its answer, the
+node that got the request reports the rest.
 """
 
 from typing import Any
@@ -17,12 +17,12 @@ from leveret.mgmt.standby.actions import ActionError, ReplicationActions
 
 SAID = {
     "set": "Asked to follow the definitions of an upstream",
-    "clear": "Asked to follow no upstream any more, and to forget it",
+    "clear": "Asked to stop following the upstream, and to forget it",
     "promote": "Asked to promote this standby",
     "enable": "Asked to enable schema replication",
     "disable": "Asked to disable schema replication",
     "restart": "Asked to follow the definitions of the upstream now",
-    "accept": "Asked to follow the upstream although it lacks most of what is here",
+    "accept": "Asked to follow the upstream although it lacks most objects of this cluster",
 }
 """The audit log's name of each action."""
 ACTIONS = ("promote", "enable", "disable", "restart", "accept")
@@ -44,7 +44,7 @@ async def show_schema_replication(call: Call) -> Any:
 
 
 def _following_node(call: Call) -> str | None:
-    """The node to pass the request on to; None if this one is to answer."""
+    """The node to pass the request on to; None if this one has to answer."""
     node = call.node.follower.chosen_node
     return None if call.passed is not None or node == call.node.name else node
 

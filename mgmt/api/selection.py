@@ -1,8 +1,8 @@
 """The messages that the dead-letter workbench acts on, chosen by their ids or by a filter.
 
-A queue is read with a cursor, READ_BYTES at a time, and the node's other work goes on after each
-message (mgmt/slices.py): memory and the turn of the event loop stay bounded, however long the queue
-is and however much of it is on disk only.
+A queue is read with a cursor, READ_BYTES at a time, and the node does other work after each message
+(mgmt/slices.py): memory and the turn of the event loop stay bounded, however long the queue is and
+however much of it is only on disk.
 """
 
 import re
@@ -24,7 +24,7 @@ from leveret.storage.contract.backing_queue import Cursor, Unreadable
 from leveret.storage.messages.message import Entry
 
 READ_BYTES = 128 * 1024
-"""Some hundreds of small messages: read from disk in a millisecond or so."""
+"""Some hundreds of small messages, read from disk in about a millisecond."""
 
 
 class Filter:
@@ -116,14 +116,14 @@ async def inspected(call: Call) -> tuple[str, Inspection]:
 
 
 async def read_next(cursor: Cursor) -> list[Entry]:
-    """The next messages. Raises 503 if the disk does not let them be read."""
+    """The next messages. Raises 503 if they cannot be read from disk."""
     with readable():
         return await read_on(cursor, READ_BYTES)
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Messages are read. Raises 503 if the disk does not let them be read."""
+    """A block that reads messages. Raises 503 if they cannot be read from disk."""
     try:
         yield
     except Unreadable as error:

@@ -161,7 +161,7 @@ class ManagementServer:
             application.router.add_route("*", place, self._other_method(allow))
 
     def _other_method(self, allow: str) -> Handler:
-        """The handler for methods that a path does not have: its answer lists those that it has."""
+        """The handler for methods that a path does not have: its answer lists the existing ones."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             status = 200 if request.method == "OPTIONS" else 405
@@ -266,7 +266,7 @@ class ManagementServer:
         return response
 
     async def _send_lines(self, request: web.Request, answer: Lines) -> web.StreamResponse:
-        """200 with a line for each row, and in the end one with the nodes that are left out.
+        """200 with a line for each row, and finally one with the nodes that are left out.
 
         A client that does not get that line knows that rows are missing.
         """

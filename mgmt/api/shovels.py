@@ -98,7 +98,7 @@ async def delete_shovel(call: Call) -> Any:
 
 @route("DELETE", "/shovels/vhost/{vhost}/{name}/restart", answered_by=Answerer.WHO_HAS_IT)
 async def restart_shovel(call: Call) -> Any:
-    """Close the connections of a shovel, and start it anew."""
+    """Close the connections of a shovel, and restart it."""
     vhost, name = call.vhost(), call.path("name")
     call.require_policymaker(vhost)
     if not call.facade.shovels.restart(vhost, name):

@@ -1,7 +1,7 @@
 """The samples that a request asks for: `lengths_age=60&lengths_incr=5` and similar parameters.
 
-As in RabbitMQ (`rabbit_mgmt_util`), a parameter that is missing or no number asks for no samples,
-and numbers that make no sense are an error, also for samples that the answer does not have.
+As in RabbitMQ (`rabbit_mgmt_util`), a parameter that is missing or not a number requests no
+samples, and invalid numbers are an error, even for samples that the answer does not have.
 """
 
 import re
@@ -16,7 +16,7 @@ NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def window(call: Call, kind: str) -> Window | None:
-    """The window of one of the `KINDS`. Raises 400 if that of any kind makes no sense."""
+    """The window of one of the `KINDS`. Raises 400 if that of any kind is invalid."""
     return {one: _window(call, one) for one in KINDS}[kind]
 
 

@@ -1,7 +1,7 @@
 """Browsing a queue: its ready messages are shown and stay in the queue.
 
-A page begins at a position, which the page before it tells (`next_position`), so that no message is
-read twice. `offset` counts messages instead, which reads all that come before.
+A page begins at a position, which the previous page returns (`next_position`), so that no message
+is read twice. `offset` counts messages instead, and all messages before it are read.
 """
 
 from contextlib import aclosing
@@ -21,7 +21,7 @@ from leveret.storage.messages.message import Entry
 COUNT_MAX = 500
 POSITION_MAX = 2**63 - 1
 SHOWN_BYTES_MAX = 32 * 1024 * 1024
-"""Of payloads in one answer; `next_position` tells where the next messages are."""
+"""The bytes of payloads in one answer; `next_position` is the position of the next messages."""
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
 
@@ -99,7 +99,7 @@ async def _message_view(
 
 
 def deaths_of(headers: Table) -> list[dict[str, Any]]:
-    """What x-death says, the latest death first."""
+    """The deaths in x-death, the latest first."""
     field = headers.get("x-death")
     if field is None or field[0] != "A":
         return []

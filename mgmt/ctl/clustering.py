@@ -90,7 +90,7 @@ def rename_cluster_node(ctl: Session) -> None:
 @command("update_cluster_nodes", "<seed_node>", "Takes over the list of known cluster members from "
          "another node, for the next start", CLUSTER, needs=STOPPED)  # fmt: skip
 def update_cluster_nodes(ctl: Session) -> None:
-    """Take over who belongs to the cluster."""
+    """Take the list of the cluster's members from a running node."""
     ctl.require_local()
     seed = ctl.argument(0)
     ctl.banner(f"Will seed {ctl.node} from {seed} on next start")

@@ -1,4 +1,4 @@
-"""The changes that an import would make: for `--dry-run`, and for the preview in the pages."""
+"""The changes that an import would make, for `--dry-run` and the preview in the pages."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

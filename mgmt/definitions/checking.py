@@ -1,4 +1,4 @@
-"""Checks of definitions, made before anything of them is imported.
+"""Checks of definitions, made before any of them is imported.
 
 Every item is checked: it must have the fields of its kind with the right types; the vhosts,
 exchanges and queues that it names must exist or be in the definitions; arguments, patterns and
@@ -221,7 +221,7 @@ class Checker:
         return self._sources[place]
 
     def _new_type(self, place: tuple[str, str]) -> ExchangeType | None:
-        """An exchange of this type, without its arguments, which bindings do not depend on."""
+        """The type of a new exchange, without its arguments, on which bindings do not depend."""
         type_name = self._types.get(place) or PREDECLARED.get(place[1])
         if type_name is None or type_name not in EXCHANGE_TYPES:
             return None

@@ -22,7 +22,7 @@ Item = dict[str, Any]
 
 
 class Problem(NamedTuple):
-    """Something that cannot be imported. reason: as the HTTP API gives it."""
+    """A reason why definitions cannot be imported. reason: in the form of the HTTP API."""
 
     path: str
     reason: Any
@@ -139,7 +139,7 @@ def kinds_of(vhost: str | None) -> tuple[str, ...]:
 
 
 def fault_in_json(raw: bytes) -> str:
-    """Why `read_definitions` refuses a file with NOT_JSON; with the place, unless it is long."""
+    """Why `read_definitions` refuses a file with NOT_JSON; with the place, unless it is large."""
     if len(raw) > EXPLAINED_BYTES_MAX:
         return "it is not JSON, or not a JSON object of lists"
     try:
@@ -151,7 +151,7 @@ def fault_in_json(raw: bytes) -> str:
     except RecursionError:
         return "its values are nested too deeply"
     except ValueError:
-        # Of Python's limit for the digits of an integer, whose text is for programmers.
+        # Python's limit for the digits of an integer, whose text is for programmers.
         return f"it {NUMBER_TOO_LARGE}"
     return "it is not a JSON object of lists"
 
@@ -180,7 +180,7 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
 
 
 async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
-    """About as many as there are values."""
+    """The number of commas, which is about that of values."""
     count = 0
     for start in range(0, len(raw), _COUNTED_BYTES):
         count += raw.count(b",", start, start + _COUNTED_BYTES)
@@ -223,7 +223,7 @@ async def _items(
 
 
 def _item(raw: msgspec.Raw) -> tuple[Any, str | None]:
-    """An item of a list, and why it cannot be one. Raises msgspec.DecodeError."""
+    """An item of a list, and the reason why it is not valid. Raises msgspec.DecodeError."""
     try:
         item = msgspec.json.decode(raw)
     except msgspec.ValidationError:
@@ -243,9 +243,9 @@ def _is_before_3_6(version: str) -> bool:
 
 
 def is_left_out(kind: str, item: Item) -> bool:
-    """Whether an import leaves an item out: a queue with a name of the broker, or its binding.
+    """Whether an import leaves out an item: a queue with a generated name, or its binding.
 
-    As in RabbitMQ: the broker named such a queue for one client.
+    As in RabbitMQ: the broker generated such a name for one client.
     """
     if kind == "queues":
         return str(item.get("name")).startswith(RESERVED_PREFIX)

@@ -1,6 +1,6 @@
-"""The declarations of an item of definitions, which add it or change the existing one.
+"""The declarations that add an item of definitions, or change the existing one.
 
-As in RabbitMQ, queues and exchanges that exist already are left unchanged.
+As in RabbitMQ, existing queues and exchanges are left unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,11 +39,11 @@ from leveret.mgmt.node_facade.facade import NodeFacade
 
 
 class ItemDeclarations:
-    """Makes declarations, as of an acting user, for items that a check has let pass.
+    """Makes declarations, of an acting user, for items that have passed a check.
 
-    of: the functions that make them, by the names of the lists of definitions. They raise
-    PolicyError, LimitError, UserError, LookupError and Fault nevertheless, as an object may have
-    been deleted since the check.
+    of: the functions that make them, by the names of the lists of definitions. They can still raise
+    PolicyError, LimitError, UserError, LookupError and Fault, since an object may have been deleted
+    after the check.
     """
 
     def __init__(self, node: NodeFacade, acting_user: str) -> None:

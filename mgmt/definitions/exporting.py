@@ -106,7 +106,7 @@ async def _declared(
 
 
 def _is_to_exclusive(node: NodeFacade, binding: BindingFacts) -> bool:
-    """Whether it leads to an exclusive queue, which belongs to one connection: neither of them is
+    """Whether it leads to an exclusive queue, which belongs to one connection: neither is
     exported.
     """
     is_queue = binding.destination_kind == QUEUE

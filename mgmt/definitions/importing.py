@@ -23,7 +23,7 @@ from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
 SLICE = 25
-"""Items in one transaction of the metadata: two milliseconds of work or so."""
+"""Items in one transaction of the metadata: about two milliseconds of work."""
 
 
 class Import:
@@ -45,7 +45,7 @@ class Import:
         self._declarations = ItemDeclarations(node, self._acting_user)
 
     async def run(self) -> None:
-        """Run it; all of it is on disk then.
+        """Import everything; all of it is on disk afterwards.
 
         Raises DefinitionsError with all problems before anything is changed.
         """
@@ -77,7 +77,7 @@ class Import:
         self._node.note(self._requester, act)
 
     async def _import_slice(self, kind: str, items: list[Item]) -> None:
-        """Import items. Raises DefinitionsError: other changes may have made one invalid since."""
+        """Import items. Raises DefinitionsError if another change has made one invalid."""
         declarations = self._declarations.of[kind]
         try:
             made = [one for item in items for one in declarations(item)]

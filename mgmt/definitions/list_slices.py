@@ -1,8 +1,8 @@
 """A list in JSON that may have millions of items, split into its items in slices.
 
-To find the items of a list of 20 MB takes up to half a second in one call. So a part of it is taken
-that ends before a comma, and is tried as a list of its own. If that is valid JSON, the comma stands
-between two items: within an item, a text or a list, the part would not end properly.
+Finding the items of a list of 20 MB takes up to half a second in one call. So a part of it that
+ends before a comma is decoded as a separate list. If that is valid JSON, the comma stands between
+two items: within an item, a text or a list, the part would not end properly.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -41,7 +41,7 @@ async def items_of(raw: bytes, place: JsonSpan, give_way: GiveWay) -> AsyncItera
 async def _part(
     raw: bytes, start: int, end: int, give_way: GiveWay
 ) -> tuple[int, list[msgspec.Raw]]:
-    """The items from a place on, and where they end."""
+    """The items from a place on, and the place of their end."""
     size = PART_BYTES
     while size < 2 * ITEM_BYTES_MAX:
         for stop in _places_to_cut(raw, start, min(start + size, end), end):

@@ -16,11 +16,12 @@ from leveret.mgmt.http.json_texts import SLICE_BYTES, end_of_text
 from leveret.mgmt.slices import GiveWay
 
 NAMES_BYTES_MAX = 100_000
-"""Of names and of values that are not lists or objects. A file of definitions has a thousandth."""
+"""The limit for names, and for values that are not lists or objects. A file of definitions has a
+thousandth of that."""
 DEPTH_MAX = 1000
 """A decoder goes no deeper either."""
 BRACKETS_MAX = 1_000_000
-"""Those that are counted, in a microsecond each. Definitions have some for each slice."""
+"""The limit for counted brackets; each takes a microsecond. Definitions have some per slice."""
 
 _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
 _FLAT = rb'[^"\[\]{}]++|' + _TEXT
@@ -39,17 +40,17 @@ class TooMuch(ValueError):
 
 
 class JsonSpan(NamedTuple):
-    """Where a list or an object is in JSON."""
+    """The place of a list or an object in JSON."""
 
     start: int
     end: int
 
 
 async def members_of(raw: bytes, give_way: GiveWay) -> dict[str, Any]:
-    """The members by their names; of lists and objects the `JsonSpan`.
+    """The members by their names; lists and objects as a `JsonSpan`.
 
-    Raises msgspec.DecodeError, UnicodeDecodeError and RecursionError if it is no JSON object, and
-    TooMuch.
+    Raises msgspec.DecodeError, UnicodeDecodeError and RecursionError if it is not a JSON object,
+    and TooMuch.
     """
     names, places = await _names_and_places(raw, give_way)
     members = msgspec.json.decode(names, type=dict[str, Any])
@@ -102,7 +103,7 @@ def _check_brackets(depth: int, brackets: int) -> None:
 
 
 async def _end_of_step(raw: bytes, start: int, depth: int, give_way: GiveWay) -> int:
-    """The next bracket that is to be counted, or a place before it that is not in a text."""
+    """The next bracket to be counted, or a place before it that is not in a text."""
     pattern = OUTSIDE if depth < 2 else INSIDE
     found = pattern.match(raw, start, start + SLICE_BYTES)
     assert found is not None, "nothing matches, too"

@@ -1,4 +1,4 @@
-"""The fields of a user's JSON beside its name, in the API and in definitions.
+"""The fields of a user's JSON besides its name, in the API and in definitions.
 
 As in RabbitMQ, `permissions` is an object of vhosts, each with `configure`, `write` and `read`; and
 `administrator`, of RabbitMQ before 2.2, stands for the tag of that name where there are no `tags`.

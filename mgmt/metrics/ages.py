@@ -1,8 +1,8 @@
 """The ages of messages, with a bounded number of labels: the busiest queues, and the rest as one.
 
-A queue is busy if many messages were published or delivered lately; those of half an hour ago
-hardly count. One of the busiest queues is replaced only by a queue that is clearly busier, so that
-labels do not change all the time.
+A queue is busy if many messages were published or delivered recently; those of half an hour ago
+hardly count. One of the busiest queues is replaced only by a clearly busier queue, so that labels
+do not change all the time.
 
 A histogram must not decrease, because Prometheus would take that for a restart. So each delivery is
 counted once: in its queue's own histogram, if the queue is among the busiest at the time of the
@@ -26,12 +26,14 @@ BOUNDS_S = tuple(bound / 1000 for bound in BOUNDS_MS)
 HALF_LIFE_MS = 300_000
 INCUMBENTS_BONUS = 1.5
 LOOKED_AT_ONCE = 20
-"""Queues that are looked at before the slice may end: a tenth of a millisecond."""
+"""Queues examined before the slice may end: a tenth of a millisecond."""
 Counts = list[int]
 
 
 class Histogram:
-    """How long messages waited. counts: a number for each bound of `BOUNDS_MS`, and one above."""
+    """The times that messages waited. counts: a number for each bound of `BOUNDS_MS`, and one
+    above.
+    """
 
     __slots__ = ("counts", "sum_ms")
 
@@ -46,7 +48,7 @@ class Histogram:
 
 
 def messages_of(counts: CoarseCounts) -> int:
-    """How many messages went in and out."""
+    """The number of messages published and delivered."""
     return counts.published + counts.deliver_get
 
 
@@ -73,11 +75,11 @@ class Watched:
         self.seen = Histogram()
 
     def busyness(self) -> float:
-        """By what the busiest queues are chosen."""
+        """The number by which the busiest queues are chosen."""
         return self.activity * (INCUMBENTS_BONUS if self.is_busiest else 1)
 
     def look(self, counts: CoarseCounts, now_ms: int) -> None:
-        """Update how busy the queue is."""
+        """Update the busyness of the queue."""
         self.counts = counts
         messages = messages_of(counts)
         if now_ms > self.looked_ms:

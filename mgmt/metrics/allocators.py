@@ -1,4 +1,4 @@
-"""The memory that the C library's allocator has taken from the system and given out, for
+"""The memory that the C library's allocator has taken from the system and handed out, for
 RabbitMQ's dashboard of memory allocators.
 
 The dashboard shows the figures of Erlang's allocators. Here there is one, `glibc`, with blocks in

@@ -1,8 +1,8 @@
 """The metrics of connections and channels: a row for each, and totals.
 
 Totals include closed connections and channels, so that they never decrease. They are computed in
-slices. A channel may close after the counts of closed channels were read and before its own were:
-it is then missing, and the totals of the last page are kept instead.
+slices. A channel may close after the counts of closed channels were read and before its own were.
+It is then missing, and the totals of the last page are kept instead.
 """
 
 from typing import NamedTuple

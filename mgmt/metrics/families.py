@@ -1,5 +1,5 @@
 """The names, types and help texts of the metrics: those of rabbitmq_prometheus 3.13, so that its
-dashboards work unchanged, and at the end those that only Leveret has.
+dashboards work unchanged, and finally those that only Leveret has.
 
 Names are without their prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for values that are
 the same on all nodes, `rabbitmq_cluster_`. Families are grouped as in RabbitMQ's

@@ -22,7 +22,7 @@ EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
 QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
 DELIVERIES = GIVEN.index("got_empty")
-"""How many of `GIVEN` are deliveries."""
+"""The number of kinds in `GIVEN` that are deliveries."""
 AT_LEAST_ONCE_DEATHS = (
     ("expired", EXPIRED), ("rejected", REJECTED), ("delivery_limit", DELIVERY_LIMIT),
 )  # fmt: skip
@@ -56,7 +56,7 @@ class GlobalCounters:
         _add_deaths(page, self._node)
 
     async def _given_by_quorum_queues(self) -> Numbers:
-        """The deliveries of all quorum queues of the node since it started, deleted ones too."""
+        """The deliveries of all quorum queues of the node since its start, also deleted ones."""
         sampler = self._node.sampler
         # In one turn, so that each queue is either among the deleted ones or in the list.
         given = sampler.facade.counts.deleted_queues.get(QUORUM_QUEUE.name, NOTHING_GIVEN)

@@ -1,4 +1,4 @@
-"""The metrics of shovels and federation links: how many of this node are in which state.
+"""The metrics of shovels and federation links: the number of this node in each state.
 
 Names and labels are those of RabbitMQ's plugins rabbitmq_shovel_prometheus and
 rabbitmq_federation_prometheus.

@@ -37,7 +37,7 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
 
 
 def _unreachable_peers(node: Node) -> int:
-    """How many nodes of the cluster do not run, as this one sees it."""
+    """The number of nodes of the cluster that do not run, as this one sees it."""
     cluster = node.cluster
     return 0 if cluster is None else len(cluster.members.keys() - set(cluster.running))
 

@@ -26,7 +26,7 @@ NOT_SUMMED = frozenset(("queue_consumer_capacity", "queue_head_message_timestamp
 DISK_FAMILIES = ("queue_disk_reads_total", "queue_disk_writes_total")
 SUMMED_AT_ONCE = 256
 LOOKED_AT_ONCE = 20
-"""Queues that are looked at before the slice may end: a tenth of a millisecond."""
+"""Queues examined before the slice may end: a tenth of a millisecond."""
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
 TIMESTAMP_AT = next(
     place for place, family in enumerate(COLUMNS) if family.name == "queue_head_message_timestamp"

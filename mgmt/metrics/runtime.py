@@ -2,7 +2,7 @@
 
 They are few, and none of them belongs to a queue, channel or connection: the process, Python's
 garbage collector and version (the library's own collectors), the C library's allocator
-(allocators.py) and what scrapes cost (telemetry.py). The library takes forty times as long for a
+(allocators.py) and the cost of scrapes (telemetry.py). The library takes forty times as long for a
 sample as text.py: docs/decisions/001-metrics-exposition.md has the measurement.
 """
 

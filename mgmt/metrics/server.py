@@ -1,4 +1,4 @@
-"""The HTTP server of the metrics, on a port of its own.
+"""The HTTP server of the metrics, on a separate port.
 
 As in RabbitMQ, no login is needed unless `prometheus.authentication.enabled` is set; then the user
 must be a monitor. A page is computed and written in slices, between which the broker serves
@@ -48,7 +48,7 @@ class MetricsServer:
         self._runners: list[web.AppRunner] = []
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
-        """Listen; the address, with the port that the system chose if 0 was asked for."""
+        """Listen; return the address, with the port that the system chose if 0 was given."""
         application = web.Application()
         path = "/" + self._node.config.prometheus.path.strip("/")
         for suffix, registry, gather in (

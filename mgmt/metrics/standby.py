@@ -1,4 +1,4 @@
-"""The metrics of a standby: how it follows the definitions of its upstream.
+"""The metrics of a standby, which follows the definitions of its upstream.
 
 A node that is not and never was a standby has none of them. RabbitMQ has no such metrics.
 """

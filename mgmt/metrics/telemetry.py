@@ -1,4 +1,4 @@
-"""The cost of scrapes, as metrics: how long they took, and the sizes of their pages."""
+"""The cost of scrapes, as metrics: their durations, and the sizes of their pages."""
 
 from collections import defaultdict
 from collections.abc import Iterator

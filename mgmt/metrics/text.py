@@ -164,7 +164,7 @@ class Exposition:
             yield ("\n".join(lines) + "\n").encode()
 
     def ending(self, form: Format) -> bytes:
-        """The families of the runtime, and what ends a page of OpenMetrics. May run in a thread."""
+        """The families of the runtime, and the end of an OpenMetrics page. May run in a thread."""
         return form.generate(self._runtime)
 
     def render(self, form: Format = TEXT) -> bytes:

@@ -1,6 +1,6 @@
-"""What management asks of a running node: objects, their figures, and a few acts.
+"""Management's interface to a running node: objects, their figures, and a few acts.
 
-`NodeFacade` (facade.py) answers with plain data (facts.py); connections and channels, which have
-no index by their names, answer for themselves (clients.py). All other modules of management see the
-broker's objects only here.
+`NodeFacade` (facade.py) returns plain data (facts.py); connections and channels, which have no
+index by name, are objects that return plain data (clients.py). All other modules of management
+reach the broker's objects only through this package.
 """

@@ -1,4 +1,4 @@
-"""Open connections and channels, which answer questions about themselves with plain data.
+"""Open connections and channels, as objects that return plain data about themselves.
 
 A node with many clients has no index of them by name. So a list of them is made of these objects,
 whose short facts are read for sorting and filters, and their status only where it is shown.
@@ -69,7 +69,7 @@ class OpenChannel:
         return channel_status(self._channel, self._connection.publishing_state)
 
     def numbers(self) -> ChannelNumbers:
-        """What metrics show of it: less than its status, in less time."""
+        """The numbers for metrics: fewer than in its status, in less time."""
         channel = self._channel
         confirms, transaction = channel.confirms, channel.transaction
         return ChannelNumbers(
@@ -101,7 +101,7 @@ class OpenChannel:
         return {queue for queue in queues if not lives_here(queue)}
 
     def held(self, looked_at_max: int) -> HeldByChannel:
-        """Its unsettled deliveries, of which only the oldest are looked at."""
+        """Its unsettled deliveries, of which only the oldest are examined."""
         channel = self._channel
         counts, unacked = channel.counts, channel.unacked
         settled = counts.delivered + counts.got - len(unacked)
@@ -159,7 +159,7 @@ class OpenConnection:
 
     @property
     def channel_count(self) -> int:
-        """How many channels are open."""
+        """The number of open channels."""
         return len(self._connection.channels)
 
     @property
@@ -183,7 +183,7 @@ class OpenConnection:
 
 
 async def refresh_activities(channels: Iterable[OpenChannel], seconds_max: float) -> None:
-    """Ask for the active consumers of queues on other nodes, where one is active at a time."""
+    """Ask other nodes for the active consumer of those queues that have one at a time."""
     queues = {
         queue
         for channel in channels

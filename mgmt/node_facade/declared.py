@@ -1,7 +1,7 @@
 """The virtual hosts, queues, exchanges and bindings of a node, by names, as plain data.
 
 A list may be long: its iterators read the figures of an object when they reach it, so that the
-caller can read them in slices. The objects are those that were there when the iterator was made.
+caller can read them in slices. The objects are those that existed when the iterator was made.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -36,7 +36,7 @@ NO_COUNTS = CoarseCounts()
 
 
 class DeclaredObjects:
-    """What is declared on a node. An unknown vhost has no objects."""
+    """The declared objects of a node. An unknown vhost has none."""
 
     def __init__(self, vhosts: dict[str, VirtualHost]) -> None:
         self._vhosts = vhosts
@@ -107,7 +107,7 @@ class DeclaredObjects:
         return None if queue is None else _declared(vhost, queue)
 
     def queue(self, vhost: str, name: str) -> QueueFacts | None:
-        """All that the node knows of a queue; None if there is none."""
+        """The node's data about a queue; None if there is none."""
         queue = self._queue(vhost, name)
         if queue is None:
             return None
@@ -130,7 +130,7 @@ class DeclaredObjects:
         )
 
     def queue_counts(self, place: Place) -> CoarseCounts:
-        """The counts of a queue, or those received last from its node; none of an unknown queue.
+        """The counts of a queue, or the last ones received from its node; zeros if it is unknown.
 
         A list may be sorted by them, so it is one call.
         """
@@ -168,7 +168,7 @@ class DeclaredObjects:
         return starmap(need, self._all_queues())
 
     def details(self, vhost: str, name: str) -> dict[str, Any]:
-        """What only the kind of a queue knows of its members: JSON, by the fields of the API."""
+        """The details of a queue's members that only its kind knows: JSON, by fields of the API."""
         found = self._with_factory(vhost, name)
         return {} if found is None else found[1].details(found[0])
 
@@ -192,7 +192,7 @@ class DeclaredObjects:
     # Queues that live on this node, which keeps their figures
 
     def own_queue_count(self) -> int:
-        """How many there are."""
+        """Their number."""
         return sum(len(_own(vhost)) for vhost in self._vhosts.values())
 
     def own_counts(self, vhost: str) -> Iterator[tuple[str, CoarseCounts]]:
@@ -253,7 +253,7 @@ class DeclaredObjects:
         return (_exchange_facts(vhost, one) for one in found)
 
     def has_binding(self, binding: BindingFacts) -> bool:
-        """Whether there is exactly this binding."""
+        """Whether exactly this binding exists."""
         source = self._exchange(binding.vhost, binding.source)
         key = (*binding[1:-1], encode_table(binding.arguments))
         return source is not None and key in source.bindings
@@ -279,7 +279,7 @@ class DeclaredObjects:
 
 
 def _own(vhost: VirtualHost) -> list[QueueClient]:
-    """The queues of a vhost that live on this node. No call for each: there may be very many."""
+    """The queues of a vhost that live on this node, without a call for each: there may be many."""
     here = vhost.node
     return [queue for queue in vhost.queues.values() if not here or queue.placement.node == here]
 

@@ -1,8 +1,8 @@
-"""A broker as the rest of management sees it: what is declared, what it counts, who is connected.
+"""A broker as the rest of management sees it: declarations, counts, and clients.
 
-All modules of management reach the broker through this object. Questions about objects and their
-figures are answered with plain data, which may come from several processes of a node. The tables of
-declarations are values that every node has. The last part are the acts of operators.
+All modules of management reach the broker through this object. Objects and their figures are
+returned as plain data, which may come from several processes of a node. The tables of declarations
+are values that every node has. The last part has the acts of operators.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +64,7 @@ class NodeFacade(DeclaredObjects):
     # Time
 
     def now_ms(self) -> int:
-        """The broker's clock, which never goes back."""
+        """The broker's clock, which never decreases."""
         return self._services.clock.now_ms()
 
     def wall_time_s(self) -> float:
@@ -79,7 +79,7 @@ class NodeFacade(DeclaredObjects):
         return [OpenConnection(one) for one in found if one.is_open]
 
     def connections_in_any_state(self) -> list[OpenConnection]:
-        """All connections, also during the handshake and while they are closed."""
+        """All connections, including those in the handshake and those being closed."""
         return list(map(OpenConnection, self._broker.connections))
 
     # The node
@@ -91,7 +91,7 @@ class NodeFacade(DeclaredObjects):
 
     @property
     def cluster_id(self) -> str:
-        """The id that tells the cluster from all others."""
+        """The id that identifies the cluster."""
         return self._broker.cluster_id
 
     @property
@@ -111,7 +111,7 @@ class NodeFacade(DeclaredObjects):
 
     @property
     def metadata_changes(self) -> int:
-        """How many changes of the metadata were written."""
+        """The number of written changes of the metadata."""
         return self._services.metadata.changes
 
     def store_figures(self) -> StoreFigures | None:
@@ -120,7 +120,7 @@ class NodeFacade(DeclaredObjects):
         return None if store is None else store.figures()
 
     def loop_figures(self) -> LoopFigures:
-        """How busy the event loop is."""
+        """The figures of the event loop."""
         turns = self._services.turns
         watch = turns.watch
         return LoopFigures(
@@ -130,12 +130,12 @@ class NodeFacade(DeclaredObjects):
 
     @property
     def performed_count(self) -> int:
-        """How many declarations were performed, whether they are on disk or not."""
+        """The number of performed declarations, on disk or not."""
         return self._services.declaration_writer.performed_count
 
     @property
     def durable_count(self) -> int:
-        """How many declarations are on disk."""
+        """The number of declarations that are on disk."""
         return self._services.declaration_writer.durable_count
 
     # Declarations
@@ -148,14 +148,14 @@ class NodeFacade(DeclaredObjects):
     def new_queue(
         self, vhost: str, name: str, arguments: Table, *, durable: bool, auto_delete: bool
     ) -> Declaration:
-        """The declaration that adds a queue, for which a place is chosen. Raises KeyError."""
+        """The declaration that adds a queue, with the placement chosen for it. Raises KeyError."""
         where = self._vhosts[vhost]
         return where.declaration_of(
             where.kinds.specify(vhost, name, arguments, durable=durable, auto_delete=auto_delete)
         )
 
     def queue_policies(self, vhost: str, name: str, arguments: Table) -> QueuePolicies:
-        """The policies of a queue, and the options that it gets if it is declared now."""
+        """The policies of a queue, and the options that it would get if it were declared now."""
         it, queue = (
             self._services.queue_kinds.specify(vhost, name, arguments),
             self._queue(vhost, name),
@@ -181,13 +181,13 @@ class NodeFacade(DeclaredObjects):
         return self._services.registry.new_vhost(name, description, tags, acting_user)
 
     def synced(self) -> Answer[None]:
-        """The answer is given when everything declared so far is on disk."""
+        """Return an answer that is given when everything declared so far is on disk."""
         return self._services.declarations.synced()
 
     # Acts
 
     def note(self, requester: Requester, act: Act) -> None:
-        """Tell the audit of an act that is no declaration."""
+        """Report an act that is not a declaration to the audit."""
         self._services.audit.note(requester, act)
 
     def length(self, vhost: str, queue: str) -> Answer[QueueLength] | None:
@@ -200,13 +200,13 @@ class NodeFacade(DeclaredObjects):
         return answer
 
     def listen_for_replication(self, changed: Callable[[], object]) -> None:
-        """Call a function when the upstream of a standby has changed, or whether it is one."""
+        """Call a function when the upstream of a standby, or its being a standby, has changed."""
         self._broker.links.replication_changed = changed
 
     def connect(
         self, user: Identity, vhost: str, peer_host: str, requester: Requester
     ) -> DirectConnection:
-        """A user's access to a vhost. Raises ConnectionFault if it was deleted meanwhile."""
+        """A user's access to a vhost. Raises ConnectionFault if the vhost was deleted."""
         it = self._vhosts.get(vhost)
         if it is None:
             raise not_allowed(f"vhost {vhost} not found")
@@ -235,7 +235,7 @@ class NodeFacade(DeclaredObjects):
         return found[1].promotion(vhost, found[0], node)
 
     def set_firehose(self, vhost: str, is_traced: bool) -> None:
-        """Begin or end the firehose of a vhost."""
+        """Turn the firehose of a vhost on or off."""
         it = self._vhosts.get(vhost)
         if it is not None:
             self._broker.tracing.set_firehose(it, is_traced)
@@ -261,7 +261,7 @@ class NodeFacade(DeclaredObjects):
         return await LeftoverPublishing(self._services, requester, declares=declares).run(reader)
 
     def suspend_listeners(self) -> None:
-        """Accept no new clients."""
+        """Stop accepting new clients."""
         self._broker.listeners.suspend()
 
     def resume_listeners(self) -> None:

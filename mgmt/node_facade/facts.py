@@ -18,7 +18,7 @@ Place = tuple[str, str]
 
 
 class VhostFacts(msgspec.Struct, frozen=True, gc=False):
-    """A vhost. queues, exchanges: how many are declared."""
+    """A vhost. queues, exchanges: the numbers of declared ones."""
 
     name: str
     description: str
@@ -49,9 +49,9 @@ class OwnFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue with all that a node knows of it.
+    """A node's data about a queue.
 
-    node: the one that it lives on; empty for this one. policy, operator_policy: their names.
+    node: the node that it lives on; empty for this one. policy, operator_policy: their names.
     policy_definition: both together. is_replicated: see `QueueKind`. members: None for a queue
     without any. own: None if the queue lives on another node.
     """
@@ -87,7 +87,7 @@ class PlacedQueue(NamedTuple):
 class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """An exchange. published: messages. routed: the copies of them that queues got.
 
-    bindings: how many lead from it. messages_delayed: None unless it delays messages.
+    bindings: the number of bindings from it. messages_delayed: None unless it delays messages.
     """
 
     vhost: str
@@ -129,8 +129,8 @@ class HeldByConsumer(msgspec.Struct, frozen=True, gc=False):
 class HeldByChannel(msgspec.Struct, frozen=True):
     """The oldest unsettled deliveries of a channel.
 
-    settled: how many it has settled so far. consumers: by tag. queues: when the oldest delivery of
-    each queue was made.
+    settled: the number that it has settled so far. consumers: by tag. queues: the time of the
+    oldest delivery of each queue.
     """
 
     settled: int
@@ -139,7 +139,7 @@ class HeldByChannel(msgspec.Struct, frozen=True):
 
 
 class ChannelNumbers(msgspec.Struct, frozen=True, gc=False):
-    """The present numbers of a channel, and how many messages it has published with confirms."""
+    """The present numbers of a channel, with that of messages published with confirms."""
 
     consumers: int
     unacked: int

@@ -1,9 +1,9 @@
 """Operators' actions on the replication: each is one change of its state, on all nodes at once.
 
-An action looks at the state, and its change requires that the state is still the same. If another
-change came first, the action looks again; so of two actions at the same time, the later one is made
-after the earlier one, or refused because of it. A promotion is permanent: it ends only when the
-setting is deleted.
+An action reads the state, and its change requires that the state is still the same. If another
+change came first, the action reads it again; so of two actions at the same time, the later one is
+made after the earlier one, or refused because of it. A promotion is permanent: it ends only when
+the setting is deleted.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ Change = Callable[[ReplicationState], ReplicationState]
 
 
 class ActionError(ValueError):
-    """The action cannot be taken in the present state; the text says why and what to do."""
+    """The action is not possible in the present state; the text has the reason and the remedy."""
 
 
 class ReplicationActions:
@@ -114,7 +114,7 @@ class ReplicationActions:
         await self._change(change)
 
     async def _change(self, change: Change, *alongside: Declaration) -> None:
-        """Declare the next state, with its other declarations. Raises what `change` raises."""
+        """Declare the next state, with its other declarations. Raises the errors of `change`."""
         parameters = self._node.parameters
         for tries_left in reversed(range(TRIES)):
             before = parameters.get(COMPONENT, NO_VHOST, STATE)

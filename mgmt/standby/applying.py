@@ -1,6 +1,6 @@
 """Declares the differences: additions and changes in their order, then deletions in theirs.
 
-It is done in slices of items of one kind, between which the node does its other work. Each slice
+This is done in slices of items of one kind, between which the node does its other work. Each slice
 requires the state of the replication under which the difference was found, so a promotion between
 two slices, on any node of the cluster, ends the sync (SR1 of policies/schema_replication.py). A
 sync may end at any place: the next one finds the remaining differences.
@@ -56,11 +56,11 @@ from leveret.mgmt.standby.deleting import Deletions
 from leveret.storage.metadata.metadata import MetadataError, MetadataFull
 
 SLICE = 25
-"""Items in one transaction of the metadata: two milliseconds of work or so."""
+"""Items in one transaction of the metadata: about two milliseconds of work."""
 REFUSALS = (Fault, ValueError, LookupError, MetadataError, re.error)
 """The errors of refused declarations; in a cluster most are MetadataError."""
 PROBLEMS_MAX = 1000
-"""With more problems than this a sync is given up: something else is wrong."""
+"""With more problems than this a sync is abandoned: there must be another cause."""
 ACTING_USER = "rmq-schema-replication"
 _PLACE = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 
@@ -68,16 +68,16 @@ Do = Callable[[Sequence[ComparedItem]], Awaitable[None]]
 
 
 class Superseded(Exception):
-    """The state of the replication has changed: nothing more of this sync may be declared."""
+    """The state of the replication has changed: this sync must declare nothing more."""
 
 
 class ApplyError(Exception):
-    """The node takes no declarations now; the text says why."""
+    """The node accepts no declarations now; the text has the reason."""
 
 
 @dataclass
 class Outcome:
-    """What a sync has done. kept: items that are not deleted yet. problems: items that cannot be
+    """The result of a sync. kept: items that are not deleted yet. problems: items that cannot be
     declared here; both with their reasons.
     """
 
@@ -89,12 +89,12 @@ class Outcome:
 
     @property
     def changes(self) -> int:
-        """How many items were added, changed or deleted."""
+        """The number of items that were added, changed or deleted."""
         return self.added + self.changed + self.deleted
 
 
 class Applying:
-    """One sync of a broker. state: that under which the difference was found."""
+    """One sync of a broker. state: the state under which the difference was found."""
 
     def __init__(
         self, node: NodeFacade, state: ReplicationState, endpoint: str, give_way: GiveWay
@@ -110,7 +110,7 @@ class Applying:
         self._items = ItemDeclarations(node, ACTING_USER)
 
     async def apply(self, difference: Difference) -> Outcome:
-        """Declare it; all of it is on disk then. Raises Superseded and ApplyError."""
+        """Declare it; all of it is on disk afterwards. Raises Superseded and ApplyError."""
         wanted = await self._valid(difference.puts)
         names = {(one.kind, one.key) for one in wanted}
         anew = [one for one in difference.anew if (one.kind, one.key) in names]
@@ -124,7 +124,7 @@ class Applying:
         return self.outcome
 
     async def _valid(self, puts: Sequence[ComparedItem]) -> list[ComparedItem]:
-        """The items without a problem that shows before they are declared."""
+        """The items without a problem that can be found before they are declared."""
         lists: dict[str, list[Item]] = {}
         numbered: dict[tuple[str, int], ComparedItem] = {}
         for one in puts:

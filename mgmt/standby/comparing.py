@@ -10,9 +10,9 @@ durable exchanges and queues without auto-delete, and bindings between them. The
 own name and id, and its local users with their permissions.
 
 The order of additions and changes is that of an import, so that an item comes after those that it
-names; deletions come in the reverse order, after them. In a vhost that the upstream lacks, only the
-queues are deleted one by one: if one is kept, the rest of the vhost is, too. A queue or exchange
-that differs is deleted and made anew, as it cannot be changed; its bindings are made again, too.
+names; deletions follow in the reverse order. In a vhost that the upstream lacks, only the queues
+are deleted one by one: if one is kept, the rest of the vhost is also kept. A queue or exchange that
+differs is deleted and declared again, since it cannot be changed, and so are its bindings.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ from leveret.mgmt.definitions.users import UserError, tags_of
 from leveret.mgmt.slices import GiveWay
 
 OWN_PARAMETERS = (CLUSTER_NAME, INTERNAL_CLUSTER_ID)
-"""Global parameters that tell a cluster from others."""
+"""Global parameters that identify a cluster."""
 KEYS = {
     "vhosts": ("name",), "users": ("name",), "permissions": ("vhost", "user"),
     "topic_permissions": ("vhost", "user", "exchange"), "global_parameters": ("name",),
@@ -60,10 +60,10 @@ class ComparedItem(NamedTuple):
 class Difference:
     """The changes that a standby has to make.
 
-    puts: items to add or to change, in their order. anew: exchanges and queues that are to be
-    deleted before, as their properties differ. deletions: items to delete, in their order.
-    own_count: how many items of the standby are followed. lacked_count: how many of them the
-    upstream lacks. upstream: its followed items.
+    puts: items to add or to change, in order. anew: exchanges and queues to delete before that, as
+    their properties differ. deletions: items to delete, in order. own_count: the number of followed
+    items of the standby. lacked_count: the number of these that the upstream lacks. upstream: its
+    followed items.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ async def _compare(
 
 
 def _ends(binding: Item) -> Iterator[tuple[str, Key]]:
-    """The exchange and the queue or exchange that a binding is between."""
+    """The exchange and the queue or exchange that a binding connects."""
     yield "exchanges", (binding["vhost"], binding["source"])
     is_queue = binding.get("destination_type", QUEUE) == QUEUE
     yield "queues" if is_queue else "exchanges", (binding["vhost"], binding["destination"])
@@ -144,7 +144,7 @@ async def _followed(
     kind: str, items: Iterable[Item], all_items: dict[str, Any], setting: UpstreamSetting,
     give_way: GiveWay,
 ) -> dict[Key, Item]:  # fmt: skip
-    """The items of a kind that are followed, by their keys. Those that lack a name are left out."""
+    """The followed items of a kind, by their keys. Items without a name are left out."""
     found = {}
     unstable = await _unstable(all_items, give_way) if kind == "bindings" else set()
     for item in items:
@@ -213,12 +213,12 @@ def _is_same(kind: str, here: Item, there: Item) -> bool:
 
 
 def _encoded(value: Any) -> bytes:
-    """Equal for equal values only: to Python, True is 1, and 1 is 1.0."""
+    """Encode a value, equally only for equal values: in Python, True is 1, and 1 is 1.0."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 def _form(kind: str, item: Item) -> Item:
-    """The fields that are compared."""
+    """The compared fields."""
     match kind:
         case "vhosts":
             return vhost_form(item)
@@ -247,7 +247,7 @@ def _form(kind: str, item: Item) -> Item:
 
 
 def vhost_form(item: Item) -> Item:
-    """The fields of a vhost that are compared; NOT_TOLD for those that the export lacks."""
+    """The compared fields of a vhost; NOT_TOLD for those that the export lacks."""
     metadata = item.get("metadata") or {}
     tags = item.get("tags", metadata.get("tags", NOT_TOLD))
     queue_type = metadata.get("default_queue_type", "" if "metadata" in item else NOT_TOLD)
@@ -278,7 +278,7 @@ def _priority(item: Item) -> Any:
 
 
 def _arguments(item: Item) -> Any:
-    """The arguments as the standby exports them, once it has them."""
+    """The arguments in the form in which the standby would export them."""
     arguments = item.get("arguments") or {}
     try:
         return table_to_json(json_to_table(arguments)) if arguments else {}
@@ -287,7 +287,7 @@ def _arguments(item: Item) -> Any:
 
 
 def described(one: ComparedItem) -> dict[str, Any]:
-    """An item for people: its kind, vhost and name."""
+    """An item for display: its kind, vhost and name."""
     item, kind = one.item, one.kind
     name = item.get("name") or " ".join(part for part in one.key[1:] if part)
     return {"kind": kind, "vhost": item.get("vhost"), "name": name or EXCHANGE}

@@ -1,10 +1,10 @@
 """The deletion of items that the upstream lacks, and the reasons to keep one.
 
 A queue is kept while it holds messages or has consumers, an exchange while messages wait in it, and
-a vhost while there is any queue left in it. Queues of this node are asked in the turn of the event
-loop in which the deletion is submitted: on a node on its own nothing can come between. Queues of
-other nodes are asked just before; as with queue.delete with if-empty, messages that are published
-to them before the deletion is ordered are deleted with them.
+a vhost while it has any queue. Queues of this node are checked in the turn of the event loop in
+which the deletion is submitted: on a single node nothing can happen in between. Queues of other
+nodes are checked just before; as with queue.delete with if-empty, messages that are published to
+them before the deletion is ordered are deleted with them.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class Deletions:
         self._node = node
 
     async def kept(self, items: Sequence[ComparedItem]) -> list[str]:
-        """Why each of the items is kept; empty for those that may be deleted now."""
+        """The reason why each of the items is kept; empty for those that may be deleted now."""
         reasons = [self._kept(one) for one in items]
         queues = [self._queue(one.item) if one.kind == "queues" else None for one in items]
         lengths = await self._lengths([queue for queue in queues if queue is not None])
@@ -144,7 +144,7 @@ class Deletions:
         )  # fmt: skip
 
     def _similar(self, wanted: BindingFacts, item: Item) -> BindingFacts | None:
-        """The binding whose arguments a client has declared with other types than JSON has."""
+        """The binding whose arguments a client has declared with types that JSON does not have."""
         node, place = self._node, (wanted.vhost, wanted.destination)
         is_to_queue = wanted.destination_kind == QUEUE
         bindings = (
@@ -171,5 +171,5 @@ def _result(answer: Answer[QueueLength] | None) -> QueueLength | None:
     try:
         return answer.result()
     except Exception:
-        # Its home is down, or the queue has gone: it is looked at again at the next sync.
+        # Its home is down, or the queue is gone: the next sync checks it again.
         return None

@@ -5,16 +5,16 @@ Each node has a follower. Only the follower on the chosen node, which all nodes 
 interval. The follower reads the setting and the state before each sync; a change of either wakes
 it.
 
-Nothing needs to be compared if the upstream says by its ETag that its definitions are those of the
-last complete sync, and nothing was declared here since. A sync that fails is tried again at the
-next interval; operators see the failure, and the standby's definitions are not harmed.
+Nothing needs to be compared if the ETag of the upstream shows that its definitions are those of the
+last complete sync, and nothing was declared here since. A failed sync is tried again at the next
+interval; operators see the failure, and the standby's definitions are not affected.
 
 Two clusters that follow each other would each delete the other's new objects. So a follower
 publishes which clusters it follows, and asks the upstream which clusters the upstream follows. If
 this cluster is one of them, nothing is changed.
 
-1. A cluster publishes what it follows before it asks the upstream: of two that begin to follow each
-   other at the same time, at least one finds out before it has changed anything.
+1. A cluster publishes which clusters it follows before it asks the upstream: of two that begin to
+  follow each other at the same time, at least one notices before it has changed anything.
 """
 
 import asyncio
@@ -51,14 +51,14 @@ OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "fail
 """States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
 held, or has failed."""
 FOLLOWS_MAX = 16
-"""How many clusters that an upstream follows are reported; a larger circle is not found."""
+"""The number of clusters beyond an upstream that are reported; a larger circle is not found."""
 CIRCLE = (
     "the upstream follows this cluster, directly or through others, and each would delete what is "
     "new at the other: nothing is changed. Promote the cluster that clients use "
     "(promote_warm_standby), or clear its upstream (clear_schema_replication)"
 )
 LISTED_MAX = 100
-"""How many kept items and how many problems are shown; there may be very many."""
+"""The limits of shown kept items and problems; there may be very many."""
 
 logger = logging.getLogger("leveret.standby")
 
@@ -78,7 +78,7 @@ class SyncCounts:
 
 @dataclass
 class Followed:
-    """The known facts of an upstream under one state of the replication.
+    """The known facts about an upstream under one state of the replication.
 
     etag, durable_count: the ETag of the last sync without differences, and the number of
     declarations here before it; the etag is empty if the next sync has to compare. held_digest: the
@@ -101,7 +101,7 @@ class Followed:
 
 
 class Follower:
-    """The follower of one node. running: tells the nodes of the cluster that run."""
+    """The follower of one node. running: returns the running nodes of the cluster."""
 
     def __init__(
         self, node: NodeFacade, give_way: GiveWay, running: Callable[[], tuple[str, ...]]
@@ -119,7 +119,7 @@ class Follower:
 
     @property
     def chosen_node(self) -> str:
-        """The node that follows."""
+        """The following node."""
         return chosen((COMPONENT,), self._running())
 
     @property
@@ -190,7 +190,7 @@ class Follower:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """End, also amid a sync."""
+        """Stop, even during a sync."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -211,18 +211,18 @@ class Follower:
                 continue
 
     async def _sync_timed(self, state: ReplicationState, setting: UpstreamSetting) -> float:
-        """Sync; returns the seconds it took. A failure is noted, and the sync is retried later."""
+        """Sync; return the seconds it took. A failure is noted, and the sync is retried later."""
         if state != self._followed.state:
             self._followed = Followed(state, Upstream(setting, self._give_way))
         began = monotonic()
         try:
             await self._sync(self._followed, setting)
         except Superseded:
-            logger.info("a sync was ended, since the schema replication was changed meanwhile")
+            logger.info("a sync was ended because the schema replication was changed")
         except (UpstreamError, ApplyError) as error:
             self._failed(str(error))
         except Exception as error:
-            # Without this the standby would never follow again, and no operator would know.
+            # Otherwise the standby would stop following, and no operator would notice.
             logger.exception("a sync of definitions failed")
             self._failed(f"an error of this node: {error!r} (see its log)")
         self.counts.last_seconds = monotonic() - began
@@ -234,7 +234,7 @@ class Follower:
         self._note(FAILED, reason)
 
     def _note(self, status: str, reason: str = "") -> None:
-        """Note the result of a sync, and log it unless it is the same as before."""
+        """Note the result of a sync, and log it unless it has not changed."""
         followed = self._followed
         if (status, reason) == (followed.status, followed.reason):
             return

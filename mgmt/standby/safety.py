@@ -1,10 +1,10 @@
 """Changes that a standby makes only after an operator has accepted them. Pure.
 
 An upstream that was reset, or that lost its definitions, would make the standby delete the objects
-that it is there to keep. So a sync that would delete more than half of what the standby follows is
-held, if that is `DELETIONS_MIN` items or more. An operator accepts the upstream as it is: the same
-objects, whatever their properties. If the upstream changes before the standby has followed, it is
-checked again.
+that it exists to keep. So a sync that would delete more than half of the followed objects is held,
+if these are `DELETIONS_MIN` or more. An operator accepts the present upstream: the same objects,
+whatever their properties. If the upstream changes before the standby has followed, it is checked
+again.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.comparing import Difference
 
 DELETIONS_MIN = 5
-"""Fewer deletions are no reason to hold a sync."""
+"""Fewer deletions do not hold a sync."""
 
 
 def deletes_much(difference: Difference) -> bool:

@@ -1,7 +1,7 @@
-"""Gets the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
+"""Fetches the definitions of an upstream over its HTTP API, from Leveret or RabbitMQ.
 
-The endpoints are tried in their order, until one answers with definitions. A Leveret upstream tells
-by an ETag whether they have changed. It also reports which clusters it follows itself, which
+The endpoints are tried in order, until one answers with definitions. With a Leveret upstream, an
+ETag shows whether they have changed. It also reports which clusters it follows itself, which
 RabbitMQ does not. So a sync that finds nothing new costs two small answers.
 
 RabbitMQ compresses its definitions. They are decompressed in slices and up to limits
@@ -45,12 +45,12 @@ CONTENT_BYTES_MAX = 100_000_000
 REPLICATION_BYTES_MAX = 1 << 18
 READ_BYTES = 1 << 18
 MAJOR_VERSIONS = (3, 4)
-"""Those of RabbitMQ whose definitions can be followed. Leveret names itself as one of them."""
+"""The versions of RabbitMQ whose definitions can be followed. Leveret reports one of them."""
 PATH, REPLICATION_PATH = "/api/definitions", "/api/schema-replication"
 
 
 class UpstreamError(Exception):
-    """The definitions of the upstream cannot be had; the text says why and what to do."""
+    """The definitions of the upstream cannot be fetched; the text has the reason and the remedy."""
 
 
 class Fetched(NamedTuple):
@@ -76,7 +76,7 @@ class Upstream:
         self._context: ssl.SSLContext | None = None
 
     async def fetch(self, etag: str) -> Fetched:
-        """Get the definitions, unless they are those of an ETag. Raises UpstreamError."""
+        """Fetch the definitions, unless they are those of an ETag. Raises UpstreamError."""
         setting = self._setting
         reasons = []
         async with await self._session() as session:
@@ -88,8 +88,8 @@ class Upstream:
         raise UpstreamError("; ".join(reasons))
 
     async def follows(self, endpoint: str) -> tuple[str, ...]:
-        """Get the ids of the clusters that the upstream follows: its own upstream's first, then
-        that one's. Empty if it follows none or does not know. Raises UpstreamError.
+        """Fetch the ids of the clusters that the upstream follows: its own upstream's first, then
+        that one's. Empty if it follows none or does not report them. Raises UpstreamError.
         """
         url = f"{endpoint}{REPLICATION_PATH}"
         try:
@@ -116,7 +116,7 @@ class Upstream:
             return Fetched(endpoint, content, response.headers.get("ETag", ""))
 
     async def _content(self, response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
-        """The decompressed body of an answer. Raises UpstreamError, and what aiohttp raises."""
+        """The decompressed body of an answer. Raises UpstreamError, and aiohttp's errors."""
         raw = BytesIO()
         async for part in response.content.iter_chunked(READ_BYTES):
             raw.write(part)
@@ -136,7 +136,7 @@ class Upstream:
             sock_read=SILENCE_SECONDS_MAX,
         )
         if any(one.startswith("https:") for one in setting.endpoints) and self._context is None:
-            # To read the authorities of a system takes many milliseconds.
+            # Reading the authorities of a system takes many milliseconds.
             self._context = await asyncio.to_thread(_context, setting)
         connector = aiohttp.TCPConnector(ssl=self._context or False)
         return open_session(timeout=timeout, connector=connector)
@@ -154,7 +154,7 @@ def _context(setting: UpstreamSetting) -> ssl.SSLContext:
 async def _answer(
     session: aiohttp.ClientSession, url: str, setting: UpstreamSetting, more: dict[str, str]
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """Send a request with more headers. Raises UpstreamError, also while the answer is read."""
+    """Send a request with more headers. Raises UpstreamError, even while the answer is read."""
     headers = {
         "Accept": "application/json",
         "Accept-Encoding": ", ".join(CODINGS),
@@ -176,7 +176,7 @@ def _authorization(setting: UpstreamSetting) -> str:
 
 
 async def _refusal(response: aiohttp.ClientResponse, setting: UpstreamSetting) -> str:
-    """Why the upstream gives no definitions."""
+    """The reason why the upstream does not return definitions."""
     said = await _said(response)
     if response.status == 401 and "dministrator" in said:
         return f"refuses user '{setting.username}': it must have the tag administrator there"
@@ -210,7 +210,7 @@ def _reason(error: Exception) -> str:
         return "does not speak TLS as expected: check http and https, and the port"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        # Names that are not known have negative numbers, and texts of their own.
+        # Errors for unknown names have negative numbers, and different texts.
         return (
             f"cannot be reached: {os.strerror(number) if number > 0 else error.os_error.strerror}"
         )

@@ -1,4 +1,4 @@
-"""The cluster as JSON: its nodes' reports on themselves, gathered by the node that is asked.
+"""The cluster as JSON: its nodes' reports on themselves, gathered by the node that is queried.
 
 Each node answers requests about itself over the links (cluster/rpc/rpc.py). A node that does not
 answer in time is shown without its report.
@@ -16,7 +16,7 @@ from leveret.mgmt.running_node import Node
 from leveret.mgmt.views.nodes import status
 
 STATUS = "management.status"
-"""The topic: what `status` makes."""
+"""The topic of requests for the result of `status`."""
 ANSWER_SECONDS_MAX = 2.0
 
 View = dict[str, Any]
@@ -37,7 +37,7 @@ def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes
 
 
 async def cluster_status(node: Node) -> View:
-    """What `rabbitmqctl cluster_status` shows: the nodes by type, those that run, what is wrong.
+    """The content of `rabbitmqctl cluster_status`: nodes by type, running ones, and problems.
 
     nodes: the status of each running node; null if it did not answer. A node whose broker is
     stopped reports only its own state.

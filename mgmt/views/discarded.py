@@ -1,4 +1,4 @@
-"""Files with what a node has discarded, as JSON (cluster/partitions/leftovers/)."""
+"""Files of data that a node has discarded, as JSON (cluster/partitions/leftovers/)."""
 
 from pathlib import Path
 from typing import Any

@@ -289,7 +289,7 @@ _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
 
 
 def status(node: Node) -> dict[str, Any]:
-    """What `rabbitmqctl status` shows."""
+    """The content of `rabbitmqctl status`."""
     breakdown = memory_breakdown(node)
     alarms = node.facade.own_alarms if node.facade is not None else ()
     vhosts = node.facade.vhosts() if node.facade is not None else []

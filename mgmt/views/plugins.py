@@ -1,4 +1,4 @@
-"""The plugins of RabbitMQ whose work the node does, by their names.
+"""The names of RabbitMQ's plugins whose functions the node has.
 
 Nothing has to be enabled here: the functions of RabbitMQ's plugins are built in. Scripts and
 libraries ask a node for a plugin before they use it, so the node names the plugins that it

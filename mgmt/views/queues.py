@@ -164,7 +164,7 @@ class QueueViews:
 
 
 def tiers_of(storage: StorageCounts, parts: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """How many of a queue's messages are in memory only, in both, and on disk only.
+    """The numbers of a queue's messages in memory only, in both, and on disk only.
 
     parts: the queue's `backing_queue_status`.
     """

@@ -1,8 +1,7 @@
-"""The OpenAPI document, made of the route table and the descriptions of the operations.
+"""The OpenAPI document, made from the route table and the descriptions of the operations.
 
-Every route must have an operation and every operation a route, so that everything that is served is
-described, and everything that is described is served. Routes of installed packages have none, and
-are left out.
+Every route must have an operation and every operation a route, so that exactly the served routes
+are described. Routes of installed packages have no operation, and are left out.
 """
 
 import inspect

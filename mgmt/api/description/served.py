@@ -1,4 +1,4 @@
-"""The route of the description. It needs no login: nothing in it depends on what the node has."""
+"""The route of the description. It needs no login: it does not depend on the node's data."""
 
 from typing import Any
 
