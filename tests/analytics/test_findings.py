@@ -45,7 +45,7 @@ def test_nothing_is_found_where_nothing_is_known():
     assert findings(an_hour()) == []
 
 
-def test_a_stall_says_who_held_what_for_how_long_and_what_waited():
+def test_a_stall_names_the_holder_the_duration_and_the_waiters():
     data = with_steps(
         an_hour(), came={180: 40}, ready_max={185: 7}, wait_max_us={204: 200 * SECOND_US}
     )

@@ -62,7 +62,7 @@ def test_an_upstream_is_followed_and_the_standby_promoted(page, upstream, standb
     page.see_in(page.panel("State"), "off")
 
 
-def test_what_is_kept_is_listed_and_what_is_held_accepted(page, upstream, standby):
+def test_kept_objects_are_listed_and_held_queues_accepted(page, upstream, standby):
     declare(upstream, "full", *(f"q{number}" for number in range(9)))
     follow(standby, upstream)
     standby.wait_until(lambda: has(standby, "queues", "full"), "they are followed")

@@ -109,7 +109,7 @@ def test_a_list_that_has_become_shorter_goes_back_to_its_first_page(browser, nod
     browser.see("n01")
 
 
-def test_only_what_is_shown_is_asked_for(browser, node, vhost):
+def test_only_the_shown_columns_are_requested(browser, node, vhost):
     node.put(f"queues/{vhost}/small", {"durable": True})
     browser.follow("Queues")
     browser.see("small")

@@ -52,7 +52,7 @@ def test_a_consumer_is_told_of_a_failover_if_it_asked_for_it(mirroring):
     assert not told.bodies
 
 
-def test_a_mirror_that_dies_interrupts_nobody_and_returns_empty(mirroring):
+def test_a_mirror_that_dies_interrupts_no_client_and_returns_empty(mirroring):
     a, b, c = mirroring
     publisher = declared(a)
     wait_until_synchronised(a, b, c)

@@ -261,7 +261,7 @@ class TestAnswers:
 
 
 class TestTrouble:
-    async def test_nobody_listens(self, make):
+    async def test_no_server_listens(self, make):
         with pytest.raises(BackendUnavailable, match="http://127.0.0.1:1/user: ") as caught:
             await make("http://127.0.0.1:1").authenticate(attempt())
         assert "secret" not in str(caught.value)

@@ -58,7 +58,7 @@ class TestConnections:
             assert await log_in(backend, password="wrong") is None
             assert door.count == 1
 
-    async def test_it_keeps_nobodys_rights(self, make):
+    async def test_a_connection_keeps_no_rights_of_the_last_user(self, make):
         """A connection of an earlier user is bound again, or not used."""
         backend = make(
             f'vhost_access_query = {{in_group, "cn=club,{HIDDEN}"}}', "other_bind = anon"
@@ -140,7 +140,7 @@ class TestTls:
         assert await log_in(backend, password="wrong") is None
 
     @pytest.mark.parametrize("settings", [("use_ssl = true",), ("use_starttls = true",)])
-    async def test_a_certificate_that_nobody_vouches_for(self, make, slapd, settings):
+    async def test_a_certificate_without_a_trusted_authority(self, make, slapd, settings):
         if "use_ssl = true" in settings:
             settings = (*settings, f"port = {slapd.tls_port}")
         with pytest.raises(BackendUnavailable, match="certificate verify failed"):

@@ -190,7 +190,7 @@ class TestPublishedKeys:
 
 
 class TestTrouble:
-    async def test_nobody_listens(self, make):
+    async def test_no_server_listens(self, make):
         with pytest.raises(BackendUnavailable, match="no keys from http://127.0.0.1:1/keys"):
             await log_in(make("jwks_url = http://127.0.0.1:1/keys"), token_of())
 

@@ -70,7 +70,7 @@ class TestWithoutTls:
         text = await refusal(replace(address, mechanisms=("EXTERNAL",)))
         assert text.endswith("and not EXTERNAL: choose another one with auth_mechanism")
 
-    async def test_a_port_that_nobody_listens_on(self):
+    async def test_a_port_without_a_listener(self):
         address = ServerAddress(LOOPBACK, free_port())
         assert (await refusal(address)).startswith(f"{address} cannot be reached: ")
 

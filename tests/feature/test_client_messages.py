@@ -36,7 +36,7 @@ async def channel_with_queue(connection, **arguments):
     return channel
 
 
-async def test_what_is_published_is_confirmed_and_delivered_unchanged(connection):
+async def test_messages_are_confirmed_and_delivered_unchanged(connection):
     channel = await channel_with_queue(connection)
     await channel.confirm()
     confirmed = Confirmed(channel)
@@ -231,7 +231,7 @@ async def test_a_connection_that_is_not_read_gets_everything_later(connection):
     assert len(await taken.until(100)) == 100
 
 
-async def test_the_server_knows_who_connects(broker, connection):
+async def test_the_server_knows_the_name_of_the_client(broker, connection):
     (served,) = broker.broker.connections
     assert served.client_properties["product"] == ("S", "a test")
     assert connection.server_properties["product"] == ("S", "RabbitMQ")

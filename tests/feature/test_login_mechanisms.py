@@ -109,7 +109,7 @@ def test_a_user_with_too_many_failures_is_refused_without_a_check():
             log_in("guest")
 
 
-def test_a_user_who_logged_in_before_comes_back_while_others_fail():
+def test_a_user_who_logged_in_before_can_return_while_others_fail():
     config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
     with EmbeddedBroker.in_thread(config) as broker:
         log_in = partial(connect_by_password, broker.port)

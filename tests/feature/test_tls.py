@@ -188,7 +188,7 @@ def log_in(port, context):
         ("subject_alternative_name", "hare.example"),
     ],
 )
-def test_the_certificate_says_who_it_is(config, authority, source, user):
+def test_the_certificate_names_the_user(config, authority, source, user):
     named = with_external(config, source, default_user=user)
     client = client_context(authority, authority.issue("hare", names=["hare.example"]))
     with EmbeddedBroker.in_thread(named) as broker:

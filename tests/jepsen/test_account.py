@@ -17,7 +17,7 @@ def account():
     return account
 
 
-def test_what_is_confirmed_and_missing_is_told_with_what_was_before_it(account):
+def test_a_missing_confirmed_message_is_reported_with_the_events_before_it(account):
     (problem,) = account.problems()
     assert problem == "1 confirmed and missing: 3 (at 3.00, kill b)"
 
@@ -33,7 +33,7 @@ def test_what_was_not_confirmed_may_be_missing(account):
     assert account.problems() == []
 
 
-def test_what_nobody_published_is_told(account):
+def test_a_message_that_was_never_published_is_reported(account):
     account.consumed.update(["3", "5"])
     assert account.problems() == ["1 consumed and never published: 5"]
 

@@ -32,7 +32,7 @@ def test_a_plan_follows_from_its_seed():
     assert planned(1) != planned(2)
 
 
-def test_a_queue_whose_messages_nobody_acknowledges_is_not_drained(monkeypatch):
+def test_a_queue_whose_messages_are_never_acknowledged_is_not_drained(monkeypatch):
     nodes = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
     shown = [{"name": name, "node": "a", "messages": 0} for name in QUEUES]
     monkeypatch.setattr("tests.jepsen.run.api", lambda node, path: shown)

@@ -215,7 +215,7 @@ class TestClients:
 
 
 class TestOperators:
-    def test_what_is_done_over_http_names_who_did_it(self, node, vhost, heard):
+    def test_changes_over_http_name_the_user_who_made_them(self, node, vhost, heard):
         node.put(f"exchanges/{vhost}/x", {"type": "topic", "durable": True})
         node.put(f"queues/{vhost}/q", {"durable": True})
         node.post(f"bindings/{vhost}/e/x/q/q", {"routing_key": "a.#"})
@@ -264,7 +264,7 @@ class TestOperators:
         assert {"name": "p", "vhost": vhost, **policy}.items() <= events[0].items()
         assert events[2]["max-queues"] == 5
 
-    def test_a_vhost_is_told_with_what_is_in_it(self, node, vhost, heard):
+    def test_the_events_of_a_vhost_include_those_of_its_contents(self, node, vhost, heard):
         name = f"{vhost}-other"
         node.put(f"vhosts/{name}", {"description": "for tests", "tags": "a,b"})
         node.put(f"vhosts/{name}", {"description": "still"})

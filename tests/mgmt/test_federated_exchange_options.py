@@ -142,7 +142,7 @@ def test_a_changed_policy_moves_the_link(here, sources):
     sources.wait_for_links()
 
 
-def test_a_changed_upstream_or_set_has_the_link_start_anew(here, sources):
+def test_a_changed_upstream_or_set_restarts_the_link(here, sources):
     here.upstream("u", sources.uri("one"))
     here.policy(federation_upstream_set="mine")
     here.set_parameter("federation-upstream-set", "mine", [{"upstream": "u"}])

@@ -203,9 +203,7 @@ def test_each_message_arrives_once_at_each_broker_of_a_circle(node, vhost, rabbi
 
 
 @pytest.mark.parametrize("max_hops", [1, 2, 3])
-def test_messages_and_bindings_go_as_far_as_the_hops_of_links_of_both(
-    node, vhost, rabbit, far, max_hops
-):
+def test_the_hops_of_links_of_both_limit_messages_and_bindings(node, vhost, rabbit, far, max_hops):
     """The way is far, rabbit, node, another vhost of rabbit."""
     last = f"{vhost}-last"
     places = [(far, vhost), (rabbit, vhost), (node, vhost), (rabbit, last)]

@@ -59,7 +59,7 @@ def test_a_pattern_names_upstreams(here, there):
     assert (taker.bodies, there.count("q")) == ([b"other"], 1)
 
 
-def test_a_changed_upstream_has_the_link_start_anew(here, there):
+def test_a_changed_upstream_restarts_the_link(here, there):
     here.federate(there.uri, queue="other")
     taker = Taker(here)
     taker.wait_for_count(1)

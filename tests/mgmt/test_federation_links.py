@@ -158,7 +158,7 @@ def test_a_link_is_starting_while_its_upstream_does_not_answer(node, vhost):
             assert links(node, vhost, "state", "down") == []
 
 
-def test_a_restarted_link_connects_anew(node, vhost, upstream):
+def test_a_restarted_link_reconnects(node, vhost, upstream):
     declare(node, vhost)
     federate(node, vhost, uri=uri(node, upstream))
     (before,) = wait_for(node, vhost, "running")

@@ -381,7 +381,7 @@ def test_details_are_chosen_by_family_and_vhost(node, vhost, traffic):
     assert {name for name, _ in nowhere} == {"rabbitmq_build_info", "rabbitmq_identity_info"}
 
 
-def test_details_without_a_family_say_only_who_it_is(node):
+def test_details_without_a_family_only_identify_the_node(node):
     names = {name for name, _ in samples(node.metrics("/metrics/detailed"))}
     assert names == {"rabbitmq_build_info", "rabbitmq_identity_info"}
 

@@ -166,7 +166,7 @@ def test_a_full_destination_that_refuses_gets_each_message_once(node, vhost, cha
     there.queue_delete(vhost)
 
 
-def test_a_source_queue_that_is_deleted_is_declared_anew(node, vhost, channel, far, there):
+def test_a_deleted_source_queue_is_declared_again(node, vhost, channel, far, there):
     shovel(
         node, vhost, src_uri=uri(far), src_queue=vhost, dest_uri=local(vhost), dest_queue="to",
         reconnect_delay=1,

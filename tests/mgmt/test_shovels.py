@@ -246,7 +246,7 @@ def test_nothing_is_taken_for_an_exchange_that_is_not_there(node, vhost, channel
     there.queue_delete(vhost)
 
 
-def test_a_destination_queue_that_is_deleted_is_declared_anew_and_nothing_is_lost(
+def test_a_deleted_destination_queue_is_declared_again_and_nothing_is_lost(
     node, vhost, channel, far
 ):
     there = channel_of(far)

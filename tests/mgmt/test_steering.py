@@ -144,7 +144,7 @@ def test_a_deleted_user_is_disconnected(node, vhost):
 
 
 class TestDefinitions:
-    def test_what_is_exported_comes_back(self, node, vhost):
+    def test_an_export_can_be_imported(self, node, vhost):
         node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-max-length": 5}})
         node.put(f"exchanges/{vhost}/x", {"type": "topic", "durable": True})
         node.post(f"bindings/{vhost}/e/x/q/q", {"routing_key": "a", "arguments": {"k": 1}})

@@ -312,7 +312,7 @@ class TestApi:
         assert (answer.status, answer.body["reason"]) == (400, reason)
         assert node.get(f"traces/{vhost}") == []
 
-    def test_a_tracer_has_to_be_somebody_who_may_open_the_vhost(self, node, vhost):
+    def test_a_tracer_has_to_be_a_user_who_may_open_the_vhost(self, node, vhost):
         node.put("users/eve", {"password": "secret", "tags": ""})
         login = {"tracer_connection_username": "eve", "tracer_connection_password": "secret"}
         answer = node.put(f"traces/{vhost}/bad", {**TEXT, **login})

@@ -62,7 +62,7 @@ def test_with_wrong_ones_no_user_is_made(node, name, more, reason):
     assert node.request("GET", f"users/{name}").status == 404
 
 
-def test_an_empty_password_is_taken_and_lets_nobody_in(node, name):
+def test_an_empty_password_is_accepted_but_no_one_can_log_in_with_it(node, name):
     assert node.put(f"users/{name}", {"password": "", "tags": "administrator"}).status == 201
     assert node.get(f"users/{name}")["password_hash"] != ""
     assert node.request("GET", "whoami", user=f"{name}:").status == 401

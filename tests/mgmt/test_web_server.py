@@ -116,7 +116,7 @@ def test_browsers_that_ask_for_an_icon_get_one(node):
 
 
 class TestHeaders:
-    def test_pages_may_not_be_framed_nor_run_what_is_not_theirs(self, node):
+    def test_pages_may_not_be_framed_nor_run_foreign_scripts(self, node):
         for path in ("", "api/whoami", "api/nothing"):
             _, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/{path}")
             assert headers["X-Frame-Options"] == "DENY"
@@ -148,7 +148,7 @@ class TestHeaders:
         other = AUTHORIZATION | {"Origin": "http://elsewhere.example"}
         assert "Access-Control-Allow-Origin" not in ask(where, other)[1]
 
-    def test_a_login_gives_a_cookie_that_lets_nobody_in(self, node):
+    def test_the_cookie_of_a_login_authenticates_no_request(self, node):
         where = f"http://127.0.0.1:{node.http_port}"
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         request = urllib.request.Request(

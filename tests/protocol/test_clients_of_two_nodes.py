@@ -265,7 +265,7 @@ class TestDeadLetters:
         far.publish(1, "q", b"expired", expiration="1")
         assert deliver(near).body == b"expired"
 
-    def test_a_letter_whose_queue_is_down_is_lost_and_harms_nobody(self, broker, linked, near, far):
+    def test_a_dead_letter_to_a_queue_that_is_down_does_no_harm(self, broker, linked, near, far):
         near.declare("dead", arguments=AT_HOME)
         letters = LETTERS
         near.declare("q", arguments=letters)

@@ -132,7 +132,7 @@ async def put_queue(embedded, name):
         await connection.declare_queue(name, QueueProperties({}, durable=True))
 
 
-def test_what_is_not_written_does_not_wait(stored, client):
+def test_declarations_without_a_write_do_not_wait(stored, client):
     stored.metadata.may_sync.clear()
     client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
     declare(client, 2, "transient")

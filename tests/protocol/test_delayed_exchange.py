@@ -92,7 +92,7 @@ def test_messages_come_in_the_order_of_their_times(timeless, client):
     assert bodies == [b"a", b"b", b"c", b"d"]
 
 
-def test_what_is_bound_when_the_time_comes_counts(timeless, client):
+def test_the_bindings_at_the_time_of_release_count(timeless, client):
     publish_later(client, b"x", ("I", 1000), routing_key="new")
     client.declare("new")
     bind(client, "new", "later", "new")

@@ -62,7 +62,7 @@ async def served(node, *clients, after=None):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-async def test_every_queue_gets_what_is_published_in_its_order(node, source):
+async def test_every_queue_gets_the_messages_in_the_order_of_publishing(node, source):
     (client,) = node.clients(1)
     for body in (b"one", b"two", b"three"):
         client.send(publish_bytes(1, "", body, source))

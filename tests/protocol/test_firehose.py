@@ -199,7 +199,7 @@ def is_told(broker):
     return broker.call(lambda it: it.broker.services.vhosts["/"].tracer is not None)
 
 
-def test_a_vhost_tells_nobody_while_nothing_is_bound(timeless):
+def test_a_vhost_publishes_no_copies_while_nothing_is_bound(timeless):
     firehose(timeless, True)
     with opened(timeless) as client:
         assert not is_told(timeless)
@@ -263,7 +263,7 @@ def test_off_means_off(timeless, client):
     assert keys_of(client) == []
 
 
-def test_what_is_on_is_on_for_connections_that_are_there(timeless):
+def test_a_firehose_that_is_turned_on_covers_open_connections(timeless):
     with opened(timeless) as client:
         client.declare("q")
         listen(client, "#")

@@ -80,9 +80,7 @@ async def done(client):
     await until(is_done)
 
 
-async def test_what_is_made_for_a_message_with_several_routing_keys_is_freed(
-    no_collections, client
-):
+async def test_the_objects_of_a_message_with_several_routing_keys_are_freed(no_collections, client):
     client.send_method(commands.Queue.Declare, queue="q")
     await done(client)
     before = count_of_all()

@@ -103,7 +103,7 @@ def test_a_handshake_reads_no_file(broker, monkeypatch):
     ("mechanism", "response"),
     [("PLAIN", "\0guest\0wrong"), ("PLAIN", "\0nobody\0guest"), ("AMQPLAIN", WRONG_AMQPLAIN)],
 )
-def test_a_refused_login_is_told_to_those_who_can_hear_it(mechanism, response, broker, caplog):
+def test_capable_clients_are_told_of_a_refused_login(mechanism, response, broker, caplog):
     with RawClient(broker) as client:
         client.start(mechanism=mechanism, response=response)
         closed = client.read_method(0, commands.Connection.Close)
@@ -174,7 +174,7 @@ def test_a_client_that_cannot_log_in_and_says_goodbye_hears_nothing(timeless):
     ],
     ids=range(11),
 )
-def test_whoever_does_not_log_in_first_is_dropped(data, timeless, caplog):
+def test_a_client_that_does_not_log_in_first_is_dropped(data, timeless, caplog):
     with RawClient(timeless) as client:
         client.send(PROTOCOL_HEADER + data)
         client.read_method(0, commands.Connection.Start)

@@ -90,7 +90,7 @@ async def test_the_auto_delete_exchanges_that_lose_their_last_binding():
         assert names == ["exchange.deleted", "queue.deleted"]
 
 
-async def test_meanwhile_it_is_gone_for_everybody_and_others_are_served():
+async def test_meanwhile_it_is_gone_for_all_clients_and_others_are_served():
     async with Node() as node:
         vhost = bound(node)
         client, other = node.clients(2)
@@ -118,7 +118,7 @@ async def test_meanwhile_it_is_gone_for_everybody_and_others_are_served():
         assert client.socket.written.endswith(deleted)
 
 
-async def test_what_is_declared_meanwhile_is_declared_after_it():
+async def test_objects_that_are_declared_meanwhile_are_declared_after_it():
     async with Node() as node:
         vhost = bound(node)
         client, other = node.clients(2)
@@ -138,7 +138,7 @@ async def test_what_is_declared_meanwhile_is_declared_after_it():
         assert vhost.queues["q"].backing.ready_count == 1
 
 
-async def test_a_fault_of_what_is_declared_meanwhile():
+async def test_a_fault_in_a_declaration_that_comes_meanwhile():
     async with Node() as node:
         bound(node)
         client, other = node.clients(2)

@@ -361,7 +361,7 @@ async def test_a_channel_waits_when_very_many_of_its_answers_do(node, client):
     assert len(node.vhost.queues) == WAITING_MAX + 5
 
 
-async def test_declarations_are_written_by_the_turn(node, client):
+async def test_declarations_are_written_a_turn_at_a_time(node, client):
     client.send(b"".join(declare(str(number)) for number in range(200)))
     declared = [0]
     async for _ in node.turns(client):

@@ -91,7 +91,7 @@ async def test_a_consumer_waits_and_gets_all_in_order(tmp_path, size):
         await channel.connection.close()
 
 
-async def test_what_is_asked_of_the_queue_meanwhile_is_answered_in_order(tmp_path):
+async def test_requests_to_the_queue_meanwhile_are_answered_in_order(tmp_path):
     disk = SlowDisk()
     async with StoredBroker(tmp_path, disk=disk) as node:
         channel, _ = await on_disk(node, disk, IN_BODIES)

@@ -214,7 +214,7 @@ def test_messages_that_expire(timeless, client, sink):
     ]
 
 
-def test_a_dead_letter_that_nobody_gets_and_one_without_an_exchange(client, sink):
+def test_a_dead_letter_without_a_queue_and_one_without_an_exchange(client, sink):
     dying(client, "d", key="nobody", max_length=("I", 0))
     dying(client, "e", exchange="no exchange", max_length=("I", 0))
     client.publish(1, "d", b"x")
@@ -266,7 +266,7 @@ def test_a_purge_and_a_delete(client, sink):
     ]  # fmt: skip
 
 
-def test_what_is_given_back_to_a_queue_that_is_deleted_goes_with_it(client, sink):
+def test_messages_returned_to_a_deleted_queue_go_with_it(client, sink):
     client.declare("d")
     for body in (b"1", b"2", b"3"):
         client.publish(1, "d", body)

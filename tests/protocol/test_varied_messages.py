@@ -130,7 +130,7 @@ async def test_what_comes_before_a_message_that_is_refused_is_published():
         assert client.channel.is_closing
 
 
-async def test_a_run_that_is_cut_by_the_turn_keeps_its_order():
+async def test_a_run_that_is_split_over_turns_keeps_its_order():
     async with Node() as node:
         submit = node.broker.services.declarations.submit
         queues = []

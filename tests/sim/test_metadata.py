@@ -9,13 +9,13 @@ AT_A_TIME = 50
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_A_TIME))
-def test_what_is_promised_holds_in_every_run(first):
+def test_the_promises_hold_in_every_run(first):
     for seed in range(first, first + AT_A_TIME):
         run_seed(seed)
 
 
 @pytest.mark.parametrize("seed", [304077, 306466, 309208, 311672, 342622, 3385, 3874, 354993])
-def test_what_is_promised_holds_where_it_did_not(seed):
+def test_the_promises_hold_for_seeds_that_once_broke_them(seed):
     run_seed(seed)
 
 

@@ -9,7 +9,7 @@ AT_A_TIME = 250
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_A_TIME))
-def test_what_is_promised_holds_in_every_run(first):
+def test_the_promises_hold_in_every_run(first):
     for seed in range(first, first + AT_A_TIME):
         run_seed(seed)
 

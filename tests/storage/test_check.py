@@ -68,7 +68,7 @@ def run(command, directory):
     return outcome.exit_code, outcome.output
 
 
-def test_the_commands_look_at_what_is_declared(tmp_path):
+def test_the_commands_check_the_declared_queues(tmp_path):
     messages = stored((1, 40, b"body"), (2, 40, b"gone"))
     log(tmp_path, 1, state(2, messages, gone=[(1, 2)]), state(2, messages, key=2 * 256))
     segment(tmp_path, messages)

@@ -42,7 +42,7 @@ async def test_a_damaged_queue_row(tmp_path, caplog):
     assert "metadata.sqlite" in caplog.text
 
 
-async def test_a_repair_keeps_what_is_whole(tmp_path, caplog):
+async def test_a_repair_keeps_undamaged_rows(tmp_path, caplog):
     await damaged(tmp_path)
     assert check_metadata(tmp_path).damaged
     assert repair_metadata(tmp_path)

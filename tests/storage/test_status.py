@@ -31,7 +31,7 @@ async def test_all_in_memory(tmp_path):
     await machine.store.close()
 
 
-async def test_what_is_paged_out_is_in_delta(tmp_path):
+async def test_messages_that_are_paged_out_are_in_delta(tmp_path):
     machine = Machine(tmp_path, 1)
     machine.start()
     queue = machine.queues[1]

@@ -50,7 +50,7 @@ def test_an_interpreted_record_keeps_its_fields_and_methods_and_is_not_tracked(m
     assert not gc.is_tracked(pair)
 
 
-def test_what_is_made_of_each_message_is_not_tracked():
+def test_the_objects_of_each_message_are_not_tracked():
     header = read_header(b"\0\0")
     entry = Entry(Message(Address("", "q", b"\0\1q"), header, b"body"), 1)
     for record in (header, entry.message, entry, Unacked(entry, None, None, 0)):

@@ -62,7 +62,7 @@ def test_an_alarm_is_in_force_while_anybody_wants_it():
     assert heard == ["low on disk", ""]
 
 
-def test_whoever_wants_it_twice_clears_it_once():
+def test_raising_an_alarm_twice_needs_one_clearing():
     alarms = Alarms()
     alarms.set(DISK, "store")
     alarms.set(DISK, "store")

@@ -71,7 +71,7 @@ def facts(event):
 
 
 class TestListeners:
-    def test_everybody_who_listens_hears_it(self, events, heard):
+    def test_every_listener_hears_it(self, events, heard):
         others = []
         events.listen(others.append)
         events.notify("queue.created", {"name": "q"})
@@ -102,7 +102,7 @@ class TestListeners:
 
 
 class TestObjects:
-    def test_nothing_is_told_if_nobody_listens(self, events, vhost):
+    def test_nothing_is_told_without_a_listener(self, events, vhost):
         events.notify = pytest.fail
         source = vhost.declare_exchange("x", "direct", False, True, False, {})
         queue = vhost.declare_queue("q", False, False, {})
@@ -210,7 +210,7 @@ class Client:
 
 
 class TestLogins:
-    def test_what_is_known_of_tls_is_told_and_what_is_not_is_left_out(self, events, heard):
+    def test_known_facts_about_tls_are_told_and_unknown_ones_left_out(self, events, heard):
         client = Client(events, ssl=True, ssl_cipher="AES", ssl_hash="sha", peer_cert_subject=None)
         login_succeeded(client, "anna")
         assert facts(heard[0]) == {
@@ -219,7 +219,7 @@ class TestLogins:
             "peer_port": 5, "protocol": "AMQP 0-9-1", "ssl": True, "ssl_cipher": "AES",
         }  # fmt: skip
 
-    def test_one_who_failed_may_have_no_name(self, events, heard):
+    def test_a_failed_login_may_have_no_user_name(self, events, heard):
         login_failed(Client(events), None, "no certificate")
         assert heard[0]["event"] == "user.authentication.failure"
         assert heard[0]["error"] == "no certificate"

@@ -21,7 +21,7 @@ def test_an_input_is_given_at_once(turns):
     assert not turns.woken
 
 
-def test_what_is_more_than_the_work_of_a_turn_waits_for_the_next(turns):
+def test_work_beyond_that_of_a_turn_waits_for_the_next(turns):
     given, inputs = [], Inputs(turns)
     for number in range(2 * IN_A_TURN + 1):
         inputs.add(lambda number=number: given.append(number))
@@ -44,7 +44,7 @@ def test_what_an_input_leads_to_is_given_after_it(turns):
     assert given == ["first", "second"]
 
 
-def test_an_input_that_fails_keeps_nobody_waiting(turns):
+def test_an_input_that_fails_keeps_no_other_waiting(turns):
     given, inputs = [], Inputs(turns)
 
     def fails():

@@ -130,7 +130,7 @@ def test_the_deletion_of_very_many_queues_one_by_one(cluster, origin):
     assert not cluster.nodes["a"].declared.registry.vhosts["/"].queues
 
 
-def test_what_is_submitted_meanwhile_comes_after_it_on_all_nodes(cluster):
+def test_declarations_submitted_meanwhile_come_after_it_on_all_nodes(cluster):
     cluster.declare("a", PutVhost("many"))
     declare_many(cluster, "many", lambda number: PutQueue("many", f"q{number}", True))
     a, b = cluster.nodes["a"], cluster.nodes["b"]
@@ -146,7 +146,7 @@ def test_what_is_submitted_meanwhile_comes_after_it_on_all_nodes(cluster):
     assert cluster.contents("a") == cluster.contents("b")
 
 
-def test_what_is_checked_for_long_while_nodes_come_and_go_is_declared(cluster):
+def test_a_declaration_that_is_checked_while_nodes_come_and_go_succeeds(cluster):
     """The coordinator checks it, in turns, and is to propose another view meanwhile."""
     a, b = cluster.nodes["a"], cluster.nodes["b"]
     many = [PutQueue("/", f"q{number}", True) for number in range(COUNT)]

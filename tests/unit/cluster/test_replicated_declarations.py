@@ -220,7 +220,7 @@ def cluster(tmp_path):
         node.stop()
 
 
-def test_what_is_declared_on_one_node_is_declared_on_all(cluster):
+def test_objects_declared_on_one_node_are_declared_on_all(cluster):
     cluster.formed("a", "b", "c")
     cluster.declare("b", PutExchange("/", "e", "topic", True))
     cluster.declare("c", PutQueue("/", "q", True))
@@ -418,7 +418,7 @@ def test_what_another_node_said_before_the_replication_begins_counts(cluster):
     assert [status.member.name for status in replication.heard] == ["a"]
 
 
-def test_what_is_not_durable_has_no_events_on_the_node_that_comes_back(cluster):
+def test_transient_objects_have_no_events_on_the_node_that_comes_back(cluster):
     cluster.formed("a", "b", "c")
     cluster.declare("a", PutExchange("/", "passing", "fanout"))
     cluster.stop("c")

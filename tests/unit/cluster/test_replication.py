@@ -118,7 +118,7 @@ def test_all_know_of_a_node_that_starts_and_that_one_of_them_has_a_link_with():
     assert not any("d" in cluster[name].machine.reached for name in "abc")
 
 
-def test_a_member_that_cannot_reach_the_coordinator_takes_nobody_with_it():
+def test_a_member_that_cannot_reach_the_coordinator_takes_no_other_with_it():
     cluster = Cluster("abc")
     cluster.cut("a", "b")
     assert cluster["a"].view == cluster["c"].view == "ac"
@@ -137,7 +137,7 @@ def test_a_node_that_is_left_out_waits_with_its_operations():
     assert answers(cluster["c"]) == [DONE]
 
 
-def test_a_suspended_node_answers_nobody_until_all_members_confirm_its_view():
+def test_a_suspended_node_answers_no_one_until_all_members_confirm_its_view():
     cluster = Cluster("abc")
     cluster["b"].do(cluster["b"].machine.suspended())
     assert cluster["b"].machine.views.fence.is_up
@@ -295,7 +295,7 @@ def test_a_view_holds_when_the_disk_of_each_member_has_that_it_agrees():
     assert cluster["a"].view == cluster["b"].view == "ab"
 
 
-def test_a_ram_node_lets_nobody_in_before_its_disk_names_them():
+def test_a_ram_node_lets_no_node_in_before_its_disk_names_them():
     cluster = Cluster("a", is_disc=False)
     cluster["a"].has_slow_disk = True
     cluster.start("b")
@@ -336,7 +336,7 @@ def test_submissions_wait_at_their_node_while_too_many_are_under_way():
     assert cluster["b"].done[-1].detail == TOO_MANY
 
 
-def test_what_is_checked_while_the_coordinator_proposes_is_ordered_if_nothing_comes_of_it():
+def test_a_change_checked_during_a_proposal_is_ordered_if_the_proposal_fails():
     cluster = Cluster("ab")
     cluster["a"].is_checking = True
     cluster["b"].submit(b"declare q")
@@ -351,7 +351,7 @@ def test_what_is_checked_while_the_coordinator_proposes_is_ordered_if_nothing_co
     assert answers(cluster["b"]) == [DONE]
 
 
-def test_what_is_checked_when_another_view_holds_is_checked_again_there():
+def test_a_change_that_is_checked_in_an_old_view_is_checked_again_in_the_new_one():
     cluster = Cluster("ab")
     cluster["a"].is_checking = True
     cluster["b"].submit(b"declare q")
@@ -364,7 +364,7 @@ def test_what_is_checked_when_another_view_holds_is_checked_again_there():
     assert answers(cluster["b"]) == [DONE]
 
 
-def test_what_is_checked_by_who_does_not_coordinate_any_more_is_ordered_by_the_next_one():
+def test_a_change_checked_by_a_former_coordinator_is_ordered_by_the_next_one():
     cluster = Cluster("ab")
     cluster["a"].is_checking = True
     cluster["b"].submit(b"declare q")
@@ -377,7 +377,7 @@ def test_what_is_checked_by_who_does_not_coordinate_any_more_is_ordered_by_the_n
 
 
 @pytest.mark.parametrize("deaf", ["b", "c"])
-def test_a_proposal_whose_proposer_dies_holds_nobody(deaf):
+def test_a_proposal_whose_proposer_dies_holds_no_member(deaf):
     cluster = Cluster("abcd")
     outputs = cluster["a"].machine.unlinked("d")
     cluster["a"].do(outputs)

@@ -24,7 +24,7 @@ def test_what_a_restart_has_found_is_not_stable_before_the_first_view_is():
     assert stable == ["restored"]
 
 
-def test_what_is_applied_is_stable_when_all_nodes_have_it_on_disk(cluster):
+def test_changes_are_stable_when_all_nodes_have_them_on_disk(cluster):
     a, b, c = cluster.formed("a", "b", "c")
     stable = []
     a.log.submit(PutQueue("/", "q", True))
@@ -70,7 +70,7 @@ def test_each_view_is_told_of_when_what_it_brings_is_applied(cluster):
     assert views == [(("a",), True), (("a", "b"), True), (("a",), True)]
 
 
-def test_of_a_node_that_stops_nobody_is_told_any_more(cluster):
+def test_nothing_becomes_stable_on_a_node_that_has_stopped(cluster):
     a, _ = cluster.formed("a", "b")
     stable = []
     a.log.submit(PutQueue("/", "q", True))

@@ -75,7 +75,7 @@ def test_a_ram_node_waits_for_any_disc_node():
     assert decide(ram, [status("b", phase=RUNNING)]) == Joins("b")
 
 
-def test_force_boot_waits_for_nobody():
+def test_force_boot_waits_for_no_node():
     assert decide(status("a"), [], is_forced=True) == MayStart()
 
 

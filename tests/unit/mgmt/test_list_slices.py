@@ -49,7 +49,7 @@ def test_a_short_list(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("raw", [b'{"a": 1}', b"5", b'"%b"' % (b"x," * PART_BYTES)])
-def test_what_is_no_list(raw: bytes) -> None:
+def test_values_that_are_no_list(raw: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         split(raw)
 

@@ -80,7 +80,7 @@ def test_a_node_knows_its_own_place_in_the_ring_and_the_others_are_added(nodes):
     assert of(ring, C)["sync"] == {"messages": 0, "expected": 2, "running": False}
 
 
-def test_what_is_on_its_way_is_counted(nodes):
+def test_messages_on_their_way_are_counted(nodes):
     publish(nodes.by_name[A].queue(), b"3")
     nodes.by_name[A].loop.run()
     assert of(shown(nodes, A), A)["pending"] == 1

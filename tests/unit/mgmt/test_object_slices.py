@@ -81,12 +81,12 @@ def test_of_two_members_with_one_name_the_last_counts():
         b'{"a": "\xff"}', b'{"a": ' + b"1" * 5000 + b"}",
     ],
 )  # fmt: skip
-def test_what_is_no_object(raw):
+def test_values_that_are_no_object(raw):
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
         found(raw)
 
 
-def test_what_is_nested_too_deeply():
+def test_a_value_that_is_nested_too_deeply():
     with pytest.raises(RecursionError):
         found(b'{"a": ' + b"[" * 2000)
 

@@ -11,7 +11,7 @@ NO_PORTS = Config(
 )
 
 
-def test_what_is_built_in_is_named_without_any_setting():
+def test_built_in_plugins_are_named_without_any_setting():
     assert {
         "rabbitmq_shovel", "rabbitmq_federation", "rabbitmq_consistent_hash_exchange",
         "rabbitmq_delayed_message_exchange", "rabbitmq_sharding", "rabbitmq_tracing",

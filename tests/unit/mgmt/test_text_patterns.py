@@ -22,7 +22,7 @@ def test_what_takes_too_long_is_told(expression):
 
 
 @pytest.mark.parametrize("expression", [*HUGE, "a(", "[", "*", "(?P<n>a)(?P<n>b)", "\\", "(?R)"])
-def test_what_is_huge_or_no_expression_is_refused(expression):
+def test_a_huge_or_invalid_expression_is_refused(expression):
     with pytest.raises(re.error):
         compile_text_pattern(expression)
 

@@ -135,7 +135,7 @@ class TestFlippedBits:
         complaints = check_every_flip(crashed, tmp_path / "work", "metadata.sqlite-wal", expected)
         assert any("changes are missing" in complaint for complaint in complaints)
 
-    def test_of_a_log_that_was_begun_anew(self, path: Path, tmp_path: Path) -> None:
+    def test_of_a_log_that_was_begun_again(self, path: Path, tmp_path: Path) -> None:
         crashed = tmp_path / "crashed"
         crashed.mkdir()
 

@@ -125,7 +125,7 @@ def test_tables_of_any_depth_are_encoded_as_they_came(made, depth):
     assert encode_table(table) == encoded
 
 
-def test_what_is_nested_too_deeply_stays_encoded():
+def test_a_value_that_is_nested_too_deeply_stays_encoded():
     value = ("F", decode_table(nested(NESTING_MAX + 1))[0])
     for _ in range(NESTING_MAX):
         value = value[1]["t"]

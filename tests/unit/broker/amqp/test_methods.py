@@ -146,7 +146,7 @@ def test_bits_share_an_octet():
     assert {name: getattr(decoded, name) for name in bits} == bits
 
 
-def test_what_is_not_named_is_empty():
+def test_fields_that_are_not_named_are_empty():
     assert encode_method(commands.Connection.OpenOk) == b"\0\x0a\0\x29\0"
     assert encode_method(commands.Queue.Declare, queue="q") == b"\0\x32\0\x0a\0\0\1q\0\0\0\0\0"
 

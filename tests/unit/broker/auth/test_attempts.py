@@ -101,7 +101,7 @@ def test_a_host_has_one_ipv6_network_and_not_all_its_addresses(limiter):
     assert limiter.may_try(login("2001:db8:1:3::1"))
 
 
-def test_failures_do_not_make_it_forget_who_was_let_in(limiter, monkeypatch):
+def test_failures_do_not_make_it_forget_successful_logins(limiter, monkeypatch):
     monkeypatch.setattr(attempts, "KEPT_MAX", 20)
     limiter.note(login(password="right"), succeeded=True)
     for number in range(50):

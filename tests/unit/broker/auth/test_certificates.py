@@ -167,7 +167,7 @@ class TestAlternativeNames:
         assert alternative(der, "other_name") == name
 
     @pytest.mark.parametrize("value", [b"\x30\x02\xa3\x00", b"\x30\x02\xa5\x00", b"\x05\x00"])
-    def test_kinds_that_nobody_reads(self, authority, value):
+    def test_kinds_that_have_no_reader(self, authority, value):
         """An X.400 address or an EDI party, which an authority may include."""
         names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, value)
         certificate = (
@@ -185,7 +185,7 @@ class TestAlternativeNames:
 
 
 @pytest.mark.parametrize("source", ["common_name", "distinguished_name", "subject_alt_name"])
-def test_what_is_no_certificate_has_no_name(source):
+def test_an_invalid_certificate_has_no_name(source):
     assert peer_name(b"certificate", CertificateLogin(source)) is None
 
 

@@ -208,7 +208,7 @@ def test_patterns_are_erlangs(pattern, name, matches):
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "[a", "[[:colour:]]", "a)", "\\"])
-def test_what_is_no_pattern_is_refused(pattern):
+def test_an_invalid_pattern_is_refused(pattern):
     with pytest.raises(re.error):
         check_patterns(Permission("/", "anna", "", "", pattern))
 

@@ -63,13 +63,13 @@ def test_a_password_is_not_shown():
 
 
 @pytest.mark.parametrize(("login", "name"), [(("I", 1), ""), (("S", "guest"), "guest")])
-def test_what_is_no_string_becomes_a_password_that_is_always_refused(login, name):
+def test_a_value_that_is_no_string_becomes_a_password_that_is_always_refused(login, name):
     password = ("S", "secret") if login[0] == "I" else ("t", True)
     response = amqplain(LOGIN=login, PASSWORD=password)
     assert read_response("AMQPLAIN", response) == (name, "")
 
 
-def test_neither_is_a_password_shown_in_what_is_said_of_a_bad_response():
+def test_the_message_about_a_bad_response_shows_no_password():
     for mechanism, response in (
         ("PLAIN", b"identity\0guest\0secret"),
         ("AMQPLAIN", amqplain(LOGIN=("x", b"guest"), PASSWORD=("x", b"secret"))),

@@ -35,7 +35,7 @@ def test_a_user_logs_in_with_the_password(users):
 @pytest.mark.parametrize(
     ("name", "password"), [("anna", "wrong"), ("anna", ""), ("bert", "secret"), ("", "")]
 )
-def test_nobody_else_does(users, name, password):
+def test_no_one_else_does(users, name, password):
     add(users, "anna", "secret")
     assert users.authenticate(name, password) is None
 
@@ -98,7 +98,7 @@ def test_hashes_of_another_algorithm_are_known(users):
     assert users.authenticate("anna", "secret").tags == ()
 
 
-def test_a_hash_that_nobody_could_log_in_with_is_refused():
+def test_a_hash_that_matches_no_password_is_refused():
     with pytest.raises(ValueError, match=r"^the password of user 'anna' is hashed with md5; known"):
         with_hash("anna", b"\1\2\3\4hash", "md5")
 
@@ -130,7 +130,7 @@ def test_what_a_tag_permits(tag, is_administrator, is_monitor, is_policymaker, m
 
 
 @pytest.mark.parametrize("name", ["anna", "without", "nobody"])
-def test_the_time_does_not_tell_who_is_there(monkeypatch, name):
+def test_the_time_does_not_tell_which_users_exist(monkeypatch, name):
     """Hashing a long password takes time, so it is hashed for unknown users, too."""
     hashed = []
     monkeypatch.setattr(passwords, "_digest", lambda *what: hashed.append(what) or b"")

@@ -67,7 +67,7 @@ def test_words_texts_and_numbers_are_taken():
     assert config.cluster.partition_handling == "pause_minority"
 
 
-def test_what_is_not_read_is_named_without_values():
+def test_settings_that_are_not_read_are_named_without_values():
     config = load("""[{rabbit, [{heartbeat, 7}, {tcp_listeners, [5672]},
                                 {disk_free_limit, {mem_relative, 1.0}}]},
         {rabbitmq_shovel, [{defaults, []}]}, {rabbitmq_management, [{listener, [{port, 1}]}, on]},

@@ -279,7 +279,7 @@ class TestFamilies:
     def test_one_user_is_no_longer_bound_to_this_host(self) -> None:
         assert load("loopback_users.guest = false").loopback_users == ()
 
-    def test_nobody_is(self) -> None:
+    def test_no_one_is(self) -> None:
         assert load("loopback_users = none").loopback_users == ()
 
     def test_those_that_are_marked_replace_the_default(self) -> None:

@@ -75,7 +75,7 @@ def test_every_declaration_is_about_one_kind_of_objects():
     "asked",
     [RequireParameter("global", "", "name", 1), ChangePlacement("/", "q", 0, b"change")],
 )
-def test_what_is_only_asked_for_is_neither_written_nor_applied(asked):
+def test_requests_are_neither_written_nor_applied(asked):
     declared = Declared()
     declared.put(PutVhost("/"), PutParameter("global", "", "name", 1))
     assert declared.registry.complete([asked]) == []

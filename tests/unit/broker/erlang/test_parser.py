@@ -198,7 +198,7 @@ TERMS = st.recursive(
 
 
 @given(st.lists(TERMS))
-def test_what_is_formatted_is_parsed(terms):
+def test_formatted_terms_are_parsed(terms):
     text = "".join(f"{format_term(term)}. % end\n" for term in terms)
     assert shaped(parsed(text)) == shaped(terms)
 

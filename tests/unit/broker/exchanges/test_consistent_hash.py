@@ -182,7 +182,7 @@ def test_the_argument_hash_property_names_the_property_to_hash(name: str) -> Non
     assert spread(arguments, [HEADER] * 100) == 1
 
 
-def test_the_key_decides_only_if_it_is_what_is_hashed() -> None:
+def test_the_key_decides_only_if_it_is_hashed() -> None:
     assert ConsistentHash({}).routes_by_key
     assert not ConsistentHash({"hash-header": ("S", "h")}).routes_by_key
     assert not ConsistentHash({"hash-property": ("S", "message_id")}).routes_by_key

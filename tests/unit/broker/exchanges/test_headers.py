@@ -177,7 +177,7 @@ def test_an_unbound_destination_leaves_the_others() -> None:
     assert set(matched(exchange, "", header_with({"a": ONE, "b": TWO}))) == {"two"}
 
 
-def test_what_is_published_is_found_among_many_bindings() -> None:
+def test_a_matching_binding_is_found_among_many() -> None:
     exchange = Headers({})
     for number in range(500):
         exchange.bind(number, "", {"format": ("S", "pdf"), "number": ("I", number)})

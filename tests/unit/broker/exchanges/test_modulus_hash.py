@@ -31,7 +31,7 @@ def test_keys_are_spread_over_the_bindings() -> None:
     assert counted[("twice",)] + counted[("once",)] == 3_000
 
 
-def test_what_is_unbound_gets_nothing() -> None:
+def test_an_unbound_queue_gets_nothing() -> None:
     exchange = ModulusHash({})
     exchange.bind("one", "", {})
     exchange.bind("two", "", {})

@@ -191,7 +191,7 @@ def test_a_history_inside_a_delayed_exchange_is_kept_when_the_delay_is_over() ->
     assert isinstance(history, RecentHistory)
 
 
-def test_what_is_deleted_is_passed_over_though_it_is_bound() -> None:
+def test_a_deleted_queue_is_passed_over_though_it_is_bound() -> None:
     queue, other = Queue("queue"), Queue("other")
     middle = Exchange("fanout").lead_to(other)
     exchange = Exchange("fanout").lead_to(queue, middle)

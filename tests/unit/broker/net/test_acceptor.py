@@ -128,7 +128,7 @@ async def test_accepting_pauses_when_the_system_cannot(acceptor, monkeypatch, ca
     client.close()
 
 
-async def test_a_closed_acceptor_accepts_nobody(acceptor):
+async def test_a_closed_acceptor_accepts_no_connection(acceptor):
     acceptor.close()
     acceptor.close()
     with closing(socket.socket()) as client, pytest.raises(ConnectionRefusedError):

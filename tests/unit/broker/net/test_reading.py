@@ -79,7 +79,7 @@ def test_a_publisher_waits_for_a_store_that_is_behind(services, socket):
     assert (socket.is_read, reading.publishing_state) == (True, "running")
 
 
-def test_a_slow_disk_holds_back_only_who_publishes_persistent_messages(services, socket):
+def test_a_slow_disk_holds_back_only_publishers_of_persistent_messages(services, socket):
     reading, _ = read(services, socket)
     services.flow.set_congested(True)
     reading.hold_back(is_persistent=False)
@@ -134,7 +134,7 @@ def test_others_have_their_turn_after_so_many_bytes(services, socket):
     ("others_publish_little", "work", "is_read"), [(True, SHARED_WORK_MAX, True),
     (False, SHARED_WORK_MAX + 1, True), (True, SHARED_WORK_MAX + 1, False)]
 )  # fmt: skip
-def test_others_who_publish_little_have_their_turn_after_one_read_of_many_messages(
+def test_other_clients_have_their_turn_after_one_read_of_many_messages(
     services, socket, others_publish_little, work, is_read
 ):
     reading, _ = read(services, socket)

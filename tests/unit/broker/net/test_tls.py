@@ -86,7 +86,7 @@ def issuer_seen_by(handshake):
 
 
 class TestVersionsAndSuites:
-    def test_1_3_is_spoken_and_1_2_with_those_who_want_it(self, authority, options):
+    def test_1_3_is_spoken_and_1_2_with_clients_that_want_it(self, authority, options):
         context = make_server_context(options)
         assert Handshake(context, client_context(authority)).server.version() == "TLSv1.3"
         older = client_context(authority, version=ssl.TLSVersion.TLSv1_2)
@@ -223,7 +223,7 @@ class TestFiles:
         left = min(ends) - datetime.now(UTC)
         assert timedelta(days=1, hours=23) < left < timedelta(days=2)
 
-    async def test_when_what_is_no_certificate_ends(self, options, tmp_path, caplog):
+    async def test_when_an_invalid_certificate_ends(self, options, tmp_path, caplog):
         assert await expiries_of(options.keyfile) == []
         assert await expiries_of(tmp_path / "lost.pem") == []
         assert "server.key cannot be read" in caplog.text
@@ -262,7 +262,7 @@ class TestClientCertificates:
             )
         assert "certificate has expired" in caplog.text
 
-    def test_nobody_is_asked_without_verification(self, authority, options, tmp_path):
+    def test_no_client_is_asked_without_verification(self, authority, options, tmp_path):
         stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
         context = make_server_context(replace(options, verify="verify_none"))
         session = Handshake(context, client_context(authority, stranger)).server
@@ -348,7 +348,7 @@ class TestReplacingCertificates:
         watcher.reload()
         assert issuer_seen_by(Handshake(context, client_context(other))) == "other"
 
-    def test_authorities_that_are_gone_vouch_for_nobody(
+    def test_authorities_that_are_gone_vouch_for_no_client(
         self, watcher, context, authority, other, options
     ):
         client = client_context(authority, authority.issue("client"), ssl.TLSVersion.TLSv1_2)
@@ -469,7 +469,7 @@ class TestSettings:
             "ssl_handshake_timeout = 0",
         ],
     )
-    def test_bad_values_are_refused_with_what_is_expected(self, tmp_path, line):
+    def test_the_refusal_of_a_bad_value_names_the_expected_ones(self, tmp_path, line):
         file = tmp_path / "rabbitmq.conf"
         file.write_text(line)
         with pytest.raises(ConfigError, match=f"{line.split(' ')[0]} = .* expected"):

@@ -34,7 +34,7 @@ def test_a_policy_federates(definition):
         ),
     ],
 )
-def test_a_policy_that_federates_in_two_ways_or_by_what_is_no_name_is_refused(definition, text):
+def test_a_policy_that_federates_in_two_ways_or_by_an_invalid_name_is_refused(definition, text):
     with pytest.raises(PolicyError) as refused:
         check_definition("p", definition, is_operator=False)
     assert str(refused.value) == text

@@ -152,7 +152,7 @@ def test_keys_that_are_not_known_are_told():
          "the source of shovel 's' should be a list, actually was word"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_shovels_is_told(text, told):
+def test_errors_in_shovels_are_reported(text, told):
     assert problem(text) == told
 
 
@@ -196,7 +196,7 @@ def test_what_is_wrong_with_shovels_is_told(text, told):
          "'queue.declare': arguments: a table should be a list, actually was word"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_source_is_told(source, told):
+def test_errors_in_a_source_are_reported(source, told):
     assert problem(shovel(source)) == f"the source of shovel 's': {told}"
 
 
@@ -218,7 +218,7 @@ def test_what_is_wrong_with_a_source_is_told(source, told):
          "add_forward_headers should be true or false, actually was 1"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_destination_is_told(destination, told):
+def test_errors_in_a_destination_are_reported(destination, told):
     text = shovel(destination=f"{DESTINATION}, {destination}")
     assert problem(text) == f"the destination of shovel 's': {told}"
 

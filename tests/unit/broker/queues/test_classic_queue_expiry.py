@@ -228,7 +228,7 @@ def test_another_queue_stays(vhost):
     assert not vhost.deleted
 
 
-def test_messages_go_to_those_who_remain(vhost):
+def test_messages_go_to_the_remaining_consumers(vhost):
     queue = declared(vhost, x_single_active_consumer=True)
     one, two = FakeConsumer("1", credit=1), FakeConsumer("2")
     subscribed(queue, one)

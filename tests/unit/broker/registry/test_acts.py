@@ -144,7 +144,7 @@ def test_what_programs_declare_all_the_time_is_not_told(declared, declaration):
 
 
 @pytest.mark.parametrize("declaration", [DeleteQueue("/", "q"), DeleteExchange("/", "x")])
-def test_a_program_that_deletes_what_is_durable_is_told_of(declared, declaration):
+def test_the_deletion_of_a_durable_object_by_a_program_is_reported(declared, declaration):
     assert len(told(declared, AMQP, declaration)) == 1
 
 

@@ -127,7 +127,7 @@ def test_a_mirrored_queue_that_goes_with_its_vhost_is_declared_as_a_whole():
     assert changes([PutVhost("v")], [PutVhost("v"), MIRRORED]) == [MIRRORED]
 
 
-def test_a_vhost_that_is_gone_takes_what_is_in_it():
+def test_a_deleted_vhost_takes_its_contents_with_it():
     left = [PutVhost("other"), ALICE]
     made = changes(contents(declared(EVERYTHING).registry), left)
     assert made.index(DeleteVhost("/")) == len(made) - 2

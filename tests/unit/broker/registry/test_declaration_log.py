@@ -120,7 +120,7 @@ class TestWriting:
         log.submit(PutExchange("/", "third", "direct", durable=True)).result()
         assert {"first", "second", "third"} & exchange_names(metadata) == {"third"}
 
-    def test_what_is_not_durable_needs_no_disk(self, full):
+    def test_transient_objects_need_no_disk(self, full):
         full.put(PutQueue("/", "q"), PutExchange("/", "e", "direct"))
         full.put(PutBinding("/", "e", "q", "k"))
         full.put(DeleteQueue("/", "q"))
@@ -228,7 +228,7 @@ class TestDeletingVeryMuch:
         assert deleted == [300, 300, 300, 100, 0]
         assert not metadata.load().bindings
 
-    def test_what_is_submitted_meanwhile_waits(self, bound):
+    def test_declarations_submitted_meanwhile_wait(self, bound):
         deleted = bound.log.submit(DeleteQueue("/", "q"))
         put = bound.log.submit(PutQueue("/", "q", durable=True))
         impossible = bound.log.submit(PutBinding("/", "missing", "q", ""))

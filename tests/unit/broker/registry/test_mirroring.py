@@ -150,7 +150,7 @@ def test_a_change_that_is_not_possible_is_refused_with_its_reason(node):
         node.put(ChangePlacement("/", "q", 7, b"impossible"))
 
 
-def test_a_queue_that_nobody_has_messages_of_any_more_is_deleted(node):
+def test_a_queue_whose_messages_no_node_has_is_deleted(node):
     node.put(ChangePlacement("/", "q", 7, b"lost"))
     assert node.registry.vhosts["/"].queues == {}
 

@@ -142,7 +142,7 @@ class TestDeleting:
         assert declared.dependents.ended == [("connections of", "anna")]
         assert declared.registry.vhosts["/"].generation > generation
 
-    def test_what_is_not_there_is_deleted_without_a_word(self, declared):
+    def test_deleting_a_missing_object_succeeds(self, declared):
         heard, before = [], state_of(declared.registry)
         declared.events.listen(heard.append)
         declared.put(DeleteQueue("/", "q"), DeleteExchange("/", "e"), DeleteUser("nobody"))

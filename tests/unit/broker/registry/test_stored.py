@@ -129,7 +129,7 @@ def independent(declarations):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ANY, min_size=1, max_size=3), max_size=30))
-def test_a_restart_brings_back_what_is_durable(changes):
+def test_a_restart_restores_durable_objects(changes):
     with TemporaryDirectory() as directory:
         path = Path(directory) / "metadata.sqlite"
         with closing(SqliteMetadata(path)) as metadata:

@@ -35,7 +35,7 @@ def test_own_names_need_no_package(installed):
     assert MODULE in sys.modules
 
 
-def test_a_name_that_nobody_has():
+def test_an_unknown_name():
     numbers = Extensions(GROUP, {"one": 1})
     assert "seven" not in numbers
     with pytest.raises(KeyError):
@@ -65,7 +65,7 @@ def test_what_cannot_be_loaded_is_logged_and_not_there(installed, caplog, source
     assert reason in line
 
 
-def test_a_package_cannot_replace_what_is_there(installed, caplog):
+def test_a_package_cannot_replace_an_existing_extension(installed, caplog):
     installed("one")
     assert dict(Extensions(GROUP, {"one": 1})) == {"one": 1}
     assert caplog.messages == [f"{MODULE}:NUMBER is left out of {GROUP}: there is another 'one'"]

@@ -41,12 +41,12 @@ async def test_the_content(headers):
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "odd", "gzip, gzip"])
-async def test_what_is_compressed_is_refused(coding):
+async def test_a_compressed_body_is_refused(coding):
     with pytest.raises(AnswerError, match=f"is compressed \\('{coding}'\\), which was not asked"):
         await content(BOMB, Content_Encoding=coding)
 
 
-async def test_what_is_too_long_is_refused():
+async def test_a_body_that_is_too_long_is_refused():
     assert len(await content(b"a" * 1000)) == 1000
     with pytest.raises(AnswerError, match="is too long: it has more than 1000 bytes"):
         await content(b"a" * 1001)

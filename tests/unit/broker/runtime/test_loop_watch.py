@@ -90,7 +90,7 @@ def test_each_long_piece_of_work_is_counted(watch, loop):
     assert counted(watch) == (2, 0.06, 0.03)
 
 
-def test_a_task_that_nobody_measures_is_counted_when_the_timer_is_late(watch, loop, caplog):
+def test_an_unmeasured_task_is_counted_when_the_timer_is_late(watch, loop, caplog):
     loop.work(CHECK_SECONDS + 0.3)
     loop.come_round()
     assert counted(watch) == (1, 0.3, 0.3)

@@ -33,7 +33,7 @@ def test_an_address_is_read(text, node, port, host):
     ["", "b", "b@", "@host", "b@host:", "b@host:x", " b@host", "b@a@host", "b c@d",
      "b@::1", "b@[::1", "b@ho\nst", "b@host:1:2", "b\x1b[2J@host", "b@" + 300 * "h"],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_with_an_example(text):
+def test_an_invalid_address_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="expected name@host or name@host:port, such as"):
         read_node_address(text)
 
@@ -45,6 +45,6 @@ def test_a_name_may_be_shown_in_a_log():
 
 
 @pytest.mark.parametrize("text", ["b@host:0", "b@host:65536"])
-def test_what_is_no_port_is_refused(text):
+def test_an_invalid_port_is_refused(text):
     with pytest.raises(ValueError, match="is not a port: expected 1 to 65535"):
         read_node_address(text)

@@ -174,7 +174,7 @@ def test_very_many_names_do_not_cost_all_steps_each(monkeypatch, tries, used):
     assert tries.count((1, 0)) == 2
 
 
-def test_a_paused_expression_still_matches_what_is_quick(used):
+def test_a_paused_expression_still_matches_texts_that_are_quick(used):
     """Many users and queues share a pattern: names that somebody makes up refuse no others."""
     used[0] = 1.0
     pattern = compile_pattern("(a+)+$")

@@ -155,7 +155,7 @@ def test_a_value_is_accepted_at_the_moment_it_is_given():
 
 
 @pytest.mark.parametrize("ending", ["closed", "too late"])
-def test_a_value_that_nobody_waits_for_any_more_is_given_back(clock, ending):
+def test_a_value_that_is_no_longer_awaited_is_given_back(clock, ending):
     returned = []
     method = Method()
     method.first = Answer(give_back=returned.append)

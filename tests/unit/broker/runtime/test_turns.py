@@ -155,7 +155,7 @@ def test_a_round_gives_way_when_its_time_is_over(turns, loop, journal, time):
     assert len(rounds) > 1
 
 
-def test_those_who_had_no_turn_are_first_in_the_next_round(turns, loop, journal, time):
+def test_actors_that_had_no_turn_are_first_in_the_next_round(turns, loop, journal, time):
     time.step_s = 2 * turns_module.ROUND_SECONDS_MAX
     turns.wake(FakeActor(turns, journal, "busy", count=2))
     turns.wake(FakeActor(turns, journal, "other"))
@@ -201,13 +201,13 @@ def test_each_round_is_flushed(turns, loop, journal):
     assert journal == ["busy", "flush", "busy", "flush"]
 
 
-def test_what_is_to_be_flushed_without_any_turn(turns, loop, journal):
+def test_flushing_without_any_turn(turns, loop, journal):
     turns.flush_later(FakeFlushable(journal))
     loop.run()
     assert journal == ["flush"]
 
 
-def test_what_is_to_be_done_after_the_round(turns, loop, journal):
+def test_callbacks_after_the_round(turns, loop, journal):
     turns.after_round(lambda: journal.append("after"))
     turns.wake(FakeActor(turns, journal, "a"))
     turns.flush_later(FakeFlushable(journal))
@@ -215,7 +215,7 @@ def test_what_is_to_be_done_after_the_round(turns, loop, journal):
     assert journal == ["a", "flush", "after"]
 
 
-def test_it_waits_until_those_who_had_no_turn_have_had_it(turns, loop, journal, time):
+def test_it_waits_until_actors_without_a_turn_have_had_one(turns, loop, journal, time):
     time.step_s = 2 * turns_module.ROUND_SECONDS_MAX
     turns.after_round(lambda: journal.append("after"))
     for name in "abc":
@@ -248,7 +248,7 @@ def test_each_actor_has_a_turn_s_work(turns, loop, journal):
     assert turns.work_left == WORK_MAX
 
 
-def test_those_who_wait_for_the_end_of_a_round_share_a_turn_s_work(turns, loop, journal):
+def test_callbacks_after_the_round_share_the_work_of_a_turn(turns, loop, journal):
     """Each does half of a turn's work four times, and waits behind the others after each."""
 
     def work(name, times):
@@ -275,7 +275,7 @@ def test_what_can_be_afforded(turns, work_left, work, count):
     assert turns.affordable(work) == count
 
 
-def test_an_actor_that_fails_stops_nobody_else(turns, loop, journal, caplog):
+def test_an_actor_that_fails_stops_no_other(turns, loop, journal, caplog):
     bad = FakeActor(turns, journal, "bad")
     bad.take_turn = lambda: 1 / 0
     turns.wake(bad)
@@ -289,7 +289,7 @@ def test_an_actor_that_fails_stops_nobody_else(turns, loop, journal, caplog):
     assert journal == ["good", "later"]
 
 
-def test_a_flush_that_fails_stops_nobody_else(turns, loop, journal, caplog):
+def test_a_flush_that_fails_stops_no_other(turns, loop, journal, caplog):
     bad = FakeFlushable(journal)
     bad.flush = lambda: 1 / 0
     turns.flush_later(bad)
@@ -300,7 +300,7 @@ def test_a_flush_that_fails_stops_nobody_else(turns, loop, journal, caplog):
     assert "could not be flushed" in caplog.text
 
 
-def test_a_callback_that_fails_stops_nobody_else(turns, loop, journal):
+def test_a_callback_that_fails_stops_no_other(turns, loop, journal):
     turns.after_round(lambda: 1 / 0)
     turns.after_round(lambda: journal.append("good"))
     loop.run()

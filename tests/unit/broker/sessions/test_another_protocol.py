@@ -105,7 +105,7 @@ async def session(connection):
     session.release()
 
 
-async def test_what_is_published_is_confirmed(session):
+async def test_published_messages_are_confirmed(session):
     session.begin_confirms()
     await session.publish("", "q", b"first")
     await until(lambda: session.told)
@@ -117,7 +117,7 @@ async def test_what_reaches_no_queue_is_returned(session):
     assert session.told.popleft() == ("returned", b"lost")
 
 
-async def test_what_is_settled_makes_room_for_the_next_message(session):
+async def test_settling_makes_room_for_the_next_message(session):
     await session.publish("", "q", b"first")
     await session.publish("", "q", b"second")
     await session.subscribe("q")

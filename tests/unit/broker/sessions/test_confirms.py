@@ -159,7 +159,7 @@ def test_one_refusal_outweighs_every_confirm():
     assert confirms.take() == [nacked(1, True)]
 
 
-def test_a_confirm_for_what_is_not_held_settles_nothing():
+def test_a_confirm_for_messages_that_are_not_held_settles_nothing():
     confirms = published(1)
     confirms.confirm(1, LOG)
     assert confirms.take() == [acked(1)]
@@ -176,7 +176,7 @@ def test_a_holder_confirms_only_what_it_holds():
     assert confirms.take() == [acked(2, True)]
 
 
-def test_the_publisher_hears_of_what_is_settled_late():
+def test_the_publisher_hears_of_messages_settled_late():
     due = []
     confirms = Confirms(lambda: due.append("due"))
     confirms.published = 1
@@ -234,7 +234,7 @@ def test_a_holder_owes_nothing_to_publishers_it_has_confirmed():
     assert confirms.take() == [acked(2, True)]
 
 
-def test_what_is_held_out_of_order_is_confirmed_in_order():
+def test_messages_held_out_of_order_are_confirmed_in_order():
     confirms = published(6)
     for first in (5, 1, 3):
         confirms.hold(first, 1, LOG)
@@ -257,7 +257,7 @@ class Number(int):
         return int(self) < other
 
 
-def test_what_is_due_is_found_without_a_look_at_all_that_is_held():
+def test_due_messages_are_found_without_looking_at_all_held_ones():
     confirms = published(1000)
     for number in range(1, 1001):
         confirms.hold(Number(number), 1, LOG)

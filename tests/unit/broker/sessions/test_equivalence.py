@@ -16,7 +16,7 @@ def refusal(check, *arguments):
     return caught.value.reply_text
 
 
-def test_what_is_the_same_passes():
+def test_equal_values_pass():
     require_same("durable", True, True, WHAT)
     require_same_arguments([TTL], {}, {}, WHAT)
     require_same_arguments([TTL], {TTL: ("I", 5)}, {TTL: ("I", 5)}, WHAT)

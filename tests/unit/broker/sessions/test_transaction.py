@@ -22,7 +22,7 @@ def test_a_new_transaction_is_empty():
     assert not transaction.has_failed
 
 
-def test_settlings_are_kept_in_order_with_what_is_to_be_done():
+def test_settlings_are_kept_in_order_with_their_kind():
     transaction = Transaction()
     transaction.settle(ACK, [(1, record(1)), (2, record(2))])
     transaction.settle(REQUEUE, [(4, record(4))])

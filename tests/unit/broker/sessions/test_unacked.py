@@ -135,7 +135,7 @@ def test_it_is_a_sorted_list_of_open_tags(steps):
         assert tags_of(unacked) == open_tags
 
 
-def test_what_is_open_up_to_a_tag_is_taken_in_parts():
+def test_deliveries_up_to_a_tag_are_taken_in_parts():
     unacked = delivered(1, 2, 3, 4, 5, 6)
     unacked.take(2)
     tags = unacked.open_tags(5)
@@ -156,7 +156,7 @@ def test_few_deliveries_with_tags_far_apart_are_taken_in_parts():
     assert unacked.last_tag == 9000
 
 
-def test_what_is_put_back_is_in_order_again():
+def test_deliveries_that_are_put_back_are_in_order_again():
     unacked = delivered(1, 2, 3)
     taken = unacked.take_up_to(2)
     unacked.records[4] = record(4)

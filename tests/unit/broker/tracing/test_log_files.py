@@ -56,7 +56,7 @@ def test_a_file_that_was_cut_anywhere_is_good_up_to_its_last_whole_member(tmp_pa
 
 
 @pytest.mark.parametrize("garbage", [b"\0", b"\x1f", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"{}\n"])
-def test_what_is_no_member_is_cut_off(tmp_path, garbage):
+def test_an_invalid_member_is_cut_off(tmp_path, garbage):
     file = LogFile(tmp_path / "leveret@host-1-0")
     file.add(b"good\n")
     file.path.write_bytes(file.path.read_bytes() + garbage)
@@ -150,7 +150,7 @@ def test_what_an_older_broker_left_open_is_finished_as_it_is(tmp_path):
     assert (left.name, events(left)) == ("leveret@host-1-0.jsonl.gz", ["before"])
 
 
-def test_a_file_that_is_removed_is_begun_anew(tmp_path):
+def test_a_removed_file_is_created_again(tmp_path):
     log = directory(tmp_path)
     log.write(batch(TEN_US))
     next(tmp_path.rglob("*.open")).unlink()

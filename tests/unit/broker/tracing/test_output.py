@@ -135,7 +135,7 @@ def test_a_directory_that_cannot_be_made_is_reported_at_once_and_used_as_soon_as
     wait(lambda: (place / "t.log").is_file() and (place / "t.log").read_text() == "line\n")
 
 
-def test_a_text_file_that_is_removed_is_begun_anew(writer, tmp_path):
+def test_a_removed_text_file_is_created_again(writer, tmp_path):
     path = tmp_path / "t.log"
     output = writer.open("t", TextFile(path), 1000)
     output.hand(b"one\n", 1)

@@ -101,7 +101,7 @@ def test_the_firehose_is_on_or_off_however_often_that_is_said(tracing, vhost):
     assert vhost.tracer is None
 
 
-def test_nobody_is_told_while_nothing_is_bound_to_the_firehose(tracing, vhost):
+def test_nothing_is_published_while_nothing_is_bound_to_the_firehose(tracing, vhost):
     tracing.set_firehose(vhost, True)
     assert vhost.tracer is None
     vhost.bind()
@@ -116,7 +116,7 @@ def test_nobody_is_told_while_nothing_is_bound_to_the_firehose(tracing, vhost):
     assert vhost.tracer.sinks == tracing.sinks(vhost)
 
 
-def test_a_sink_is_told_beside_a_firehose_that_nobody_listens_to(tracing, vhost):
+def test_a_sink_is_told_beside_a_firehose_without_a_binding(tracing, vhost):
     sink = Listening()
     tracing.set_firehose(vhost, True)
     tracing.attach(vhost, sink)
@@ -143,7 +143,7 @@ def test_the_end_of_the_node_lets_all_sinks_go(tracing, vhost):
     assert (vhost.tracer, other.tracer) == (None, None)
 
 
-def test_a_sink_that_fails_is_told_no_more_and_hurts_nobody(tracing, vhost, caplog):
+def test_a_sink_that_fails_is_dropped_and_harms_no_other(tracing, vhost, caplog):
     failing, sink = Failing(), Listening()
     tracing.attach(vhost, failing)
     tracing.attach(vhost, sink)

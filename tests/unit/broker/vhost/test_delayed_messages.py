@@ -133,7 +133,7 @@ def test_a_few_messages_do_not_move(place):
     assert sum(backing.next_position for backing in place.backings.values()) == 1
 
 
-def test_a_turn_releases_a_part_of_what_is_due(place):
+def test_a_turn_releases_some_of_the_messages_that_are_due(place):
     for number in range(1000):
         place.add(b"%d" % number, 1000)
     place.advance(999)

@@ -118,7 +118,7 @@ def test_binding_twice_is_binding_once(vhost, metadata):
     assert routed(vhost, source, "k") == []
 
 
-def test_unbinding_what_is_not_bound_does_nothing(vhost, metadata):
+def test_removing_a_missing_binding_does_nothing(vhost, metadata):
     source, target = exchange(vhost, "e", durable=True), queue(vhost, "q", durable=True)
     vhost.bind(source, target, "k", {})
     generation, changes = vhost.generation, metadata.changes

@@ -36,11 +36,11 @@ async def test_the_backend_is_not_asked_while_all_members_run():
     assert discovery.lists == 0
 
 
-async def test_a_backend_that_fails_removes_nobody(caplog):
+async def test_a_backend_that_fails_removes_no_node(caplog):
     cleanup = CleanUp(REMOVING, FakeDiscovery(answers=["it answered 500"]))
     assert await cleanup.step(MEMBERS, RUNNING) == ()
     assert "node clean-up failed to list the nodes: it answered 500" in caplog.messages
 
 
-async def test_an_empty_list_removes_nobody():
+async def test_an_empty_list_removes_no_node():
     assert await CleanUp(REMOVING, FakeDiscovery()).step(MEMBERS, RUNNING) == ()

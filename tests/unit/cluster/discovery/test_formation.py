@@ -71,7 +71,7 @@ def test_a_node_that_waits_for_the_first_one_does_not_form():
     assert "a@host" in last.reason
 
 
-def test_attempts_begin_anew_when_the_first_node_goes_away():
+def test_attempts_start_over_when_the_first_node_goes_away():
     machine = formation(B)
     for _ in range(ATTEMPTS):
         assert isinstance(round_of(machine, {A: BLANK}), Discover)

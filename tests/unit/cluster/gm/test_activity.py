@@ -79,7 +79,7 @@ MESSAGE = b"".join(written((3, 10, 13, [b"a", b"bb", b"ccc"]), (5, 7, 7, [])))
         (b"\x06" * 40, "of the unknown kind 6"),
     ],
 )
-def test_what_is_no_message_is_refused(message, reason):
+def test_an_invalid_message_is_refused(message, reason):
     with pytest.raises(ValueError, match=reason):
         read_head(message)
 

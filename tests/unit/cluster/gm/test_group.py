@@ -106,7 +106,7 @@ def test_who_has_not_joined_dies_with_the_one_on_its_left():
     assert drawn(changed(group, Died((D,), B))) == "a (d) (c) b"
 
 
-def test_if_nobody_is_left_who_has_joined_the_oldest_of_the_others_begins_again():
+def test_without_a_joined_member_the_oldest_of_the_others_begins_again():
     group = changed(changed(ring(A), Added(B, A)), Added(C, A))
     assert drawn(changed(group, Died((A,), C))) == "b"
     assert drawn(changed(group, Died((A, B), C))) == "c"
@@ -156,7 +156,7 @@ def test_of_two_that_declare_each_other_dead_one_lives_on():
     assert drawn(group) == "a (b) c"
 
 
-def test_deaths_that_are_told_twice_count_for_those_who_live():
+def test_deaths_that_are_told_twice_count_for_living_members():
     group = changed(ring(A, B, C, D), Died((B,), A))
     assert drawn(changed(group, Died((B, C), D))) == "a (b) (c) d"
 

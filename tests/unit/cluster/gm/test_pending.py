@@ -24,13 +24,13 @@ def test_own_broadcasts_are_numbered_from_one():
     assert one.after(0) == [b"x", b"y"]
 
 
-def test_what_is_new_is_the_difference(pending):
+def test_only_the_difference_is_new(pending):
     assert pending.extend(7, numbered(4, 7)) == numbered(6, 7)
     assert pending.extend(8, numbered(8, 8)) == numbered(8, 8)
     assert pending.after(0) == numbered(1, 8)
 
 
-def test_what_is_there_already_is_not_new(pending):
+def test_a_known_broadcast_is_not_new(pending):
     assert pending.extend(5, numbered(1, 5)) == []
     assert pending.extend(3, numbered(1, 3)) == []
     assert pending.delivered == 5
@@ -44,7 +44,7 @@ def test_acknowledged_broadcasts_are_dropped(pending):
     assert pending.after(5) == []
 
 
-def test_who_joins_begins_with_what_is_not_acknowledged():
+def test_a_joining_member_begins_with_unacknowledged_broadcasts():
     one = Pending(1, Member("a", 1, 1))
     one.begin(10)
     assert one.extend(12, numbered(9, 12)) == numbered(11, 12)

@@ -29,7 +29,7 @@ def test_a_broadcast_that_one_has_when_its_sender_dies_all_deliver(links):
     assert ring.ring() == "bcd"
 
 
-def test_a_broadcast_that_nobody_has_when_its_sender_dies_nobody_delivers():
+def test_a_broadcast_that_dies_with_its_sender_is_not_delivered():
     ring = RingByHand("abcd")
     sender = ring.member("a")
     ring.broadcast("a")
@@ -79,7 +79,7 @@ def test_the_heir_dies_after_it_has_recorded_the_death():
 
 @pytest.mark.parametrize("dead", ["b", "c", "d", "bc", "cd", "bd", "bcd"])
 @pytest.mark.parametrize("links", ["", "ab", "ab bc", "ab bc cd", "ab bc cd da", "ab bc cd da ab"])
-def test_a_living_sender_is_told_whoever_dies(links, dead):
+def test_a_living_sender_is_told_of_any_death(links, dead):
     """Several deaths at once, wherever the broadcast and its acknowledgement are."""
     ring = RingByHand("abcd")
     ring.broadcast("a")
@@ -175,7 +175,7 @@ def test_who_skips_records_takes_the_catch_up_of_one_of_them():
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_a_link_that_comes_back_in_time_costs_a_catch_up_and_nobody_dies(kept):
+def test_a_link_that_comes_back_in_time_costs_a_catch_up_and_no_member(kept):
     ring = RingByHand("abc")
     sender = ring.member("a")
     for _ in range(3):

@@ -95,7 +95,7 @@ def test_the_first_member_joins_with_the_record():
     assert (machine.left, machine.right) == (None, None)
 
 
-def test_nobody_broadcasts_before_it_has_joined():
+def test_no_member_broadcasts_before_it_has_joined():
     with pytest.raises(AssertionError, match="joined"):
         RingMember(A).broadcast(b"x")
 
@@ -130,7 +130,7 @@ def test_who_joins_delivers_what_was_not_delivered_everywhere_and_all_that_follo
     assert ring.has("c", sender) == 3
 
 
-def test_what_is_broadcast_after_members_changed_is_delivered_by_the_new_member():
+def test_broadcasts_after_a_change_of_members_are_delivered_by_the_new_member():
     ring = RingByHand("abc", "ab")
     ring.do(("new member", "c"))
     ring.pass_on("c", "b")
@@ -167,7 +167,7 @@ def test_a_new_member_hears_of_others_that_come_while_it_joins():
     assert len(ring.ring()) == 4
 
 
-def test_members_are_told_who_is_born():
+def test_members_are_told_of_new_members():
     machine = alone()
     group = changed(machine.group, Added(B, A))
     assert machine.group_changed(group)[0] == MembersChanged((B,), ())

@@ -10,7 +10,7 @@ def test_a_node_that_is_not_known_is_at_the_default_port():
     assert AddressBook(None).port_of(B) == DEFAULT_PORT
 
 
-def test_what_is_learned_is_kept(tmp_path):
+def test_learned_addresses_are_kept(tmp_path):
     book = AddressBook(tmp_path)
     book.tell(B, 25673)
     book.learn(KnownPort("c@host", 25674, 7))

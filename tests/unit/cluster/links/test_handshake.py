@@ -258,7 +258,7 @@ def test_an_oracle_of_two_nodes_is_refused():
 
 @pytest.mark.parametrize("field", ["node", "incarnation", "newest", "cluster", "port", "nonce",
                                    "features", "compression"])  # fmt: skip
-def test_a_man_in_the_middle_who_changes_a_hello_breaks_the_handshake(field):
+def test_a_man_in_the_middle_changing_a_hello_breaks_the_handshake(field):
     first, second = dialler(), acceptor()
     first.start()
     honest = msgspec.msgpack.decode(sent(second.receive(sent(dialler().start())))[13:], type=Hello)

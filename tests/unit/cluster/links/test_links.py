@@ -245,7 +245,7 @@ async def test_a_service_that_drops_a_peer_when_it_comes_hears_that_it_is_down()
 
 
 @pytest.mark.parametrize("compression", readable_methods())
-async def test_frames_are_compressed_by_the_method_of_who_sends(compression):
+async def test_frames_are_compressed_by_the_method_of_the_sender(compression):
     text = b"a text that repeats itself, " * 1000
     async with nodes("b", identity={"compressions": (DEFLATE,)}) as (b,):
         wish = {"compression": compression, "compressions": readable_methods()}

@@ -133,7 +133,7 @@ async def test_a_node_that_comes_back_under_another_name():
         assert members_of(node.parameters) == {"a": True, "new": False}
 
 
-async def test_a_node_that_does_not_run_yet_renames_nobody():
+async def test_a_node_that_does_not_run_yet_renames_no_node():
     node = OneNode("a", ("a",), {"a": True, "old": False}, is_in_view=False)
     assert await node.answers[RENAME]("new", b"old") == NO
     assert members_of(node.parameters) == {"a": True, "old": False}

@@ -84,7 +84,7 @@ async def test_a_backend_that_fails_is_asked_again_after_the_next_interval(answe
     await cluster.clean_up.stop()
 
 
-async def test_nobody_looks_after_the_end():
+async def test_it_does_not_look_after_the_end():
     discovery = FakeDiscovery("a@host")
     cluster = CleanedCluster(discovery)
     await cluster.clean_up.stop()

@@ -42,7 +42,7 @@ class TestWhatIsAlikeIsOneDecision:
         acks = [(decisions.SETTLED, position, position + 1) for position in range(7, 1007)]
         assert ranged(*acks) == [(decisions.SETTLED, [(7, 1007)])]
 
-    def test_acks_of_two_consumers_who_take_turns(self):
+    def test_acks_of_two_consumers_in_turn(self):
         acks = [(decisions.SETTLED, position, position + 1) for position in (0, 2, 4, 1, 3, 9)]
         assert ranged(*acks) == [(decisions.SETTLED, [(0, 5), (9, 10)])]
 
@@ -129,7 +129,7 @@ def some_turn():
 
 
 class TestDamagedBytes:
-    def test_what_is_cut_off_is_refused_or_ends_with_a_whole_decision(self):
+    def test_a_truncated_batch_is_refused_or_ends_with_a_whole_decision(self):
         data = some_turn()
         count = len(DecisionReader(data).decisions())
         whole = 0

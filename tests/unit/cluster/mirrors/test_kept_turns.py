@@ -61,7 +61,7 @@ def test_a_run_waits_for_every_mirror_and_the_log(kept, log, publisher):
     assert publisher.confirmed == [(7, "queue")]
 
 
-def test_what_is_not_logged_waits_for_the_mirrors_only(kept, publisher):
+def test_messages_that_are_not_logged_wait_for_the_mirrors_only(kept, publisher):
     kept.when_kept(1, False, publisher, 1, "queue")
     kept.kept(B, 1)
     kept.kept(C, 1)

@@ -162,7 +162,7 @@ def test_what_the_leader_has_not_forgotten_is_confirmed_once(nodes, monkeypatch)
     assert publisher.confirmed == [1]
 
 
-def test_a_mirror_asks_nobody_for_what_a_sender_sends_over_its_next_link(nodes):
+def test_a_mirror_does_not_request_contents_that_the_next_link_brings(nodes):
     """The decision comes before the contents."""
     nodes.unlink(B, C)
     nodes.link(B, C)

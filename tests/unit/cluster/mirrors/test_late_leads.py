@@ -57,7 +57,7 @@ def test_the_log_and_the_gauge_tell_what_it_waits_for(nodes, waiting, caplog):
     assert warnings(caplog)[-1].endswith("confirms go on")
 
 
-def test_what_is_published_later_is_confirmed(nodes, waiting, monkeypatch):
+def test_later_messages_are_confirmed(nodes, waiting, monkeypatch):
     look(nodes, LOOKS_IN_TICK_TIME + 1)
     monkeypatch.undo()
     nodes.make_stable()

@@ -131,7 +131,7 @@ def test_so_is_a_batch_behind_another_one_that_was_reported(user, mirror):
     assert kept(user, mirror) == (1, 2)
 
 
-def test_what_is_lacked_is_told_when_the_rest_is_on_disk(user, mirror):
+def test_missing_contents_are_reported_when_the_rest_is_on_disk(user, mirror):
     mirror.batch(frames.BATCH, batch(1, 0))
     mirror.leader_changed()
     mirror.report()

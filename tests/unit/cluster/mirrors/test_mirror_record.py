@@ -148,7 +148,7 @@ class TestFailover:
         assert nodes_of(record.mirrors) == "cb"
         assert (record.has_copy, record.on("b").is_synchronised) == ((), False)
 
-    def test_nobody_joins_a_queue_that_waits(self):
+    def test_no_member_joins_a_queue_that_waits(self):
         record = died(mirrored(unsynchronised="b"), A)
         with pytest.raises(Refused, match="waits for a"):
             records.joined(record, Added(C, B))
@@ -284,7 +284,7 @@ class TestScenarios:
         record = records.returned(record, member(node, 2))
         assert record.home == node
 
-    def test_6_nobody_has_the_messages(self, both_stopped):
+    def test_6_no_node_has_the_messages(self, both_stopped):
         record = records.forgotten(both_stopped, "b", ())
         assert records.forgotten(record, "a", ()) is None
 

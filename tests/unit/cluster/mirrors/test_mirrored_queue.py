@@ -62,7 +62,7 @@ class TestQuestions:
         second.answer("length")
         assert (got.result(), length.result()) == (None, "length")
 
-    def test_what_is_asked_while_nobody_leads_waits(self):
+    def test_requests_wait_while_there_is_no_leader(self):
         queue = mirrored()
         purged = asked(queue.purge)
         led(queue).answer(3)
@@ -123,7 +123,7 @@ class TestConsumers:
         assert cancelled.is_given
         assert not led(queue, home=B).consumers
 
-    def test_one_whose_channel_ends_while_nobody_leads_is_not_added(self):
+    def test_a_consumer_whose_channel_ends_without_a_leader_is_not_added(self):
         queue = mirrored()
         first = led(queue)
         consumer = consuming(queue, first, FakeConsumer())
@@ -179,7 +179,7 @@ class TestDemand:
         queue.watch(None)
         assert first.demand is None
 
-    def test_it_ends_while_nobody_leads_here(self):
+    def test_it_ends_while_there_is_no_leader(self):
         told = []
         queue, demand = mirrored(), Demand()
         demand.listeners.append(lambda: told.append("changed"))

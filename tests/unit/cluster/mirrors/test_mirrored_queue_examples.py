@@ -370,7 +370,7 @@ class TestFailover:
         group.check()
         assert bodies(second) == bodies(group.leader) == []
 
-    def test_messages_that_nobody_can_send_any_more_are_missing_at_the_next_leader(self, group):
+    def test_messages_that_no_node_can_send_are_missing_at_the_next_leader(self, group):
         mirror = group.join()
         node = publish(group, 2)
         group.end_turn()

@@ -271,7 +271,7 @@ class TestCopies:
         self.become_stable(cluster)
         assert cluster.where == "Ba"
 
-    def test_what_another_record_calls_for_is_planned_anew(self, cluster):
+    def test_another_record_is_planned_again(self, cluster):
         cluster.mirror(nodes("bc"))
         cluster.change(Forget("a", ("b", "c", "d")))
         self.become_stable(cluster)
@@ -356,7 +356,7 @@ def test_exclusive_and_quorum_queues_are_not_mirrored(cluster):
 
 
 @pytest.mark.parametrize("error", [MetadataError("not now"), not_allowed("vhost / not found")])
-def test_what_is_refused_is_asked_for_again_when_something_has_changed(cluster, error):
+def test_a_refused_change_is_requested_again_after_a_change(cluster, error):
     submit = cluster.submit
     refused = []
 

@@ -172,7 +172,7 @@ def test_a_node_under_maintenance_hands_over():
     assert way("Ab", ALL, "ab", maintained="a") == []
 
 
-def test_while_nobody_leads_there_is_nothing_to_do_but_to_return():
+def test_without_a_leader_a_member_can_only_return():
     record = died(record_of("Ab"), "a")
     assert step_of(record, ALL) is None
     assert [node for node in "ab" if returns(record, node)] == ["a"]

@@ -117,7 +117,7 @@ def test_a_leader_of_this_node_confirms_by_itself(publishing, own):
     assert publishing.owed_runs == []
 
 
-def test_a_mirror_of_this_node_keeps_what_is_published_here(publishing, own):
+def test_a_mirror_of_this_node_keeps_messages_published_here(publishing, own):
     user = SimpleNamespace(make_backing=TransientQueue, flush_later=lambda: None)
     own.mirror = MirrorMember(3, user, Addresses(), 0)
     publish(publishing, b"1", b"2", publisher=Publisher())
@@ -184,14 +184,14 @@ class TestHold:
         assert not publishing.hold.is_wanted
 
 
-def test_what_is_owed_is_refused_when_the_queue_is_down(publishing):
+def test_owed_confirms_are_refused_when_the_queue_is_down(publishing):
     publisher = Publisher()
     publish(publishing, b"1", publisher=publisher)
     publishing.fail()
     assert publisher.died == [False]
 
 
-def test_what_is_owed_is_settled_when_the_queue_is_deleted(publishing):
+def test_owed_confirms_are_settled_when_the_queue_is_deleted(publishing):
     publisher = Publisher()
     joined(publishing, "b")
     publish(publishing, b"1", publisher=publisher)
@@ -199,7 +199,7 @@ def test_what_is_owed_is_settled_when_the_queue_is_deleted(publishing):
     assert publisher.died == [True]
 
 
-def test_what_is_owed_is_refused_when_the_node_stops(publishing):
+def test_owed_confirms_are_refused_when_the_node_stops(publishing):
     publisher = Publisher()
     joined(publishing, "b")
     publish(publishing, b"1", publisher=publisher)

@@ -60,7 +60,7 @@ def test_a_queue_begins_to_be_mirrored():
         ([Begin(A, 7), InRing(HasJoined(B))], QUEUE, "b:1.1 is not a living member"),
     ],
 )  # fmt: skip
-def test_what_is_not_possible_is_refused_with_a_reason(changes, queue, text):
+def test_an_impossible_change_is_refused_with_a_reason(changes, queue, text):
     with pytest.raises(Refused, match=text):
         after(*changes, queue=queue)
 
@@ -77,7 +77,7 @@ def test_the_home_follows_the_leader():
     assert after(*MIRRORED, Drop(B, A), InRing(Died((A,), A))).node == "a"
 
 
-def test_the_policy_of_the_moment_says_who_may_lead():
+def test_the_current_policy_says_which_members_may_lead():
     """A mirror that lacks messages leads after a crash, or a stop, as the policy says."""
     way = {
         (on_failure, is_stopped): after(

@@ -116,7 +116,7 @@ class TestMembers:
     def test_a_queue_that_begins_to_be_mirrored_is_led_where_it_lives(self, a):
         assert a.applies(ALONE) == [BeginRing(A), ring(ALONE), contents(ALONE), Open()]
 
-    def test_each_record_goes_to_the_ring_and_says_who_gets_contents(self, a):
+    def test_each_record_goes_to_the_ring_and_names_the_receivers_of_contents(self, a):
         a.applies(ALONE)
         assert a.applies(WITH_B) == [ring(WITH_B), contents(WITH_B)]
 

@@ -24,7 +24,7 @@ def nodes():
 
 
 @pytest.mark.parametrize("publishing", [A, B, C])
-def test_what_is_published_on_any_node_is_on_all(nodes, publishing):
+def test_messages_published_on_any_node_are_on_all(nodes, publishing):
     publisher = Publisher()
     publish(nodes.queue(publishing), b"1", b"2", publisher=publisher)
     nodes.settle()
@@ -32,7 +32,7 @@ def test_what_is_published_on_any_node_is_on_all(nodes, publishing):
     assert publisher.confirmed == [1, 2]
 
 
-def test_what_is_settled_is_gone_everywhere(nodes):
+def test_settled_messages_are_gone_everywhere(nodes):
     consumer = consuming(nodes, nodes.queue(C), FakeConsumer(credit=2))
     publish(nodes.queue(B), b"1", b"2", b"3")
     nodes.settle()

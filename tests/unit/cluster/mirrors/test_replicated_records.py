@@ -91,7 +91,7 @@ def test_all_nodes_have_the_record_that_changes_of_several_nodes_lead_to(cluster
             for name in "abc"} == {"b"}  # fmt: skip
 
 
-def test_who_has_asked_for_what_is_not_possible_is_told_why(cluster):
+def test_the_refusal_of_an_impossible_change_has_a_reason(cluster):
     answer = cluster.ask("c", Promote(B, A))
     with pytest.raises(ChannelFault, match="queue 'q' in vhost '/' is not mirrored"):
         answer.result()

@@ -26,7 +26,7 @@ def test_the_nodes_and_those_that_are_maintained(node):
     assert node.view.is_coordinator
 
 
-def test_what_is_applied_becomes_stable_in_the_log(node):
+def test_applied_records_become_stable_in_the_log(node):
     stable = []
     node.view.when_stable(lambda: stable.append("now"))
     assert stable == ["now"]
@@ -40,7 +40,7 @@ def test_a_member_lives_while_its_node_is_there_in_the_same_life(node, member, l
     assert node.view.lives(member) is lives
 
 
-def test_a_node_that_is_in_no_view_sees_nobody(node):
+def test_a_node_that_is_in_no_view_sees_no_node(node):
     node.log.view = None
     assert node.view.nodes.running == frozenset()
     assert not node.view.lives(Member("a", 3, 1))

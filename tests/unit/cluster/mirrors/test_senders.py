@@ -74,7 +74,7 @@ class TestADecision:
 
 
 class TestTheNextLeader:
-    def test_gets_what_is_undecided_in_the_order_of_each_sender(self, senders):
+    def test_gets_undecided_messages_in_the_order_of_each_sender(self, senders):
         senders.add(run_of(0, b"x", sender=OTHER))
         senders.add(run_of(13, b"d"))
         senders.take(NODE, 10, 1)

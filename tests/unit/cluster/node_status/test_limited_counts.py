@@ -131,7 +131,7 @@ def test_only_what_has_changed_is_told(nodes):
     assert other.open_counts.connections_of_vhost("/") == 0
 
 
-def test_what_is_open_already_is_told_when_a_limit_is_set_and_forgotten_when_it_goes(nodes):
+def test_open_connections_are_told_when_a_limit_is_set_and_forgotten_when_it_goes(nodes):
     one, other = nodes
     one.opens()
     limit(nodes, user="anna")
@@ -165,7 +165,7 @@ def test_names_need_not_be_utf_8(nodes):
     assert other.open_counts.connections_of_vhost("\udcff") == 1
 
 
-def test_what_is_no_counts_is_refused(nodes):
+def test_invalid_counts_are_refused(nodes):
     one, _ = nodes
     with pytest.raises(ValueError, match="Expected"):
         one.counts.received(one.peer, b"\x01")

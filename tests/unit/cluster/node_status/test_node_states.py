@@ -122,7 +122,7 @@ def test_a_later_release_may_add_alarms_and_fields():
     assert a.alarms.reason == "low on memory"
 
 
-def test_what_is_no_state_is_refused():
+def test_an_invalid_state_is_refused():
     a, b = OneNode("a"), OneNode("b")
     to_b, _ = link(a, b)
     with pytest.raises(ValueError, match="Expected"):

@@ -74,7 +74,7 @@ async def test_the_node_that_decides_may_lose_itself():
     assert cluster.losers() == {"a": [("b", "c")]}
 
 
-async def test_nobody_asks_while_there_is_no_partition():
+async def test_no_node_asks_while_there_is_no_partition():
     cluster = Cluster("abc")
     await cluster.rounds(3)
     assert cluster.losers() == {}

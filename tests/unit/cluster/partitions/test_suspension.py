@@ -82,14 +82,14 @@ async def test_input_waits_until_the_node_knows_its_place(node):
     assert read(node) == WORK_MAX
 
 
-async def test_a_node_without_others_holds_nobody(node):
+async def test_a_node_without_others_suspends_no_client(node):
     node.is_known = True
     node.was_suspended()
     assert read(node) == WORK_MAX
     assert node.asked == 1
 
 
-async def test_a_node_that_stops_holds_nobody(node):
+async def test_a_node_that_stops_suspends_no_client(node):
     node.was_suspended()
     read(node)
     node.suspension.stop()

@@ -26,7 +26,7 @@ def test_nodes_lead_as_many_afterwards():
         ("Abc", "Abc", "Bac", "Cab"),
     ],
 )
-def test_what_is_balanced_stays(where):
+def test_a_balanced_placement_stays(where):
     assert rebalancing(queues(*where)) == []
 
 

@@ -114,7 +114,7 @@ def test_commands_are_done_in_order_and_results_come_first(client):
     assert second.results == ["result"]
 
 
-def test_the_next_leader_gets_what_is_not_applied(client):
+def test_the_next_leader_gets_commands_that_are_not_applied(client):
     one, two = Asked("1"), Asked("2")
     client.add(one)
     client.add(two)

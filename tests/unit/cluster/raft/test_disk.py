@@ -84,7 +84,7 @@ def test_a_leader_with_a_stalled_disk_goes_on():
     assert status.commit == status.last_index > status.last_synced
 
 
-def test_a_stalled_disk_of_a_follower_holds_nobody_up():
+def test_a_stalled_disk_of_a_follower_delays_no_one():
     group = RaftByHand("abc", leader="a")
     group.do(("stall", "c"))
     for _ in range(5):

@@ -33,7 +33,7 @@ def test_a_group_has_a_leader_as_soon_as_a_majority_is_there():
     assert group.leader in "bc"
 
 
-def test_one_of_two_members_is_no_majority_and_says_who_is_missing():
+def test_one_of_two_members_is_no_majority_and_names_the_missing_one():
     group = RaftByHand("ab", leader="a")
     group.stop("b")
     group.settle()
@@ -72,7 +72,7 @@ def test_a_follower_that_was_cut_off_does_not_take_the_lead_when_it_is_back():
     assert (group.leader, group.status("c").term) == ("a", term)
 
 
-def test_a_follower_that_does_not_hear_its_leader_is_refused_by_those_who_do():
+def test_a_follower_that_does_not_hear_its_leader_is_refused_by_members_that_do():
     group = RaftByHand("abc", leader="a")
     term = group.status("a").term
     group.do(("cut way", "a", "c"))
@@ -85,7 +85,7 @@ def test_a_follower_that_does_not_hear_its_leader_is_refused_by_those_who_do():
     assert (group.status("c").no_leader, group.leader) == (None, "a")
 
 
-def test_a_leader_that_hears_nobody_steps_down_and_the_others_elect_one():
+def test_a_leader_that_hears_no_member_steps_down_and_the_others_elect_one():
     group = RaftByHand("abc", leader="a")
     group.do(("cut way", "b", "a"))
     group.do(("cut way", "c", "a"))
@@ -94,7 +94,7 @@ def test_a_leader_that_hears_nobody_steps_down_and_the_others_elect_one():
     assert group.machine("a").leading is None
 
 
-def test_a_leader_that_nobody_hears_is_followed_by_another_one():
+def test_a_leader_that_no_member_hears_is_followed_by_another_one():
     group = RaftByHand("abc", leader="a")
     group.do(("cut way", "a", "b"))
     group.do(("cut way", "a", "c"))

@@ -41,7 +41,7 @@ def test_a_message_is_read_as_it_was_written(message):
 
 
 @pytest.mark.parametrize("message", MESSAGES[1:], ids=lambda one: type(one).__name__)
-def test_what_is_cut_short_is_no_message(message):
+def test_a_truncated_message_is_refused(message):
     data = encode_message(message)
     for end in range(len(data)):
         with pytest.raises(MessageError):

@@ -29,7 +29,7 @@ def test_an_entry_is_committed_when_a_majority_has_it_on_disk():
     assert group.status("a").commit == commit + 1
 
 
-def test_followers_learn_what_is_committed_when_the_group_goes_quiet():
+def test_followers_learn_the_commit_index_when_the_group_goes_quiet():
     group = RaftByHand("abc", leader="a")
     group.propose()
     group.settle(50)
@@ -38,7 +38,7 @@ def test_followers_learn_what_is_committed_when_the_group_goes_quiet():
     assert group.status("b").commit == group.status("c").commit == group.status("a").commit
 
 
-def test_a_new_leader_commits_what_is_before_its_term_without_a_proposal():
+def test_a_new_leader_commits_earlier_entries_without_a_proposal():
     group = RaftByHand("abc", leader="a")
     group.do(("stall", "a"))
     group.isolate("c")
@@ -107,7 +107,7 @@ def test_the_place_where_long_logs_differ_is_found_in_two_rounds():
     assert len(group.trace) - before < 60
 
 
-def test_a_follower_far_behind_is_sent_what_is_read_batch_by_batch():
+def test_a_follower_far_behind_is_sent_entries_from_the_disk_batch_by_batch():
     group = RaftByHand("abc", leader="a")
     group.isolate("c")
     for _ in range(20):

@@ -55,7 +55,7 @@ def full():
     return encode_table({"x-max-length": ("I", 2), "x-overflow": ("S", "reject-publish")})
 
 
-def test_what_is_published_is_there_for_a_get_that_follows(nodes, queue):
+def test_a_get_after_a_publish_finds_the_message(nodes, queue):
     publish(queue, b"1", b"2")
     got = asked(nodes, queue.get, True)
     assert (got.entry.message.body, got.ready_count) == (b"1", 1)
@@ -79,7 +79,7 @@ def test_consuming_and_settling(nodes, queue, real):
     assert real.backing.unacked_count == 0
 
 
-def test_what_is_requeued_is_there_for_a_get_that_follows(nodes, queue):
+def test_a_get_after_a_requeue_finds_the_message(nodes, queue):
     publish(queue, b"1")
     got = asked(nodes, queue.get, True)
     queue.requeue([got.entry])

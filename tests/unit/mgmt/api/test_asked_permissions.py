@@ -77,7 +77,7 @@ async def test_the_backend_of_the_login_decides_with_what_it_knows_of_it(
     assert backend.asked == [("her token", (check, texts))]
 
 
-async def test_nobody_asks_for_a_user_whose_request_is_answered(asking, questions):
+async def test_no_backend_is_asked_about_an_answered_request(asking, questions):
     with numbered(asking, Identity("anna", (), Backend())) as number:
         pass
     with pytest.raises(BackendUnavailable, match="no longer under way"):

@@ -51,7 +51,7 @@ def test_the_control_sockets_routes_are_described_there_only():
     assert "/node/status" in DOCUMENT["paths"]
 
 
-def test_what_is_referred_to_is_there_and_what_is_there_is_referred_to():
+def test_all_references_exist_and_all_components_are_referred_to():
     there = {f"{PREFIX}{name}" for name in DOCUMENT["components"]["schemas"]}
     assert set(references(DOCUMENT)) - there == set()
     unused = {f"{PREFIX}{name}" for name in SCHEMAS} - set(references(DOCUMENT))

@@ -36,7 +36,7 @@ async def test_any_node_lists_what_all_have_in_one_order(cluster):
     assert [one["node"] for one in shown] == ["a", "b", "c"] * 3
 
 
-async def test_a_node_on_its_own_asks_nobody():
+async def test_a_node_on_its_own_asks_no_node():
     (alone,) = ListingCluster("a")
     alone.add("1", "2")
     assert names((await alone.list())[0]) == "12"
@@ -259,7 +259,7 @@ async def test_sorting_by_a_sum_needs_all_nodes(summed):
         assert [one["name"] for one in shown] == ["here", "busy", "quiet"]
 
 
-async def test_nobody_is_asked_for_columns_that_are_no_sums(summed):
+async def test_no_node_is_asked_for_columns_that_are_no_sums(summed):
     shown, _ = await summed.nodes["a"].list(columns="name")
     assert [one["name"] for one in shown] == ["busy", "here", "quiet"]
     assert not summed.nodes["b"].asked

@@ -50,7 +50,7 @@ def test_texts(letters: str) -> None:
     assert encoded == (text, "string")
 
 
-def test_what_is_no_text_becomes_base64() -> None:
+def test_binary_payloads_become_base64() -> None:
     payload = b"a" * LARGE + "é".encode()[:1]
     text, encoding = sliced(lambda give_way: encode_payload(payload, "auto", give_way))
     assert (base64.b64decode(text), encoding) == (payload, "base64")
@@ -58,7 +58,7 @@ def test_what_is_no_text_becomes_base64() -> None:
 
 @pytest.mark.parametrize("place", [0, SLICE - 1, LARGE])
 @pytest.mark.parametrize("wrong", ["=", "%", "é", "\n"])
-def test_what_is_no_base64_is_refused(place: int, wrong: str) -> None:
+def test_invalid_base64_is_refused(place: int, wrong: str) -> None:
     text = base64.b64encode(bytes(LARGE)).decode()
     text = text[:place] + wrong + text[place + 1 :]
     with pytest.raises(ApiError):

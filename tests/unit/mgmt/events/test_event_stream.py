@@ -50,7 +50,7 @@ async def test_what_waits_is_taken_in_order():
     assert short(await taken(stream)) == ["q0", "q1", "q2"]
 
 
-async def test_whoever_waits_gets_what_comes():
+async def test_every_waiting_listener_gets_the_events():
     stream = EventStream()
     waiting = asyncio.ensure_future(taken(stream))
     await asyncio.sleep(0)

@@ -29,7 +29,7 @@ def test_the_last_turn(date, now, turn):
 
 
 @pytest.mark.parametrize("date", ["$D24", "$W7", "$M32", "daily", "$D", "$M0"])
-def test_what_is_no_date(tmp_path, date):
+def test_invalid_dates(tmp_path, date):
     file = tmp_path / "rabbitmq.conf"
     file.write_text(f"log.file.rotation.date = {date}\n")
     with pytest.raises(ConfigError, match="line 1: log.file.rotation.date"):

@@ -145,7 +145,7 @@ async def test_the_oldest_of_the_others_is_the_oldest_of_all_of_them(broker):
     assert found[READY, "busy"] == 0
 
 
-async def test_a_delivery_that_nobody_settles_grows_old(broker):
+async def test_a_delivery_that_is_not_settled_grows_old(broker):
     ages = QueueAges(broker, 1)
     queue = broker.declare("q")
     publish(queue, b"x")

@@ -88,7 +88,7 @@ def test_rabbitmqs_families_are_there_with_their_types(kind, names):
     assert wrong == []
 
 
-def test_what_is_left_out_is_not_there_with_zeros():
+def test_families_that_are_left_out_are_not_there_with_zeros():
     assert all_families().keys().isdisjoint(LEFT_OUT.split())
 
 

@@ -23,7 +23,7 @@ def facade(embedded):
     return NodeFacade(embedded.broker)
 
 
-async def test_what_is_not_declared_is_none_or_empty(facade):
+async def test_undeclared_objects_are_none_or_empty(facade):
     for vhost in ("/", "unknown"):
         assert facade.queue(vhost, "x") is facade.exchange(vhost, "x") is None
         assert facade.queue_counts((vhost, "x")) == NO_COUNTS

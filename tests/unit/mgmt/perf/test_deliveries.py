@@ -80,7 +80,7 @@ def test_messages_of_others_count_but_their_times_do_not():
         method_frame(1, commands.Basic.Ack, delivery_tag=1),
     ],
 )  # fmt: skip
-def test_what_is_not_a_whole_delivery_of_one_body_frame_has_no_shape(data):
+def test_a_partial_delivery_or_one_of_several_body_frames_has_no_shape(data):
     assert shape_of(data, 0) is None
 
 

@@ -43,7 +43,7 @@ def test_nothing_is_all_zeros():
     assert set(LatencyHistogram().summary().values()) == {0.0}
 
 
-def test_what_was_sent_is_what_is_added_up():
+def test_a_histogram_survives_json_and_can_be_added():
     one, other = filled([1, 10, 100]), filled([5, 100_000])
     content = json.loads(json.dumps(other.to_json()))
     one.merge(LatencyHistogram.from_json(**content))

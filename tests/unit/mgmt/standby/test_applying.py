@@ -155,7 +155,7 @@ async def test_an_item_that_cannot_be_declared_is_a_problem_of_its_own(broker, a
     assert problems["bindings", "amq.topic queue s"] == "not_found: no queue 's' in vhost '/'"
 
 
-async def test_a_queue_that_differs_is_made_anew_unless_it_is_used(broker, actions):
+async def test_a_queue_that_differs_is_made_again_unless_it_is_used(broker, actions):
     await sync(broker, queues=queues(2))
     with_length = queues(2, arguments={"x-max-length": 5})
     outcome = await sync(broker, queues=with_length)

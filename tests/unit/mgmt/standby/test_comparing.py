@@ -67,20 +67,20 @@ async def test_equal_definitions_do_not_differ():
     assert found.own_count == len(KINDS)
 
 
-async def test_what_is_added_comes_in_the_order_of_its_dependencies():
+async def test_additions_come_in_the_order_of_their_dependencies():
     found = await compare({}, DEFINITIONS)
     assert [one.kind for one in found.puts] == list(KINDS)
     assert not found.deletions
     assert not any(one.is_change for one in found.puts)
 
 
-async def test_what_is_deleted_comes_in_the_reverse_order():
+async def test_deletions_come_in_the_reverse_order():
     found = await compare(DEFINITIONS, with_items(**{kind: [] for kind in KINDS[1:]}))
     assert [one.kind for one in found.deletions] == list(reversed(KINDS[1:]))
     assert not found.puts
 
 
-async def test_what_is_in_a_vhost_goes_with_it_but_for_its_queues():
+async def test_the_contents_of_a_vhost_go_with_it_except_for_its_queues():
     found = await compare(DEFINITIONS, {})
     kinds = [one.kind for one in found.deletions]
     assert kinds == ["queues", "global_parameters", "users", "vhosts"]
@@ -115,7 +115,7 @@ async def test_values_of_other_types_differ(own, wanted):
     assert len(found.anew) == 1
 
 
-async def test_the_order_of_keys_and_what_is_left_out_make_no_difference():
+async def test_the_order_of_keys_and_omitted_defaults_make_no_difference():
     there = copy.deepcopy(DEFINITIONS)
     there["vhosts"] = [{"name": "/"}]
     there["users"][0].update(tags="administrator", limits=[])

@@ -57,7 +57,7 @@ async def test_the_content_comes_with_its_etag():
     assert definitions.items("queues") == DEFINITIONS["queues"]
 
 
-async def test_what_is_known_already_is_not_sent_again():
+async def test_unchanged_definitions_are_not_sent_again():
     def answer(request):
         assert request.headers["If-None-Match"] == '"abc"'
         return web.Response(status=304)
@@ -237,7 +237,7 @@ async def test_whom_the_upstream_follows_itself(answer, follows):
         assert await upstream(endpoint).follows(endpoint) == follows
 
 
-async def test_an_upstream_without_schema_replication_follows_nobody():
+async def test_an_upstream_without_schema_replication_follows_no_cluster():
     answer = web.Response(status=404, text="not found")
     async with serving(answer, path="/api/schema-replication") as endpoint:
         assert await upstream(endpoint).follows(endpoint) == ()

@@ -83,7 +83,7 @@ async def test_what_clients_did_is_not_forgotten_when_they_go(embedded, sampler,
         assert sampler.messages.rate(MESSAGES.index(name), sampler.now_ms()) >= 0
 
 
-async def test_series_of_what_is_gone_are_forgotten(embedded, sampler, connection):
+async def test_series_of_deleted_objects_are_forgotten(embedded, sampler, connection):
     channel = await connection.channel()
     queue = await channel.declare_queue("q")
     await publish(channel, "q", 1)

@@ -67,7 +67,7 @@ def test_averages_are_those_of_the_window():
     assert details["avg"] == 15
 
 
-def test_what_is_older_than_the_window_is_forgotten_but_for_one():
+def test_samples_older_than_the_window_are_forgotten_except_for_one():
     series = filled(range(1000), retention=(Retention(60, 5),))
     times, rows = series._levels[0]
     now = START + 999 * 5 * SECOND

@@ -11,7 +11,7 @@ def test_numbers_are_added_field_by_field():
     }  # fmt: skip
 
 
-def test_what_is_no_number_is_as_this_node_has_it():
+def test_values_that_are_no_numbers_are_as_this_node_has_them():
     assert added({"state": "running", "durable": True}, {"state": "down", "durable": True}) == {
         "state": "running", "durable": True
     }  # fmt: skip

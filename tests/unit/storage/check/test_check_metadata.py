@@ -31,7 +31,7 @@ def test_a_missing_file_is_a_problem_and_not_repaired(tmp_path):
     assert not repair_metadata(tmp_path)
 
 
-def test_a_check_names_what_is_damaged_and_changes_nothing(damaged):
+def test_a_check_names_the_damaged_rows_and_changes_nothing(damaged):
     before = (damaged / FILE).read_bytes()
     assert any("'broken'" in problem for problem in check_metadata(damaged).damaged)
     assert (damaged / FILE).read_bytes() == before

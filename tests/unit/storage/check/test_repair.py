@@ -110,7 +110,7 @@ def test_a_repaired_log_file_is_not_said_to_be_longer(tmp_path):
     assert problems(tmp_path) == []
 
 
-def test_what_is_torn_at_the_end_of_the_log_stays_torn(tmp_path):
+def test_a_torn_end_of_the_log_stays_torn(tmp_path):
     """A STATE after a gap in the last batch does not count, and must not count after a repair."""
     last_batch = encode_oldest(1) + run(b"b")[:-9] + state(5, b"")
     path = log(tmp_path, 1, encode_oldest(1), b"garbage", run(b"a"), last_batch)

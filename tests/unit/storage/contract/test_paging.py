@@ -28,7 +28,7 @@ def test_an_idle_queue_gives_way_to_a_busy_one():
     assert idle == 10_000 * 1000 // 11_000
 
 
-def test_busy_queues_share_what_is_not_enough_by_their_rates():
+def test_busy_queues_share_a_short_budget_by_their_rates():
     slow, fast = targets([Figures(10**6, 1000, False), Figures(10**6, 3000, False)], 20_000)
     assert (slow, fast) == (5000, 15_000)
 
@@ -38,7 +38,7 @@ def test_a_lazy_queue_may_keep_nothing():
 
 
 @given(FIGURES, st.integers(-(10**6), 10**9))
-def test_nobody_gets_more_than_it_holds_nor_all_more_than_there_is(queues, budget):
+def test_no_queue_gets_more_than_it_holds_nor_all_more_than_the_budget(queues, budget):
     found = targets(queues, budget)
     if found is None:
         return

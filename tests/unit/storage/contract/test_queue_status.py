@@ -19,7 +19,7 @@ PLACES = Places(q1=1, q2=0, q3=2, q4=3, delta_count=4, delta_first=5, delta_end=
 LIMITS = Limits(is_lazy=False, target_bytes=NO_TARGET, next_position=20)
 
 
-def test_what_is_not_paged_out_is_in_memory():
+def test_messages_that_are_not_paged_out_are_in_memory():
     assert (COUNTS.ready_ram, COUNTS.ram, COUNTS.ram_bytes) == (4, 6, 600)
     named = COUNTS.named()
     assert (named["messages_ram"], named["messages_ready_ram"]) == (6, 4)

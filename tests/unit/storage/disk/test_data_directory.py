@@ -58,7 +58,7 @@ def test_only_one_holds_the_lock(tmp_path):
     second.release()
 
 
-def test_releasing_what_is_not_held_does_nothing(tmp_path):
+def test_releasing_a_directory_that_is_not_held_does_nothing(tmp_path):
     lock = DataDirectoryLock(tmp_path)
     lock.release()
     lock.acquire()
@@ -103,7 +103,7 @@ def test_the_file_of_a_dead_server_is_no_obstacle(tmp_path):
     lock.release()
 
 
-def test_what_is_said_of_a_directory_in_use(tmp_path):
+def test_the_error_for_a_directory_in_use(tmp_path):
     first = DataDirectoryLock(tmp_path)
     first.acquire()
     with pytest.raises(DataDirectoryInUse) as caught:
@@ -115,7 +115,7 @@ def test_what_is_said_of_a_directory_in_use(tmp_path):
     )
 
 
-def test_what_is_said_of_a_directory_that_cannot_be_made(tmp_path):
+def test_the_error_for_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(DataDirectoryError) as caught:
         DataDirectoryLock(tmp_path / "file" / "data").acquire()
@@ -126,7 +126,7 @@ def test_what_is_said_of_a_directory_that_cannot_be_made(tmp_path):
     )
 
 
-def test_what_is_said_of_a_directory_that_may_not_be_written(tmp_path):
+def test_the_error_for_a_directory_that_may_not_be_written(tmp_path):
     tmp_path.chmod(0o500)
     if os.access(tmp_path, os.W_OK):
         pytest.skip("this user may write anywhere")
@@ -161,7 +161,7 @@ def test_a_lock_is_held_though_a_full_disk_has_no_room_for_its_holder(tmp_path, 
     lock.release()
 
 
-def test_the_directory_is_not_for_everybody(tmp_path):
+def test_only_the_owner_may_read_the_directory(tmp_path):
     directory = tmp_path / "data"
     lock = DataDirectoryLock(directory)
     lock.acquire()

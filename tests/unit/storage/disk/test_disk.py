@@ -23,7 +23,7 @@ def opened(disk, tmp_path):
     disk.close(descriptor)
 
 
-def test_what_is_written_is_read(disk, opened):
+def test_written_bytes_are_read(disk, opened):
     path, descriptor = opened
     disk.write(descriptor, path, b"hello", 0)
     disk.write(descriptor, path, b"p!", 3)
@@ -75,7 +75,7 @@ def test_errors_name_the_file(disk, tmp_path, operation):
         getattr(disk, operation)(*arguments)
 
 
-def test_what_is_not_there_is_empty(disk, tmp_path):
+def test_a_missing_file_is_empty(disk, tmp_path):
     assert disk.size(tmp_path / "none") == 0
     assert disk.names_in(tmp_path / "none") == []
     disk.remove(tmp_path / "none")

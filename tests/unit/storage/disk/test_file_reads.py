@@ -47,7 +47,7 @@ def rig(tmp_path):
     return Rig(tmp_path)
 
 
-def test_it_is_read_once_for_all_who_wait(rig):
+def test_it_is_read_once_for_all_waiting_reads(rig):
     for _ in range(2):
         with pytest.raises(BeingRead, match="FILE, from offset 2, is being read") as raised:
             rig.ask()
@@ -66,7 +66,7 @@ def test_one_that_fails_is_reported_and_the_others_are_called(rig, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_it_is_not_kept_for_those_who_ask_later(rig):
+def test_it_is_not_kept_for_later_reads(rig):
     for _ in range(2):
         with pytest.raises(BeingRead):
             rig.ask()
@@ -74,7 +74,7 @@ def test_it_is_not_kept_for_those_who_ask_later(rig):
     assert rig.disk.opened == 2
 
 
-def test_a_read_that_fails_fails_for_those_who_wait(rig):
+def test_a_read_that_fails_fails_for_all_waiting_reads(rig):
     with pytest.raises(BeingRead) as raised:
         rig.ask()
 
@@ -91,7 +91,7 @@ def test_a_read_that_fails_fails_for_those_who_wait(rig):
         rig.ask()
 
 
-def test_of_an_open_file_the_thread_reads_what_is_not_in_memory(rig):
+def test_the_thread_reads_the_parts_of_an_open_file_that_are_not_in_memory(rig):
     descriptor = rig.disk.open(rig.path)
     with pytest.raises(BeingRead):
         rig.ask(descriptor)

@@ -54,7 +54,7 @@ async def test_l1_a_batch_is_encoded_after_the_sync_of_the_one_before(rig):
     assert (first.confirmed, second.confirmed) == ([1], [2])
 
 
-async def test_l2_nobody_is_called_before_the_sync(rig):
+async def test_l2_no_callback_is_called_before_the_sync(rig):
     waiter, called = Waiter(), []
     rig.client.append(b"one")
     rig.log.when_safe(waiter, 7, "a queue")
@@ -69,7 +69,7 @@ async def test_l2_nobody_is_called_before_the_sync(rig):
     ]  # fmt: skip
 
 
-async def test_of_very_many_who_wait_some_are_told_in_each_turn(rig):
+async def test_each_turn_tells_some_of_very_many_waiting_callbacks(rig):
     waiter, called = Waiter(), []
     count = 2 * CONFIRMED_AT_ONCE + 1
     rig.client.append(b"one")
@@ -128,7 +128,7 @@ async def test_a_callback_that_fails_is_reported_and_the_log_goes_on(rig, caplog
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_l2_what_is_registered_during_a_batch_waits_for_the_next(rig):
+async def test_l2_callbacks_registered_during_a_batch_wait_for_the_next(rig):
     waiter = Waiter()
     rig.client.append(b"one")
     rig.log.when_safe(Waiter(), 1, "a queue")
@@ -184,7 +184,7 @@ async def test_l3_a_full_disk_gets_the_same_batch_again(rig):
 
 
 @pytest.mark.parametrize("error", [StoreError("cannot sync"), DiskFull("cannot sync")])
-async def test_l4_after_a_failed_sync_nobody_is_called_and_nothing_is_written(rig, error):
+async def test_l4_after_a_failed_sync_no_callback_is_called_and_nothing_is_written(rig, error):
     waiter, failures = Waiter(), []
     rig.log.failed = failures.append
     rig.client.append(b"one")

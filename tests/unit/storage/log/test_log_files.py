@@ -138,7 +138,7 @@ def test_less_is_allocated_while_the_disk_has_little_room(large, disk):
     assert file.path.stat().st_size == file.size + RESERVED_BYTES
 
 
-def test_without_any_room_batches_use_what_is_allocated_and_others_are_not_begun(
+def test_without_any_room_batches_use_allocated_files_and_others_are_not_begun(
     large, disk, monkeypatch
 ):
     file = append(large, 100)

@@ -87,7 +87,7 @@ async def test_a_truncation_voids_what_was_before_and_not_what_comes_after(rig):
     assert rig.sequences.numbers(1) == [1, 6]
 
 
-async def test_what_is_truncated_before_it_is_written_does_not_come_back(rig):
+async def test_records_truncated_before_they_are_written_do_not_come_back(rig):
     rig.sequences.append(1, b"a")
     rig.sequences.truncate(1, 1)
     await rig.write()

@@ -212,7 +212,7 @@ class TestDeleting:
         metadata.delete_topic_permission("/", "ann", None)
         assert metadata.load().topic_permissions == []
 
-    def test_what_is_not_there_is_deleted_without_a_word(self, metadata: SqliteMetadata) -> None:
+    def test_deleting_a_missing_object_succeeds(self, metadata: SqliteMetadata) -> None:
         metadata.delete_vhost("no")
         metadata.delete_user("no")
         metadata.delete_permission("no", "no")
@@ -473,7 +473,7 @@ class TestMishaps:
 
 
 class TestSecrets:
-    def test_the_file_and_its_log_are_not_for_everybody(
+    def test_only_the_owner_may_read_the_file_and_its_log(
         self, metadata: SqliteMetadata, path: Path
     ) -> None:
         metadata.put_user(user("ann"))

@@ -73,7 +73,7 @@ def test_reading_goes_by_position_and_bytes_and_leaves_everything():
     assert len(memory) == 6
 
 
-def test_what_is_fetched_last_is_paged_out_first():
+def test_messages_that_are_fetched_last_are_paged_out_first():
     memory = memory_with(q4=(3, 4, 5), q1=(8, 9, 10), requeued=(1, 2))
     each = 10 + ENTRY_BYTES
     assert positions(memory.page_out(10, 100 * each, never_gone)) == [8, 9]

@@ -59,7 +59,7 @@ def queue_of(store, pager, key=256, count=0, is_durable=True):
     return queue
 
 
-async def test_what_is_above_the_budget_goes_to_disk(store, pager):
+async def test_messages_above_the_budget_go_to_disk(store, pager):
     pager.set_budget(1000 * EACH)
     queue = queue_of(store, pager, count=900)
     await asyncio.sleep(0)

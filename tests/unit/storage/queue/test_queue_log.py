@@ -179,7 +179,7 @@ async def test_a_message_of_very_many_queues_is_encoded_as_it_reaches_them(rig):
     assert sum(record == b"body" for record in records) == 4
 
 
-async def test_what_is_gone_before_its_batch_is_left_out(rig):
+async def test_messages_that_are_gone_before_their_batch_are_left_out(rig):
     first, second = rig.queues
     messages = persistent(b"a")
     append(rig, first, 0, messages)

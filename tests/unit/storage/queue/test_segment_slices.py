@@ -42,7 +42,7 @@ def test_slices_go_along_the_positions(store, queue):
     assert (queue.ledger.flushed_to, queue.ledger.segment_bytes) == (6, 6)
 
 
-def test_what_is_gone_is_not_written(store, queue):
+def test_messages_that_are_gone_are_not_written(store, queue):
     entries = queue.fetch(4, True)
     queue.ack(entries[1:3])
     assert positions(write_slice(store, queue).entries) == [0, 3, 4, 5]
@@ -106,7 +106,7 @@ def test_a_slice_of_a_long_queue_is_planned_at_once(store, is_durable):
     assert positions(slices[0].entries) == list(range(len(slices[0].entries)))
 
 
-def test_what_is_left_of_a_queue_is_found_in_windows(store, monkeypatch):
+def test_the_rest_of_a_queue_is_found_in_windows(store, monkeypatch):
     monkeypatch.setattr(segment_slices, "WINDOW_POSITIONS", 10)
     monkeypatch.setattr(segment_slices, "WINDOWS_MAX", 3)
     queue = store.queue()

@@ -27,7 +27,7 @@ def store(tmp_path):
 
 
 class TestTheLog:
-    def test_it_has_what_is_persistent_in_a_durable_queue(self, store):
+    def test_it_has_the_persistent_messages_of_a_durable_queue(self, store):
         queue = store.queue()
         assert publish(queue, b"1", b"2", expires_at_ms=5)
         assert not publish(queue, b"3", header=TRANSIENT)
@@ -174,7 +174,7 @@ class TestMessagesWithGapsBetweenThem:
         assert calls_of(store.log.write) < 300
         assert queue.are_gone(0, 20_000)
 
-    def test_what_is_consumed_in_order_is_recorded_as_one_interval(self, store):
+    def test_messages_consumed_in_order_are_recorded_as_one_interval(self, store):
         queue = with_gaps(store, 20_000)
         for first in range(0, 20_000, 2000):
             assert len(queue.fetch(1000, False)) == 1000
@@ -257,7 +257,7 @@ def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
     assert (queue.are_gone(10, 5000), queue.are_gone(9, 10)) == (True, False)
 
 
-def test_a_purge_forgets_what_is_on_disk_too(store):
+def test_a_purge_forgets_messages_on_disk_too(store):
     queue = store.queue()
     publish_numbered(queue, 6)
     page_out(store, queue, 1500)

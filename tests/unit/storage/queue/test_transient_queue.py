@@ -50,7 +50,7 @@ def test_peek_takes_nothing():
     assert queue.ready_count == 1
 
 
-def test_what_is_fetched_without_ack_is_gone():
+def test_messages_fetched_without_ack_are_gone():
     queue = queue_with(b"1", b"22")
     queue.fetch(2, False)
     assert (queue.ready_count, queue.ready_bytes) == (0, 0)
@@ -69,7 +69,7 @@ def test_counts_of_entries_and_bytes():
     assert (queue.unacked_count, queue.unacked_bytes) == (0, 0)
 
 
-def test_what_is_requeued_goes_back_to_its_place():
+def test_requeued_messages_go_back_to_their_place():
     queue = queue_with(b"1", b"2", b"3", b"4")
     one, two, three = queue.fetch(3, True)
     queue.requeue([three])
@@ -91,7 +91,7 @@ def test_drop_takes_the_head_for_good():
     assert (queue.ready_count, queue.unacked_count) == (0, 0)
 
 
-def test_purge_leaves_what_is_unacked():
+def test_a_purge_leaves_unacked_messages():
     queue = queue_with(b"1", b"2", b"3", b"4")
     one, two = queue.fetch(2, True)
     queue.requeue([two])

@@ -34,7 +34,7 @@ def test_progress_is_recorded_once():
     assert ledger.take_progress() is None
 
 
-def test_a_state_has_what_is_fresh_and_the_next_progress_has_it_too():
+def test_a_state_has_fresh_entries_and_so_has_the_next_progress():
     ledger = Ledger(KEY)
     ledger.flushed_to, ledger.segment_bytes = 10, 100
     ledger.all_gone(entries_at(2), 100)

@@ -53,7 +53,7 @@ def read(directory, disk, number, size, first=0):
     return found
 
 
-def test_what_is_written_is_read_back_in_order(tmp_path, disk):
+def test_written_records_are_read_back_in_order(tmp_path, disk):
     writer = SegmentWriter(tmp_path)
     write(writer, disk, (0, 3), (3, 5))
     assert read(tmp_path, disk, 0, writer.tail_bytes) == [b"body %d" % n for n in range(5)]

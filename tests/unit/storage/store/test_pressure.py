@@ -71,7 +71,7 @@ def test_publishers_wait_while_too_many_log_files_are_left(rig):
     assert rig.pressure.is_congested
 
 
-async def test_the_disk_is_full_until_everybody_can_write_and_the_reserve_is_held(rig):
+async def test_the_disk_is_full_until_all_can_write_and_the_reserve_is_held(rig):
     rig.log.disk_filled(True)
     rig.pager.disk_filled(True)
     assert not rig.reserve.is_held

@@ -50,7 +50,7 @@ async def test_keys_are_made_of_storage_id_and_level(tmp_path):
     await store.close()
 
 
-async def test_a_queue_that_nobody_asks_for_is_removed(tmp_path):
+async def test_a_queue_that_is_never_opened_is_removed(tmp_path):
     directory = tmp_path / "queues" / "768"
     directory.mkdir(parents=True)
     store = make_store(tmp_path)

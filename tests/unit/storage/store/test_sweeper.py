@@ -70,7 +70,7 @@ async def test_w1_the_log_is_synced_before_anything_is_freed(rig):
     assert rig.disk.done.index(("sync", "0000000001.log")) < len(rig.disk.done) - 1
 
 
-async def test_w1_what_is_gone_after_the_copy_waits_for_the_next_sweep(rig):
+async def test_w1_messages_gone_after_the_copy_wait_for_the_next_sweep(rig):
     rig.gone.add(0)
     sync = rig.log.sync
 

@@ -66,13 +66,13 @@ class TestAsking:
         assert (identity.tags, identity.authorization) == (("a",), second)
         assert (len(first.attempts), len(third.attempts)) == (1, 0)
 
-    async def test_nobody_knows(self):
+    async def test_no_backend_knows_the_user(self):
         assert (
             await chain_of(alone(FakeBackend()), alone(FakeBackend())).authenticate(ATTEMPT) is None
         )
         assert await chain_of().authenticate(ATTEMPT) is None
 
-    async def test_one_that_cannot_be_asked_locks_nobody_out_and_is_in_the_log(self, caplog):
+    async def test_an_unavailable_backend_locks_no_user_out_and_is_in_the_log(self, caplog):
         chain = chain_of(alone(FakeBackend(problem="http://x is down")), alone(FakeBackend("anna")))
         assert (await chain.authenticate(ATTEMPT)).name == "anna"
         assert (
@@ -91,7 +91,7 @@ class TestAsking:
 class TestPairs:
     """One backend for authentication, and another for authorization."""
 
-    async def test_the_second_is_asked_about_the_user_and_says_what_is_allowed(self):
+    async def test_the_second_is_asked_about_the_user_and_decides(self):
         first = FakeBackend("anna", tags=("one",), state="first", ends=5)
         second = FakeBackend("anna", tags=("two", "one"), state="burrow", ends=9)
         identity = await chain_of(Pair(first, second, "ldap")).authenticate(ATTEMPT)

@@ -148,7 +148,7 @@ class TestQueries:
             ("{constant, true", "the term {constant, true lacks a '}', at character 16"),
         ],
     )
-    def test_what_is_no_query_is_refused_before_it_is_asked(self, text, problem):
+    def test_an_invalid_query_is_refused_before_it_is_asked(self, text, problem):
         with pytest.raises(QueryError) as caught:
             compile_query(text)
         assert str(caught.value) == problem

@@ -218,7 +218,7 @@ class TestSignatures:
         assert await log_in(make(), f"{head}.{claims}.") is None
 
     @pytest.mark.parametrize("header", [{}, {"kid": "k" * 20_000}, {"kid": "\0" * 9_000}])
-    async def test_the_log_has_the_begin_of_what_is_wrong(self, make, log_in, caplog, header):
+    async def test_the_log_has_the_beginning_of_a_bad_answer(self, make, log_in, caplog, header):
         token = by_hand({"alg": "RS256", **header}, {})
         assert await log_in(make(), token, name="whoever" * 5_000) is None
         (line,) = caplog.messages

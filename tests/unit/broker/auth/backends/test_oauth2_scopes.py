@@ -62,7 +62,7 @@ class TestPatterns:
 class TestPermissions:
     scopes = ("read:burrow/jobs-*", "write:*/*", "configure:burrow/a/b", "tag:management", "junk")
 
-    def test_a_vhost_is_open_to_whoever_may_do_something_in_it(self):
+    def test_a_vhost_is_open_to_users_with_any_scope_in_it(self):
         assert allows_vhost(self.scopes, "anything")
         assert allows_vhost(("read:burrow/nothing",), "burrow")
         assert not allows_vhost(("read:burrow/nothing",), "other")

@@ -63,7 +63,7 @@ class TestHandshake:
             (b"\x15\x03\x01\0\2\2\x46", "speaks TLS: connect with amqps://"),
         ],
     )  # fmt: skip
-    async def test_what_is_no_amqp_server(self, greeting, problem):
+    async def test_a_server_that_does_not_speak_amqp(self, greeting, problem):
         server = Server()
         server.send_bytes(greeting)
         assert failure(server) == f"amqp://rabbit.example:5672 {problem}"
@@ -188,7 +188,7 @@ class TestEnds:
         assert server.socket.ended == "aborted"
         assert server.connection.closed.result().reply_code == 0
 
-    async def test_a_channel_that_nobody_waits_for_any_more_is_closed(self):
+    async def test_a_channel_whose_caller_stopped_waiting_is_closed(self):
         server = await Server().open()
         await server.received()
         opening = asyncio.ensure_future(server.connection.open_channel())

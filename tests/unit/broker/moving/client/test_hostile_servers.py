@@ -136,7 +136,7 @@ async def test_a_close_is_not_answered(monkeypatch):
     await closing
 
 
-async def test_answers_that_nobody_reads_end_it():
+async def test_answers_that_are_never_read_end_it():
     method = method_frame(1, commands.Basic.Cancel, consumer_tag=LONG, nowait=False)
     server, _ = await opened()
     server.connection.pause_writing()

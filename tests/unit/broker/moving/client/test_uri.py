@@ -39,7 +39,7 @@ def test_a_uri_without_a_vhost_means_the_default_one():
     assert address_of("amqp://host", default_vhost="v").vhost == "v"
 
 
-def test_what_is_no_uri_has_no_address():
+def test_an_invalid_uri_has_no_address():
     with pytest.raises(UriError, match="unexpected_uri_scheme"):
         address_of("http://anna:sesame@host")
 

@@ -125,7 +125,7 @@ async def node():
     await node.federation.stop()
 
 
-async def test_links_of_a_vhost_that_is_held_back_do_not_run_and_keep_what_is_upstream(node):
+async def test_links_of_a_vhost_that_is_held_back_do_not_run_and_leave_upstream_messages(node):
     node.held_back.add("/")
     node.declare("x", ALL)
     assert await node.told() == []
@@ -190,7 +190,7 @@ async def test_links_come_and_go_with_upstreams(node):
     assert await node.told() == ["remove x<up"]
 
 
-async def test_only_links_of_a_changed_upstream_start_anew(node):
+async def test_only_links_of_a_changed_upstream_restart(node):
     node.put("down")
     node.declare("x", ALL)
     await node.told()
@@ -217,7 +217,7 @@ async def test_a_set_may_have_an_upstream_with_several_exchanges(node):
     assert [status.upstream_name for status in node.federation.statuses] == ["b", "a"]
 
 
-async def test_all_links_start_anew_when_the_cluster_has_another_name(node):
+async def test_all_links_restart_when_the_cluster_is_renamed(node):
     node.declare("x", ALL)
     await node.told()
     node.cluster_name = "renamed"

@@ -53,7 +53,7 @@ def test_bindings_differ_by_key_and_arguments():
 @pytest.mark.parametrize(
     ("max_hops", "before", "hops"), [(2, 2, 1), (1, 3, 1), (3, 3, 2), (5, 1, None), (5, 0, None)]
 )
-def test_a_binding_goes_on_as_far_as_messages_come(max_hops, before, hops):
+def test_a_binding_goes_as_many_hops_as_messages_come(max_hops, before, hops):
     bound = bindings(max_hops).added(binding(**bound_from(place("down", before))))
     expected = bound_from(place("here", hops), place("down", before))
     assert bound == (None if hops is None else Bound("k", expected))

@@ -41,7 +41,7 @@ def test_one_that_does_not_confirm_is_named_once_until_it_does():
     assert it.told == [problem, "", problem]
 
 
-def test_nobody_looks_after_the_end():
+def test_it_does_not_look_after_the_end():
     it = Watching()
     it.look(7)
     it.watch.stop()

@@ -169,7 +169,7 @@ async def test_a_node_runs_those_for_which_it_is_chosen(node):
     assert node.running == mine
 
 
-async def test_one_is_started_anew_where_it_runs(node):
+async def test_a_shovel_is_restarted_where_it_runs(node):
     node.shovels.start()
     await node.put("s", definition())
     assert node.shovels.restart("/", "s")

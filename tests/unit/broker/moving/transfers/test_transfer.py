@@ -222,7 +222,7 @@ def test_it_ends_when_so_many_are_published_if_nothing_is_confirmed():
     assert (it.ended, it.source.unsettled) == (1, [3])
 
 
-def test_a_confirm_of_many_leaves_alone_what_is_beyond_the_end():
+def test_a_confirm_of_many_settles_nothing_beyond_the_end():
     it = Shoveling(limit=2)
     it.deliver(1, 2, 3, 4)
     it.transfer.confirmed(1, False, True)
@@ -268,7 +268,7 @@ def test_a_message_that_cannot_be_published_ends_the_publishing(ack_mode, acked)
     assert (it.source.said, it.transfer.remaining_unacked) == (acked, 8)
 
 
-def test_what_is_before_a_message_that_cannot_be_published_is_settled():
+def test_messages_before_one_that_cannot_be_published_are_settled():
     it = Shoveling()
     it.destination.too_long.append(b"3")
     it.destination.room = 0
@@ -304,7 +304,7 @@ def test_a_message_that_cannot_be_published_may_be_left_out_and_goes_back_later(
 
 
 @pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH])
-def test_messages_that_wait_go_back_when_nobody_wants_them_any_more(ack_mode):
+def test_waiting_messages_go_back_when_the_demand_ends(ack_mode):
     it = Shoveling(ack_mode)
     it.destination.room = 2
     it.deliver(1, 2)

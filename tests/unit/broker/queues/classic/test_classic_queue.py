@@ -156,7 +156,7 @@ def test_a_rejected_message_is_a_dead_letter_if_the_queue_has_an_exchange_for_it
     assert vhost.dead == [(b"1", "rejected")]
 
 
-def test_what_is_settled_after_the_queue_was_deleted_is_gone(vhost):
+def test_messages_settled_after_the_deletion_of_the_queue_are_gone(vhost):
     queue = declared(vhost, x_dead_letter_exchange="dlx")
     publish(queue, b"1", b"2", b"3")
     entries = [got(queue, True) for _ in range(3)]

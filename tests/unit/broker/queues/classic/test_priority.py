@@ -77,7 +77,7 @@ def test_without_acks_nothing_is_unacked():
     assert (queue.unacked_count, queue.ready_count) == (0, 0)
 
 
-def test_what_is_requeued_goes_back_to_its_place_in_its_level():
+def test_a_requeued_message_goes_back_to_its_place_in_its_level():
     queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
     entries = queue.fetch(4, True)
     queue.requeue([entries[2], entries[1], entries[0]])

@@ -60,7 +60,7 @@ def test_an_empty_queue_with_a_consumer_wants_messages(vhost, make):
 
 
 @KINDS
-def test_who_watches_later_learns_what_is_so_by_then(vhost, make):
+def test_a_later_watcher_starts_with_the_current_demand(vhost, make):
     queue = make(vhost)
     consumer_of(queue)
     assert Watch(queue).is_wanted
@@ -206,7 +206,7 @@ def test_what_does_not_live_here_any_more_wants_nothing(vhost):
     assert watch.told == [False]
 
 
-def test_nobody_is_told_who_does_not_watch_any_more(vhost):
+def test_a_watcher_that_has_left_is_not_told(vhost):
     queue = declared(vhost)
     watch = Watch(queue)
     queue.watch(None)

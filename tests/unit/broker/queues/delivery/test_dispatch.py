@@ -39,7 +39,7 @@ def turns(ring, count):
     return tags
 
 
-def test_nobody_gets_what_nobody_wants():
+def test_an_empty_ring_gives_no_consumer():
     ring = ConsumerRing()
     assert ring.next() is None
     assert not ring.has_candidates
@@ -148,7 +148,7 @@ def test_a_single_active_consumer_gets_everything():
     assert turns(ring, 3) == "aaa"
 
 
-def test_nobody_stands_in_for_a_single_active_consumer_that_is_full():
+def test_no_consumer_stands_in_for_a_single_active_consumer_that_is_full():
     a, b = FakeConsumer("a", room=1), FakeConsumer("b")
     ring = ring_of(a, b, is_single_active=True)
     assert turns(ring, 3) == "a-"
@@ -170,7 +170,7 @@ def test_when_the_active_consumer_leaves_the_next_one_is_active():
     assert ring.next() is None
 
 
-def test_of_those_who_remain_the_highest_priority_becomes_active():
+def test_the_remaining_consumer_of_the_highest_priority_becomes_active():
     first, low, high = FakeConsumer("f"), FakeConsumer("l"), FakeConsumer("h", priority=1)
     ring = ring_of(first, low, high, is_single_active=True)
     assert ring.active is first
@@ -178,7 +178,7 @@ def test_of_those_who_remain_the_highest_priority_becomes_active():
     assert ring.active is high
 
 
-def test_nobody_comes_beside_an_exclusive_consumer():
+def test_an_exclusive_consumer_admits_no_other():
     exclusive, other = FakeConsumer("e", is_exclusive=True), FakeConsumer("o")
     ring = ring_of(exclusive)
     assert not ring.may_add(other)

@@ -107,7 +107,7 @@ def test_a_get_waits_until_the_message_can_be_read(vhost, caplog):
     assert "can be read again" in caplog.text
 
 
-def test_a_get_that_nobody_waits_for_any_more_takes_nothing(vhost):
+def test_an_abandoned_get_takes_nothing(vhost):
     queue = failing(vhost, b"1")
     asked(queue, ack_required=False).abandon()
     queue.backing.error = ""
@@ -186,7 +186,7 @@ def test_a_crashed_queue_answers_as_in_rabbitmq(vhost, ask):
     assert queue.backing.ready_count == 1
 
 
-def test_a_crashed_queue_refuses_what_is_published_and_keeps_dead_letters(vhost):
+def test_a_crashed_queue_refuses_messages_and_keeps_dead_letters(vhost):
     queue, publisher = crashed(vhost, b"1"), FakePublisher()
     publish(queue, b"2", b"3", publisher=publisher, first=7)
     assert publisher.refused == [7, 8]
@@ -221,7 +221,7 @@ def test_a_get_that_waits_is_answered_when_the_queue_is_deleted(vhost):
         answer.result()
 
 
-def test_what_is_behind_a_priority_that_cannot_be_read_waits():
+def test_messages_behind_a_priority_that_cannot_be_read_wait():
     queue = PriorityQueue(priority_levels(2), lambda level: UnreadableQueue())
     for priority, body in ((0, b"low"), (1, b"middle"), (2, b"high")):
         header = read_header(encode_properties({"priority": priority}))

@@ -97,20 +97,20 @@ def test_all_publishers_go_on_together(rig):
     assert rig.resumed == ["first", "second"]
 
 
-def test_nobody_waits_when_the_last_consumer_has_left(rig):
+def test_no_publisher_waits_when_the_last_consumer_has_left(rig):
     rig.begin()
     rig.queue.consumers.clear()
     rig.hold.look()
     assert rig.resumed == ["first"]
 
 
-def test_nobody_waits_for_long(rig):
+def test_no_publisher_waits_for_long(rig):
     rig.begin()
     rig.pass_ms(HOLD_MS_MAX)
     assert rig.resumed == ["first"]
 
 
-def test_slow_consumers_hold_back_nobody_for_a_while(rig):
+def test_slow_consumers_hold_back_no_publisher_for_a_while(rig):
     rig.begin()
     rig.queue.deliver(10)
     rig.pass_ms(HOLD_MS_MAX)

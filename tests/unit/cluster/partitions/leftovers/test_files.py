@@ -72,7 +72,7 @@ def test_a_piece_has_little_more_than_its_size(tmp_path):
     assert len(reader.read()) < 300
 
 
-def test_what_is_whole_of_a_file_that_was_cut_off_is_read(tmp_path):
+def test_the_whole_messages_of_a_truncated_file_are_read(tmp_path):
     path = written(tmp_path)
     content = path.read_bytes()
     ends = [len(MAGIC)]

@@ -128,7 +128,7 @@ async def test_the_messages_of_a_queue_come_back_as_they_were(losing):
     assert await losing.messages("lost") == before
 
 
-async def test_what_is_missing_is_declared_on_demand(losing):
+async def test_missing_objects_are_declared_on_demand(losing):
     theirs = await with_lost_queue(losing, b"1", b"2")
     await losing.keep(theirs)
     await losing.declare(DeleteQueue("/", "lost"))
@@ -171,7 +171,7 @@ async def delayed(losing, exchange="later"):
     )
 
 
-async def test_messages_wait_again_for_what_is_left_of_their_delay(losing):
+async def test_messages_wait_again_for_the_rest_of_their_delay(losing):
     theirs = list(contents(losing.broker.services.registry))
     await losing.declare(LATER)
     delay(losing, *(b"%d" % hours for hours in range(1, 20)))
@@ -229,7 +229,7 @@ async def test_large_messages_and_many_are_kept_in_pieces(losing):
     assert [body for *_, body in await losing.messages("lost")] == bodies
 
 
-async def test_a_restart_keeps_what_is_persistent_and_the_rest_is_written(losing):
+async def test_a_restart_keeps_persistent_messages_and_the_rest_is_written(losing):
     await losing.declare(PutQueue("/", "durable", True), PutQueue("/", "passing"))
     await losing.publish("durable", b"persistent")
     await losing.publish("durable", b"transient", properties=TRANSIENT)

@@ -93,7 +93,7 @@ def test_a_client_without_heartbeats_has_longer(closing, connection, services, s
     assert socket.ended == "aborted"
 
 
-def test_nobody_waits_for_an_answer_that_could_not_be_read(closing, connection, services, socket):
+def test_no_answer_that_could_not_be_read_is_awaited(closing, connection, services, socket):
     closing.open()
     connection.is_readable = False
     closing.fail(frame_error("no frame"))
@@ -108,7 +108,7 @@ def test_who_failed_to_log_in_has_three_seconds_to_answer(closing, connection, s
     assert socket.ended == "aborted"
 
 
-def test_a_stranger_is_not_told_what_is_wrong(closing, connection, services, socket):
+def test_without_a_login_the_error_is_not_told(closing, connection, services, socket):
     connection.is_known = False
     closing.fail(frame_error("bad"))
     assert (closing.state, connection.output.pieces) == (GONE, [])

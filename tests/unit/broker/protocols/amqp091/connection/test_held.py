@@ -89,7 +89,7 @@ def test_a_frame_that_fails_is_not_handled_again(held):
     assert handled == ["behind"]
 
 
-def test_what_is_kept_is_counted_until_it_is_handled(held):
+def test_held_bytes_are_counted_until_they_are_handled(held):
     answer = hold(held)
     for _ in range(KEPT_BYTES_MAX // FRAME_COST_BYTES + 1):
         held.keep(CONNECTION, 0, lambda: None)

@@ -35,7 +35,7 @@ def output(services, socket, caught_up):
     return output
 
 
-def test_what_is_sent_in_a_round_is_written_at_its_end(output, socket, services):
+def test_frames_sent_in_a_round_are_written_at_its_end(output, socket, services):
     output.send(0, commands.Connection.CloseOk)
     output.send_heartbeat()
     assert not socket.written
