@@ -307,7 +307,7 @@ def check_consumer(row, holds, run):
         assert sum(least for least, _ in spans) <= row.unacked_us <= sum(most for _, most in spans)
 
 
-def test_who_never_acknowledges_holds_messages_to_the_end(tables):
+def test_a_consumer_that_never_acknowledges_holds_messages_to_the_end(tables):
     (stuck,) = [row for row in tables("consumers") if row.queue == "stuck"]
     end_us = max(row.last_us for row in tables("summary"))
     assert stuck.unacknowledged == 3

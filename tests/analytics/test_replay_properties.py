@@ -35,7 +35,7 @@ def test_headers():
     }  # fmt: skip
 
 
-def test_somebody_elses_user_id_is_left_out_and_counted():
+def test_a_user_id_of_another_user_is_left_out_and_counted():
     encoder = PropertyEncoder("shop")
     raw = encoder.encode(msgspec.Raw(b'{"user_id":"other","app_id":"a"}'), [])
     assert (decode_properties(raw), encoder.adjusted) == ({"app_id": "a"}, 1)

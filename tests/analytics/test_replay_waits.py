@@ -145,7 +145,7 @@ def test_a_vhost_that_is_not_traced_is_told_before_anything_is_published(
     assert output.out == ""
 
 
-def test_who_may_not_read_copies_is_told_why(tmp_path, node, uri, capsys):
+def test_a_user_that_may_not_read_copies_is_told_why(tmp_path, node, uri, capsys):
     node.put("users/shop", {"password": "shop", "tags": ""})
     node.put("permissions/traced/shop", {"configure": "", "write": ".*", "read": "^q"})
     written(tmp_path, ["q"])

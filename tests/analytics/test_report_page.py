@@ -46,7 +46,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing():
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
 
 
-def test_a_finding_says_whom_it_hurts_what_to_do_and_where_its_figures_are():
+def test_a_finding_names_the_victims_the_remedy_and_the_figures():
     text = page(afternoon(), told())
     assert "queue &lt;b&gt;orders&lt;/b&gt;: more came than left" in text
     for name, words in (

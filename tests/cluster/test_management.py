@@ -149,7 +149,7 @@ def test_the_limit_of_a_user_counts_its_connections_to_all_nodes(nodes):
     nodes[0].delete("users/lena")
 
 
-def test_who_monitors_nothing_sees_its_own_connections_on_all_nodes(nodes, clients):
+def test_a_user_without_monitoring_sees_its_own_connections_on_all_nodes(nodes, clients):
     nodes[0].put("users/dora", {"password": "secret", "tags": "management"})
     nodes[0].put(
         f"permissions/{EVERY_VHOST}/dora", dict.fromkeys(("configure", "write", "read"), "")

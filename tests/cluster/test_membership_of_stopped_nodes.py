@@ -38,7 +38,7 @@ def test_the_files_of_a_running_node_are_not_touched(running):
     assert "is in use by another server" in text
 
 
-def test_a_node_whose_cluster_has_changed_is_told_whom_to_ask(running, tmp_path):
+def test_a_node_whose_cluster_has_changed_is_told_which_node_to_ask(running, tmp_path):
     a, b = running("a", "b")
     a.ctl("stop_app")
     c = ClusteredNode(tmp_path, "c")
@@ -56,7 +56,7 @@ def test_a_node_whose_cluster_has_changed_is_told_whom_to_ask(running, tmp_path)
         c.stop()
 
 
-def test_who_is_in_no_cluster_or_in_another_one_is_told_to_join(running, tmp_path):
+def test_a_node_in_no_cluster_or_in_another_one_is_told_to_join(running, tmp_path):
     a, b = running("a", "b")
     alone = ClusteredNode(tmp_path, "c")
     try:

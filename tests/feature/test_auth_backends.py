@@ -108,7 +108,7 @@ class TestHttp:
                 channel.queue_declare(f"anna.{number}")
                 channel.queue_delete(f"anna.{number}")
 
-    def test_who_is_not_known_there_is_looked_for_in_the_next_backend(self, broker):
+    def test_a_user_unknown_there_is_looked_up_in_the_next_backend(self, broker):
         with closing(connect(broker, "guest", "guest")) as connection:
             connection.channel().queue_declare("anything")
         with pytest.raises(REFUSED):

@@ -104,7 +104,7 @@ class TestLookingUp:
         assert await log_in(backend, "shared") is None
         assert "2 entries have mail = 'shared@example.com' instead of one" in caplog.text
 
-    async def test_who_looks_up_has_a_wrong_password(self, make):
+    async def test_a_wrong_password_for_looking_up_users(self, make):
         backend = make(*self.by_mail, *self.as_node, "dn_lookup_bind.password = wrong")
         with pytest.raises(
             BackendUnavailable, match="refuses the credentials for looking up users"
@@ -115,7 +115,7 @@ class TestLookingUp:
 class TestWithoutAPassword:
     """The user was authenticated by other means, such as a certificate."""
 
-    async def test_somebody_else_asks_the_queries(self, make):
+    async def test_another_user_sends_the_queries(self, make):
         backend = make(
             f"other_bind.user_dn = {NODE}", "other_bind.password = nodepw",
             f'tag_queries.administrator = {{in_group, "cn=club,{HIDDEN}"}}',
@@ -209,12 +209,12 @@ class TestQueries:
             ((f"other_bind.user_dn = {NODE}", "other_bind.password = nodepw"), True),
         ],
     )
-    async def test_who_asks(self, make, settings, is_allowed):
+    async def test_the_user_of_the_queries(self, make, settings, is_allowed):
         backend = make(f'vhost_access_query = {{in_group, "cn=club,{HIDDEN}"}}', *settings)
         identity = await log_in(backend)
         assert await backend.may_use_vhost(identity, "/", "127.0.0.1") is is_allowed
 
-    async def test_who_asks_has_a_wrong_password(self, make):
+    async def test_a_wrong_password_for_queries(self, make):
         backend = make(f"other_bind.user_dn = {NODE}", "other_bind.password = wrong")
         identity = await log_in(backend)
         with pytest.raises(BackendUnavailable, match="refuses the credentials for queries"):

@@ -31,7 +31,7 @@ async def declare(services, vhost, directory):
         await connection.declare_queue("q", QueueProperties({}, durable=True))
 
 
-async def test_who_may_not_open_the_vhost_does_nothing_in_it():
+async def test_a_user_without_access_to_the_vhost_does_nothing_in_it():
     async with EmbeddedBroker() as embedded:
         services = embedded.broker.services
         with pytest.raises(ConnectionFault, match="access to vhost '/' refused for user 'anna'"):

@@ -76,7 +76,7 @@ async def test_waiting_for_a_delivery(broker, channel):
     assert [message.body for message in await waiting] == [b"one"]
 
 
-async def test_a_wait_in_vain_tells_what_there_is(broker, channel):
+async def test_a_wait_that_fails_names_the_messages_there(broker, channel):
     await channel.declare_queue("q")
     await publish(channel, b"one")
     with pytest.raises(TimeoutError) as error:

@@ -22,7 +22,7 @@ def test_a_missing_confirmed_message_is_reported_with_the_events_before_it(accou
     assert problem == "1 confirmed and missing: 3 (at 3.00, kill b)"
 
 
-def test_what_was_discarded_to_a_file_is_not_missing(account):
+def test_messages_discarded_to_a_file_are_not_missing(account):
     account.discarded.add("3")
     assert account.problems() == []
 

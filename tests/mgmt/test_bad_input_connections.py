@@ -112,7 +112,7 @@ TIMER_SECONDS = 0.01
 """A timer of the event loop, which counts milliseconds, may be early by this much."""
 
 
-def test_who_says_nothing_is_not_waited_for(node):
+def test_a_silent_client_is_not_waited_for(node):
     began = time.monotonic()
     with connect(node) as one:
         assert one.recv(1) == b""
@@ -180,7 +180,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("rest", AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_what_has_two_ends_is_refused_and_nothing_after_it_is_looked_at(rest, node):
+def test_a_request_with_two_ends_is_refused_and_nothing_after_it_is_read(rest, node):
     # The smuggled request has a login of its own, so that its answer would be 200.
     answer = exchange(node, PUT + rest + f"\r\nAuthorization: {LOGIN}\r\n\r\n")
     assert statuses(answer) == [400], answer

@@ -102,7 +102,7 @@ async def test_a_head_without_an_end_is_freed_at_once(served, port, begin):
 
 @pytest.mark.parametrize("port", ["http_port", "metrics_port"])
 @pytest.mark.parametrize("sent", ["", "GET /api/over"])
-async def test_who_sends_no_request_is_disconnected(served, monkeypatch, port, sent):
+async def test_a_client_that_sends_no_request_is_disconnected(served, monkeypatch, port, sent):
     assert http_clients.FIRST_REQUEST_SECONDS == 5
     monkeypatch.setattr(http_clients, "FIRST_REQUEST_SECONDS", 0.01)
     reader, writer = await asyncio.open_connection("127.0.0.1", getattr(served, port))

@@ -106,7 +106,7 @@ def test_what_a_file_declares_may_be_used_in_it(node, vhost):
     assert node.delete(f"vhosts/{new}").status == 204
 
 
-def test_of_what_a_file_has_twice_the_first_is_declared_and_the_last_is_set(node, vhost):
+def test_the_first_of_duplicate_declarations_and_the_last_of_duplicate_settings_count(node, vhost):
     kept = {"max-length": 1}
     two = [
         {"name": "q", **QUEUE, "arguments": {"x-max-length": 1}},

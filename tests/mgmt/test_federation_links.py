@@ -293,7 +293,7 @@ def test_others_do_not_see_links(node, link, user, tags):
         ("administrator", False, 204),
     ],
 )
-def test_who_may_set_policies_in_a_vhost_may_restart_its_links(
+def test_users_that_may_set_policies_in_a_vhost_may_restart_its_links(
     node, link, user, tags, has_access, status
 ):
     path = f"{LINKS}/vhost/{link['vhost']}/{link['id']}/{link['node']}/restart"

@@ -75,7 +75,7 @@ class TestDirectReplies:
         assert reply.properties == {"correlation_id": "c", "headers": {"h": ("I", 1)}}
         assert (reply.method.consumer_tag, reply.method.routing_key) == ("replies", reply_to)
 
-    def test_who_responds_can_ask_whether_the_requester_is_there(self, pair, reply_to):
+    def test_the_responder_can_ask_whether_the_requester_is_there(self, pair, reply_to):
         requester, responder = pair
         assert self.exists(responder, reply_to) is True
         requester.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag="replies")

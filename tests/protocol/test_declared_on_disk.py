@@ -144,7 +144,7 @@ def test_declarations_without_a_write_do_not_wait(stored, client):
     client.read_method(1, commands.Queue.DeclareOk)
 
 
-def test_who_declares_it_a_second_time_waits_for_the_first(stored, client):
+def test_a_second_declaration_waits_for_the_first(stored, client):
     stored.metadata.may_sync.clear()
     client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
     with opened(stored) as second:

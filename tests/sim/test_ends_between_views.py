@@ -124,7 +124,7 @@ def require_that_all_counts(cluster, *names):
         assert set(answered) <= set(cluster.nodes[name].applied.hashes)
 
 
-def test_who_has_agreed_to_a_view_and_ends_begins_no_other_one_before_it(cluster):
+def test_a_node_that_ends_after_agreeing_to_a_view_begins_no_other_one_before_it(cluster):
     cluster.ends_when_it_sends("a", Accept)
     cluster.end("b")
     cluster.run_until(lambda: cluster.has_view("c", "ca"))
@@ -141,7 +141,7 @@ def test_who_has_agreed_to_a_view_and_ends_begins_no_other_one_before_it(cluster
     require_that_all_counts(cluster, "c", "b")
 
 
-def test_who_has_installed_its_view_and_ends_before_that_is_on_disk_begins_no_other_one_before_it(
+def test_a_node_that_ends_before_its_view_is_on_disk_begins_no_other_one_before_it(
     cluster,
 ):
     cluster.ends_when_it_sends("c", Append)

@@ -18,6 +18,6 @@ def test_a_seed_gives_the_same_run_each_time():
     assert run_seed(7).world.trace == run_seed(7).world.trace
 
 
-def test_who_begins_with_nothing_has_not_what_a_dead_member_was_told_is_confirmed():
+def test_an_empty_new_member_lacks_broadcasts_confirmed_to_a_dead_one():
     """A group of one declares it dead, before it knows of the new member that takes its place."""
     run_seed(10639)

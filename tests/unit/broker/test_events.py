@@ -78,7 +78,7 @@ class TestListeners:
         assert heard == others
         assert heard == [{"event": "queue.created", "timestamp_in_ms": 12500, "name": "q"}]
 
-    def test_events_are_wanted_as_long_as_somebody_listens(self, events):
+    def test_events_are_wanted_while_there_is_a_listener(self, events):
         told = []
         assert not events.are_wanted
         events.listen(told.append)

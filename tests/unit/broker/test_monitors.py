@@ -167,7 +167,7 @@ class TestMemoryAlarm:
         clock.advance(10)
         assert used.looks == 11
 
-    def test_does_not_clear_what_somebody_else_has_set(self, memory, clock, alarms, used):
+    def test_does_not_clear_an_alarm_of_another_source(self, memory, clock, alarms, used):
         alarms.set(MEMORY)
         used.value = 1000
         clock.advance(INTERVAL_S)

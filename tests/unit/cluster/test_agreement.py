@@ -78,7 +78,9 @@ def test_a_node_says_that_it_agrees_when_its_disk_has_that(agreement, promises, 
     assert out.take() == []
 
 
-def test_a_node_does_not_agree_any_more_to_what_came_to_nothing_meanwhile(agreement, promises, out):
+def test_a_node_no_longer_agrees_to_a_proposal_that_was_abandoned_meanwhile(
+    agreement, promises, out
+):
     agreement.agree("a", proposal_of(A, 5))
     agreement.release()
     on_disk(agreement, promises)

@@ -62,7 +62,7 @@ def test_a_node_that_is_down_is_forgotten():
         ("a@h", {"a@h"}, "cannot remove itself"),
     ],
 )
-def test_who_is_not_forgotten(name, running, text):
+def test_nodes_that_are_not_forgotten(name, running, text):
     with pytest.raises(MembershipRefused, match=text):
         members.forget(PAIR, name, asked="a@h", running=frozenset(running))
 
@@ -80,7 +80,7 @@ def test_a_stopped_node_changes_its_type():
         (PAIR, set(), "none of the other nodes"),
     ],
 )
-def test_who_does_not_change_its_type(some, running, text):
+def test_nodes_that_do_not_change_their_type(some, running, text):
     with pytest.raises(MembershipRefused, match=text):
         members.change_type(some, "b@h", False, running=frozenset(running))
 

@@ -251,7 +251,7 @@ def test_a_node_that_has_not_started_refuses_everything():
     assert node.done == [Answered(submission, FAILED, NOT_RUNNING)]
 
 
-def test_who_left_may_have_run_on_until_all_members_have_the_new_view():
+def test_a_node_that_left_may_have_run_on_until_all_members_have_the_new_view():
     cluster = Cluster("abc")
     cluster["b"].has_slow_disk = True
     cluster.crash("c")
@@ -305,7 +305,7 @@ def test_a_ram_node_lets_no_node_in_before_its_disk_names_them():
     assert cluster["a"].view == cluster["b"].view == "ab"
 
 
-def test_who_agreed_to_a_view_that_did_not_come_is_no_companion():
+def test_a_node_that_agreed_to_a_view_that_did_not_come_is_no_companion():
     cluster = Cluster("a")
     cluster["a"].has_slow_disk = True
     cluster.start("b")

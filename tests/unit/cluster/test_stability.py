@@ -41,7 +41,7 @@ def test_changes_are_stable_when_all_nodes_have_them_on_disk(cluster):
     assert stable == ["b", "again"]
 
 
-def test_what_a_node_that_dies_has_not_on_disk_is_stable_in_the_next_view(cluster):
+def test_changes_missing_on_the_disk_of_a_dead_node_are_stable_in_the_next_view(cluster):
     a, b, _ = cluster.formed("a", "b", "c")
     stable = []
     a.log.submit(PutQueue("/", "q", True))

@@ -79,7 +79,7 @@ def test_force_boot_waits_for_no_node():
     assert decide(status("a"), [], is_forced=True) == MayStart()
 
 
-def test_a_node_gives_up_and_names_whom_it_waited_for():
+def test_a_node_names_the_nodes_it_waited_for_when_it_gives_up():
     order = StartOrder(status("a"), frozenset("abc"), waits_max=2, wait_ms=1000)
     assert order.waited() == (
         True,

@@ -36,7 +36,7 @@ def fail(limiter, times=1, **which):
         limiter.note(login(**which), succeeded=False)
 
 
-def test_so_many_may_fail_and_then_one_as_time_goes_by(limiter, clock):
+def test_only_the_limit_may_fail_and_then_one_as_time_goes_by(limiter, clock):
     fail(limiter, LIMIT)
     assert not limiter.may_try(login())
     clock.advance(20)
@@ -57,7 +57,7 @@ def test_the_user_is_not_locked_out_elsewhere(limiter):
     assert limiter.may_try(login(THERE))
 
 
-def test_who_was_let_in_before_is_let_in_while_others_guess(limiter):
+def test_known_credentials_are_let_in_while_others_guess(limiter):
     limiter.note(login(password="right"), succeeded=True)
     fail(limiter, 10 * LIMIT)
     assert limiter.may_try(login(password="right"))
@@ -65,7 +65,7 @@ def test_who_was_let_in_before_is_let_in_while_others_guess(limiter):
     assert not limiter.may_try(login(password=None))
 
 
-def test_credentials_that_are_refused_have_no_privilege_any_more(limiter):
+def test_refused_credentials_lose_their_privilege(limiter):
     limiter.note(login(password="old"), succeeded=True)
     fail(limiter, LIMIT)
     fail(limiter, password="old")

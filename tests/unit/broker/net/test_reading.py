@@ -120,7 +120,7 @@ def test_every_reason_has_to_be_gone(services, socket):
     assert socket.is_read
 
 
-def test_others_have_their_turn_after_so_many_bytes(services, socket):
+def test_others_have_their_turn_after_the_bytes_of_a_turn(services, socket):
     reading, _ = read(services, socket)
     reading.pause_after_large_reads(ROUND_READ_BYTES_MAX - 1, others_publish_little=True)
     assert socket.is_read

@@ -57,7 +57,7 @@ def run(count):
     return [Message(ADDRESS, None, b"") for _ in range(count)]
 
 
-def test_a_message_has_no_number_until_somebody_needs_it():
+def test_a_message_has_no_number_until_it_is_needed():
     messages = run(3)
     assert [message.number for message in messages] == [0, 0, 0]
     MessageNumbers(Clock(1.0)).identify(messages)

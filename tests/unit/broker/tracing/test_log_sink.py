@@ -212,7 +212,7 @@ def test_a_dead_letter_is_in_the_sample_with_either_of_its_messages():
     assert [(one["message"], one["new_message"]) for one in log.records] == [(10, 11), (11, 20)]
 
 
-def test_bodies_are_cut_if_so_many_bytes_are_wanted():
+def test_bodies_are_cut_at_the_wanted_size():
     log = Log(has_bodies=True, body_bytes_max=2)
     log.sink.published(Channel(), [message(body=b"hello")], ["orders"], [])
     assert (log.records[0]["body"], log.records[0]["body_size"]) == ("aGU=", 5)

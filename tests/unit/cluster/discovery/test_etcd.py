@@ -131,7 +131,7 @@ async def test_a_node_that_stops_removes_its_key_and_its_lease(server, make):
 # Users and servers
 
 
-async def test_a_token_is_fetched_once_and_again_when_it_is_not_known_any_more(make):
+async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_known(make):
     async with EtcdServer({"leporid": "passw0rd"}).running() as server:
         etcd = make(server, username="leporid", password="passw0rd")
         await etcd.list_nodes()

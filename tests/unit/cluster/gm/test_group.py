@@ -73,7 +73,7 @@ def test_neighbours_are_the_next_living_members():
     assert group.left_of(place(group, A)).member == D
 
 
-def test_who_is_alone_is_its_own_neighbour():
+def test_a_single_member_is_its_own_neighbour():
     group = founded("orders", 7, A)
     assert group.left_of(group.places[0]) == group.right_of(group.places[0]) == group.places[0]
 
@@ -88,7 +88,7 @@ def test_the_heir_of_a_dead_member_is_the_next_living_one_on_its_right(dead, hei
     assert "".join(acting) == heirs
 
 
-def test_who_lives_has_no_heir():
+def test_a_living_member_has_no_heir():
     group = ring(A, B)
     assert group.sender_or_heir(place(group, A)).member == A
 
@@ -99,7 +99,7 @@ def test_a_dead_member_is_in_the_record_until_it_is_erased():
     assert drawn(changed(group, Erased((B,)))) == "a c"
 
 
-def test_who_has_not_joined_dies_with_the_one_on_its_left():
+def test_a_member_that_has_not_joined_dies_with_the_one_on_its_left():
     group = changed(changed(ring(A, B), Added(C, A)), Added(D, A))
     assert drawn(group) == "a d? c? b"
     assert drawn(changed(group, Died((A,), B))) == "(a) (d) (c) b"

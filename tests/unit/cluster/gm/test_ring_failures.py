@@ -91,7 +91,7 @@ def test_a_living_sender_is_told_of_any_death(links, dead):
     assert ring.ring() == "".join(name for name in "abcd" if name not in dead)
 
 
-def test_who_is_left_alone_is_told_all():
+def test_a_member_left_alone_is_told_all():
     ring = RingByHand("ab")
     ring.broadcast("a", count=2)
     ring.crash("b", kept=0)
@@ -136,7 +136,7 @@ def short_neighbour():
     return ring
 
 
-def test_who_skips_records_sends_a_catch_up(short_neighbour):
+def test_a_member_that_skips_records_sends_a_catch_up(short_neighbour):
     """The right neighbour may have had another left one meanwhile."""
     ring = short_neighbour
     ring.skip_to_newest("b")
@@ -154,7 +154,7 @@ def test_what_a_left_neighbour_sent_before_it_became_that_is_dropped(short_neigh
     assert ring.has("a", ring.member("b")) == 2
 
 
-def test_who_skips_records_takes_the_catch_up_of_one_of_them():
+def test_a_member_that_skips_records_takes_the_catch_up_of_one_of_them():
     """Node c gets a new left neighbour by a record that it never sees."""
     ring = RingByHand("abcd")
     sender = ring.member("a")
@@ -225,7 +225,7 @@ def test_two_that_lose_the_link_between_them_do_not_both_die():
     assert ring.machine("b") is None, "it is expelled"
 
 
-def test_who_is_declared_dead_while_it_lives_is_told_and_comes_again():
+def test_a_living_member_that_is_declared_dead_is_told_and_joins_again():
     ring = RingByHand("abc")
     ring.do(("break", "a", "b", 0))
     bring_round(ring, "ab ba")

@@ -80,7 +80,7 @@ def test_several_senders_are_delivered_each_in_its_order():
             assert ring.has(name, ring.member(sender)) == sent[sender]
 
 
-def test_who_is_alone_is_told_at_the_end_of_the_round():
+def test_a_single_member_is_told_at_the_end_of_the_round():
     machine = alone()
     assert machine.broadcast(b"x") == 1
     assert machine.broadcast(b"y") == 2
@@ -111,7 +111,7 @@ def test_a_quiet_group_sends_nothing():
 # Joining
 
 
-def test_who_joins_delivers_what_was_not_delivered_everywhere_and_all_that_follows():
+def test_a_joining_member_delivers_broadcasts_not_delivered_everywhere_and_all_later_ones():
     ring = RingByHand("abc", "ab")
     sender = ring.member("a")
     ring.broadcast("a")

@@ -80,7 +80,7 @@ def test_consumers_stay_and_get_what_they_held_again(nodes, consuming_on):
     assert nodes.bodies(A) == nodes.bodies(C) == []
 
 
-def test_what_a_client_of_another_node_held_is_the_next_leaders(nodes):
+def test_the_next_leader_gets_deliveries_to_clients_of_other_nodes(nodes):
     got = asked(nodes, nodes.queue(C).get, True)
     assert got is None
     publish(nodes.queue(A), b"1")

@@ -103,7 +103,9 @@ def test_a_mirror_that_keeps_little_is_not_given_up(nodes, monkeypatch):
     assert nodes.record.on(C).id == member
 
 
-def test_what_a_sender_has_not_sent_the_leader_is_asked_for(nodes, monkeypatch, caplog):
+def test_a_mirror_requests_contents_that_the_sender_did_not_send_the_leader(
+    nodes, monkeypatch, caplog
+):
     lose(nodes, monkeypatch, C, B, frames.CONTENTS)
     publisher = published(nodes, C)
     look(nodes, LOOKS_UNTIL_ASKED)

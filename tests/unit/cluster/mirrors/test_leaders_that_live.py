@@ -101,7 +101,7 @@ def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
     assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C) == [b"1"]
 
 
-def test_what_a_leader_has_not_answered_the_next_one_does():
+def test_the_next_leader_answers_requests_that_the_last_one_did_not():
     """The record names another leader while a node waits for the one before, which is linked."""
     nodes, consumer, subscribed, length = started(), FakeConsumer(), Answer(), Answer()
     nodes.lagging[A] = []

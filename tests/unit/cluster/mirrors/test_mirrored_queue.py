@@ -246,7 +246,7 @@ def test_the_next_leader_has_the_queues_options():
 
 
 class TestDeletion:
-    def test_who_asked_is_answered_before_consumers_are_told(self):
+    def test_requests_are_answered_before_consumers_are_told(self):
         queue, publisher = mirrored(), Publisher()
         leader = led(queue)
         publish(queue, b"1", publisher=publisher)

@@ -85,7 +85,7 @@ class TestContentsAndDecisions:
         group.check()
         assert bodies(mirror) == [b"1.0", b"1.2"]
 
-    def test_a_mirror_asks_for_what_its_node_can_not_send_any_more(self, group):
+    def test_a_mirror_asks_for_contents_that_its_node_can_no_longer_send(self, group):
         mirror = group.join()
         node = publish(group, 3)
         group.end_turn()

@@ -130,7 +130,7 @@ def test_of_a_policy_without_a_mode_nothing_counts():
     assert read_mirroring({"ha-promote-on-failure": "when-synced"}) == NOT_MIRRORED
 
 
-def test_who_may_lead_depends_on_how_the_leader_went():
+def test_the_choice_of_a_leader_depends_on_how_the_last_one_went():
     by_default = read_mirroring({"ha-mode": "all"})
     assert by_default.may_lead_unsynchronised(is_stopped=False)
     assert not by_default.may_lead_unsynchronised(is_stopped=True)

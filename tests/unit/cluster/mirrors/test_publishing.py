@@ -163,7 +163,7 @@ class TestHold:
         with pytest.raises(ValueError, match="reported as taken"):
             publishing.taken("c", sent)
 
-    def test_who_waits_for_a_member_goes_on_when_it_is_gone(self, publishing):
+    def test_a_publisher_that_waits_for_a_member_goes_on_when_it_is_gone(self, publishing):
         joined(publishing, "b")
         publish(publishing, bytes(WINDOW_BYTES + 1))
         resumed = []

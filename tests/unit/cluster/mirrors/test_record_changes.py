@@ -65,7 +65,7 @@ def test_an_impossible_change_is_refused_with_a_reason(changes, queue, text):
         after(*changes, queue=queue)
 
 
-def test_who_joins_has_a_new_copy():
+def test_a_joining_member_has_a_new_copy():
     outcome = after(*MIRRORED[:2])
     assert (outcome.new_copy, outcome.incarnation) == ("b", B.incarnation)
     assert after(*MIRRORED[:3]).new_copy == ""

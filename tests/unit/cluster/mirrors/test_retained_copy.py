@@ -62,7 +62,7 @@ def test_what_a_mirror_had_before_it_joined_again_goes_when_that_is_stable(nodes
     assert nodes.bodies(B) == [b"2"]
 
 
-def test_so_does_what_a_mirror_had_of_a_queue_that_is_mirrored_no_more(nodes):
+def test_so_does_the_copy_of_a_queue_that_is_no_longer_mirrored(nodes):
     replica, node = nodes.replica(B), nodes.by_name[B]
     messages = replica.mirror.queue
     node.replicas.record_changed("/", node.queue(), None, 0)
@@ -73,7 +73,7 @@ def test_so_does_what_a_mirror_had_of_a_queue_that_is_mirrored_no_more(nodes):
     assert messages.ready_count == 0
 
 
-def test_what_a_queue_had_that_was_to_lead_in_an_earlier_life_leads_when_the_node_returns():
+def test_the_storage_of_a_chosen_leader_leads_when_the_node_returns():
     """Its node stopped before it had applied the record by which it was to lead."""
     nodes = MirroredNodes(A)
     nodes.home = nodes.declare(A)

@@ -189,7 +189,7 @@ def test_what_the_leader_cannot_read_a_mirror_gets_later():
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_what_it_cannot_read_a_mirror_that_joins_gets_later(is_slow):
+def test_messages_that_cannot_be_read_are_sent_later_to_a_joining_mirror(is_slow):
     """The leader asks no more before that."""
     nodes, waiting = MirroredNodes(A, B), []
     nodes.mirror()

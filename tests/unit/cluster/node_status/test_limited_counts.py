@@ -103,7 +103,7 @@ def test_a_node_without_others_listens_to_nothing():
     assert node.open_counts.connections_of_vhost("/") == 1
 
 
-def test_what_happens_in_a_turn_is_told_with_one_frame_of_what_has_a_limit(nodes):
+def test_the_changes_of_a_turn_are_told_with_one_frame(nodes):
     one, other = nodes
     limit(nodes, user="anna", vhost="/")
     for user in ("anna", "anna", "bert"):

@@ -203,7 +203,7 @@ def test_messages_of_a_queue_that_was_deleted_and_declared_again_are_dropped():
     assert group.status("b") == before
 
 
-def test_who_does_not_follow_the_sender_does_not_take_the_lead_for_it():
+def test_a_node_that_does_not_follow_the_sender_does_not_take_the_lead_for_it():
     group = RaftByHand("abc", leader="a")
     term = group.status("b").term
     group.said("b", "c", TakeLead(5, term))

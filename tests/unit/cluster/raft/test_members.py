@@ -97,7 +97,7 @@ def test_a_member_that_does_not_know_yet_that_it_is_a_voter_votes():
     assert group.said("c", "a", AskVote(5, 50, False, 9, 9, 9))[0].answer is GRANTED
 
 
-def test_who_knows_that_a_member_was_removed_gives_it_no_vote():
+def test_a_node_that_has_removed_a_member_gives_it_no_vote():
     group = RaftByHand("abc", leader="a")
     change(group, "c", None)
     group.settle()

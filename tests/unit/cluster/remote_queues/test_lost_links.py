@@ -114,7 +114,7 @@ def test_the_link_goes_down_before_a_frame(frame):
 
 
 @pytest.mark.parametrize("frame", range(0, frame_count(), 5))
-def test_what_was_of_the_link_before_has_no_effect_on_the_next(frame):
+def test_frames_of_the_link_before_have_no_effect_on_the_next(frame):
     program = Program()
     nodes, remote, real = program.nodes, program.remote, program.real
     nodes.before_frame[frame] = lambda: nodes.unlink(A, B)

@@ -162,7 +162,7 @@ def test_consumers_of_a_deleted_queue_are_told_once(nodes, queue):
     assert consumer.was_told
 
 
-def test_who_deletes_is_answered_before_the_consumers_are_told(nodes, queue):
+def test_a_deletion_is_answered_before_the_consumers_are_told(nodes, queue):
     consumer = consuming(nodes, queue, FakeConsumer())
     deleted = Answer(lambda _: told_before.append(consumer.was_told))
     told_before = []

@@ -125,7 +125,7 @@ async def test_a_link_that_ends_ends_its_requests():
     assert a.nodes == ()
 
 
-async def test_a_node_answers_only_so_many_at_a_time(caplog):
+async def test_a_node_limits_the_requests_it_answers_at_a_time(caplog):
     _, b, _, to_a = linked()
     b.answer("never", never)
     to_a.other_end = None

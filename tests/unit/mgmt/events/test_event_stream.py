@@ -71,7 +71,7 @@ async def test_a_slow_listener_is_told_how_many_it_missed_where_they_are_missing
     assert short(await taken(stream)) == [3, "q5"]
 
 
-async def test_what_was_missed_is_told_though_nothing_happens_any_more():
+async def test_missed_events_are_told_though_nothing_more_happens():
     stream = EventStream(held_bytes_max=1)
     stream.add(event(0))
     stream.add(event(1))

@@ -98,7 +98,7 @@ def test_the_thread_reads_the_parts_of_an_open_file_that_are_not_in_memory(rig):
     rig.disk.close(descriptor)
 
 
-def test_who_waits_reads_at_once(rig):
+def test_a_caller_that_waits_reads_at_once(rig):
     rig.reads = FileReads(rig.disk)
     assert rig.ask() == b"2345"
     descriptor = rig.disk.open(rig.path)

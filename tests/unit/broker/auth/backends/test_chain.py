@@ -131,7 +131,7 @@ class TestRenewing:
         assert (renewed.state, renewed.tags, renewed.authorization) == ("new", ("t",), second)
         assert await chain.renew(identity, "bad") is None
 
-    async def test_somebody_of_another_chain_is_refused(self):
+    async def test_a_user_of_another_chain_is_refused(self):
         identity = Identity("anna", authorization=FakeBackend())
         assert await chain_of(alone(FakeBackend("anna"))).renew(identity, "new") is None
 

@@ -289,7 +289,7 @@ class TestRenewing:
         assert backend.may_use(renewed, "/", "queue", "q", "write")
         assert not backend.may_use(renewed, "/", "queue", "q", "read")
 
-    async def test_with_one_of_somebody_else_or_a_bad_one(self, make, log_in, caplog):
+    async def test_with_a_token_of_another_user_or_a_bad_one(self, make, log_in, caplog):
         backend = make()
         identity = await log_in(backend, token_of())
         assert await backend.renew(identity, token_of(sub="bert")) is None

@@ -88,7 +88,7 @@ class TestPermissions:
         scopes = filled_in(("write:{vhost}/x/{sub}.{what}",), {"vhost": "/", "sub": "anna"})
         assert allows_topic(scopes, "/", "x", "anna.what", "write")
 
-    def test_who_is_called_a_wildcard_is_none(self):
+    def test_a_user_named_like_a_wildcard_is_none(self):
         scopes = filled_in(("write:*/*/{sub}",), {"sub": "*"})
         assert not allows_topic(scopes, "/", "x", "anything", "write")
         assert allows_topic(scopes, "/", "x", "*", "write")
@@ -172,7 +172,7 @@ class TestAuthorizationDetails:
             {"actions": 5, "locations": 5},
         ],
     )
-    def test_that_are_for_somebody_else_or_for_nothing(self, detail):
+    def test_that_are_for_another_resource_or_for_nothing(self, detail):
         assert self.scopes(**detail) == ()
 
     def test_they_count_only_where_a_type_is_set(self):

@@ -68,7 +68,7 @@ class TestHandshake:
         server.send_bytes(greeting)
         assert failure(server) == f"amqp://rabbit.example:5672 {problem}"
 
-    async def test_who_is_cancelled_amid_it_has_a_socket_that_the_event_loop_has_closed(self):
+    async def test_a_cancelled_handshake_has_a_socket_that_the_event_loop_has_closed(self):
         server = Server()
         server.start()
         # The answer is gathered, and goes out in the next round of the loop.

@@ -216,7 +216,7 @@ def test_a_refused_message_is_tried_again_before_it_ends():
     assert (it.destination.bodies, it.ended) == ([1, 2], 1)
 
 
-def test_it_ends_when_so_many_are_published_if_nothing_is_confirmed():
+def test_it_ends_when_the_number_is_published_if_nothing_is_confirmed():
     it = Shoveling(ON_PUBLISH, limit=2)
     it.deliver(1, 2, 3)
     assert (it.ended, it.source.unsettled) == (1, [3])
@@ -380,7 +380,7 @@ def test_a_source_that_was_paused_is_heard_when_it_is_to_stop(monkeypatch, ack_m
     assert it.destination.bodies == [1, 2]
 
 
-def test_what_goes_back_does_not_wait_any_more(monkeypatch):
+def test_returned_messages_no_longer_wait(monkeypatch):
     monkeypatch.setattr(transfer, "WAITING_BYTES_MAX", 1)
     it = Shoveling()
     it.destination.room = 0

@@ -197,7 +197,7 @@ def test_an_auto_delete_queue_wants_nothing_when_its_last_consumer_has_left(vhos
     assert watch.told == [True, False]
 
 
-def test_what_does_not_live_here_any_more_wants_nothing(vhost):
+def test_a_queue_that_has_left_wants_nothing(vhost):
     watch = Watch(declared(vhost))
     watch.demand.end()
     assert watch.told == []

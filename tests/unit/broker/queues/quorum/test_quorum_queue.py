@@ -63,7 +63,7 @@ class TestReturns:
         assert headers_of(got(queue)) == {"x-delivery-count": ("l", 0)}
         assert headers_of(got(queue)) == {"x-delivery-count": ("l", 0)}
 
-    def test_what_was_delivered_when_the_node_stopped_was_returned_once(self, vhost):
+    def test_messages_delivered_before_the_node_stopped_were_returned_once(self, vhost):
         queue = declared(vhost)
         publish(queue, b"a", b"b")
         queue.requeue([got(queue)])

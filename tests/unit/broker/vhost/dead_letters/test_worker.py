@@ -256,7 +256,7 @@ class TestConfirms:
         later(vhost)
         assert dlx(vhost, of) == (0, 1)
 
-    def test_so_many_letters_as_the_prefetch_limit_are_under_way(self, vhost):
+    def test_as_many_letters_as_the_prefetch_limit_are_under_way(self, vhost):
         disk = slow(queue(vhost, "target", durable=True))
         of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
         kill(vhost, of, *[b"x"] * 40)

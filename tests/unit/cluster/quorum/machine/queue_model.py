@@ -74,8 +74,10 @@ class QueueModel:
         known = self.senders.get(command.sender)
         if known and not known["ended"]:
             return command.number == known["applied"] + 1
-        if not known and isinstance(command, Join) and (
-            command.sender > self.ended.get(command.node, 0)
+        if (
+            not known
+            and isinstance(command, Join)
+            and (command.sender > self.ended.get(command.node, 0))
         ):
             for sender, facts in list(self.senders.items()):
                 if facts["ended"] and facts["node"] == command.node and sender < command.sender:

@@ -101,7 +101,7 @@ def test_no_answer_that_could_not_be_read_is_awaited(closing, connection, servic
     assert socket.ended == "aborted"
 
 
-def test_who_failed_to_log_in_has_three_seconds_to_answer(closing, connection, services, socket):
+def test_a_failed_login_has_three_seconds_to_answer(closing, connection, services, socket):
     closing.fail(frame_error("no"))
     assert len(connection.output.pieces) == 1
     services.clock.advance(SILENT_CLOSE_MS / 1000)
