@@ -61,9 +61,11 @@ class RunWriter:
     body_bytes: the sum of the sizes of the written bodies.
     """
 
-    __slots__ = ("_address", "_header", "_pieces", "_writer", "body_bytes")
+    __slots__ = ("_address", "_header", "_is_kept", "_pieces", "_writer", "body_bytes")
 
-    def __init__(self, start: bytes) -> None:
+    def __init__(self, start: bytes, is_kept: bool = False) -> None:
+        """is_kept: every message is to survive a restart, whatever its delivery mode is."""
+        self._is_kept = is_kept
         self._writer = _free.pop() if _free else BytesWriter()
         self._writer.write(start)
         self._pieces: list[bytes] = []
@@ -100,7 +102,7 @@ class RunWriter:
         if header is self._header:
             flags |= SAME_HEADER
         elif is_stored:
-            if header.is_kept:
+            if header.is_kept or self._is_kept:
                 flags |= KEPT
             if header.stored is not properties:
                 flags |= STORED_FORM
@@ -180,6 +182,24 @@ class RunReader:
             raise RunError(f"record {len(entries)} of a run of deliveries: {error}") from None
         self._check_end()
         return entries
+
+    def some_entries(self, count: int, first_position: int, redelivered: bool) -> list[Entry]:
+        """The next deliveries of the run, with positions that count up."""
+        entries: list[Entry] = []
+        try:
+            for position in range(first_position, first_position + count):
+                entries.append(Entry(self._read(), position, redelivered))
+        except (IndexError, ValueError) as error:
+            raise RunError(f"record {len(entries)} of a part of a run: {error}") from None
+        return entries
+
+    def skip(self, count: int) -> None:
+        """Leave out the next messages of the run."""
+        try:
+            for _ in range(count):
+                self._read()
+        except (IndexError, ValueError) as error:
+            raise RunError(f"a part of a run that is left out: {error}") from None
 
     def _check_end(self) -> None:
         if self._position != len(self._data):

@@ -30,7 +30,7 @@ GC2. Nothing of a session before the last one has an effect.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -94,6 +94,16 @@ class Subscription(Command):
         """The group has ended the sender, and taken back what has arrived for the consumer."""
 
 
+class Senders(Protocol):
+    """The senders of a node's client of a queue (commands.py)."""
+
+    def next_number(self) -> int:
+        """The number of the next one. The numbers of a node grow, over its restarts too."""
+
+    def join(self) -> Command:
+        """The first command of one."""
+
+
 class GroupClient:
     """See the module. session: the number of the last one. holders: see holders.py."""
 
@@ -102,25 +112,20 @@ class GroupClient:
         "_is_asked",
         "_is_attached",
         "_is_led",
-        "_join",
-        "_new_sender",
         "_outputs",
+        "_senders",
         "_subscriptions",
         "_to_send",
         "holders",
         "session",
     )  # fmt: skip
 
-    def __init__(self, new_sender: Callable[[], int], join: Callable[[], Command]) -> None:
-        """new_sender: the numbers of senders of a node grow, over its restarts too. join: makes
-        the first command of a sender.
-        """
-        self._new_sender = new_sender
-        self._join = join
+    def __init__(self, senders: Senders) -> None:
+        self._senders = senders
         self.session = 0
         self._is_attached = self._is_led = self._is_asked = False
         self.holders = Holders()
-        self._commands = NumberedCommands(new_sender())
+        self._commands = NumberedCommands(senders.next_number())
         # What gets messages, or is to get some, by its number.
         self._subscriptions: dict[int, Subscription] = {}
         self._to_send: list[bytes] = []
@@ -161,7 +166,7 @@ class GroupClient:
     def add(self, command: Command) -> None:
         """Ask the group for something."""
         if not self._commands.last:
-            self._number(self._join())
+            self._number(self._senders.join())
         self._number(command)
         if self._is_led and not self._is_asked:
             self._attach()
@@ -210,19 +215,21 @@ class GroupClient:
 
     # What the leader says
 
-    def attached(self, session: int) -> None:
-        """The leader has told what the client lacked: what is not applied is sent."""
-        if session == self.session and not self._is_attached:
-            self._is_attached = True
-            self._to_send = self._commands.after_seen()
-
     def applied(self, session: int, through: int) -> None:
         """The commands through a number are applied. The results of all of them were told.
 
-        Raises ValueError for a command that was not sent.
+        The first time in a session, everything was told that the client lacked. Raises ValueError
+        for a command that was not sent.
         """
         if session == self.session:
             self._commands.applied(through)
+            self._attached()
+
+    def _attached(self) -> None:
+        """The leader has answered: send what is not applied."""
+        if not self._is_attached:
+            self._is_attached = True
+            self._to_send = self._commands.after_seen()
 
     def result(self, session: int, number: int, result: object) -> None:
         """A command has a result. Raises ValueError for a command that was not sent."""
@@ -240,14 +247,17 @@ class GroupClient:
     def sender_unknown(self, session: int) -> None:
         """The leader does not know the sender, or knows that it has ended.
 
-        As an answer to a command this says nothing of the commands before it: attach again.
+        As an answer to a command this says nothing of the commands before it: attach again. When
+        the client attaches, its first command may not be applied yet.
         """
         if session != self.session:
             return
         if self._is_attached:
             self._end_session()
             self._attach()
-        elif self._commands.seen:
+        elif not self._commands.seen:
+            self._attached()
+        else:
             self._begin_next([one for one in self._commands if one.is_in_doubt()])
 
     def sender_ended(self, session: int) -> None:
@@ -263,8 +273,8 @@ class GroupClient:
         for subscription in subscriptions.values():
             subscription.holder_ended()
         self._end_session()
-        self._commands = NumberedCommands(self._new_sender())
-        self._number(self._join())
+        self._commands = NumberedCommands(self._senders.next_number())
+        self._number(self._senders.join())
         for number, subscription in subscriptions.items():
             if number <= seen:
                 self._number(subscription)

@@ -61,16 +61,18 @@ class Holder:
 class Holders:
     """All holders of a node's client of one queue."""
 
-    __slots__ = ("_by_key", "_free", "_next_key")
+    __slots__ = ("_by_key", "_free", "_keys_max", "_next_key")
 
-    def __init__(self) -> None:
+    def __init__(self, keys_max: int = KEYS_MAX) -> None:
+        """keys_max: keys below this number are used before one is used again."""
+        self._keys_max = keys_max
         self._by_key: dict[int, Holder] = {}
         self._free: deque[int] = deque()
         self._next_key = 0
 
     def add(self) -> Holder:
         """A new holder."""
-        if self._next_key < KEYS_MAX:
+        if self._next_key < self._keys_max:
             key = self._next_key
             self._next_key += 1
         else:

@@ -259,6 +259,12 @@ def entry_of(command: bytes, now_ms: int) -> bytes:
     return _ENTRY.pack(VERSION, now_ms) + command
 
 
+def messages_at(entry: bytes) -> int:
+    """Where the messages of the entry of an `Enqueue` begin, which is not read."""
+    (length,) = _HEAD_LENGTH.unpack_from(entry, _ENTRY.size)
+    return _ENTRY.size + _HEAD_LENGTH.size + int(length)
+
+
 def decode_command(data: bytes) -> Command:
     """Read a command without its messages. Raises CommandError."""
     command, _ = _read(memoryview(data))

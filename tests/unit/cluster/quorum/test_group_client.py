@@ -1,5 +1,6 @@
 """A node's use of a quorum queue: numbers, sessions, the end of a sender, and who holds what."""
 
+from functools import partial
 from itertools import count
 
 import pytest
@@ -9,7 +10,10 @@ from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holders, Settlement
 from leveret.cluster.quorum.machine.runs import Run
-from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message import Entry, Message
+from tests.unit.broker.queues.fakes import ADDRESS, HEADER
+
+MESSAGE = Message(ADDRESS, HEADER, b"")
 
 
 class Asked(Command):
@@ -55,10 +59,19 @@ class Consumer(Subscription):
         self.positions = []
 
 
+class Senders:
+    """101, 102 and so on."""
+
+    def __init__(self):
+        self.next_number = partial(next, count(101))
+
+    def join(self):
+        return Join("join")
+
+
 @pytest.fixture
 def client():
-    senders = count(101)
-    client = GroupClient(lambda: next(senders), lambda: Join("join"))
+    client = GroupClient(Senders())
     client.leader_found()
     return client
 
@@ -84,7 +97,8 @@ def attached(client, applied=0):
     session = attach(client).session
     if applied:
         client.applied(session, applied)
-    client.attached(session)
+    else:
+        client.sender_unknown(session)
     return session
 
 
@@ -138,7 +152,6 @@ def test_nothing_of_an_earlier_session_counts(client):
     client.applied(old, 3)
     client.result(old, 2, "result")
     client.deliver(old, 3, [delivered(1, 1, 1)])
-    client.attached(old)
     client.sender_ended(old)
     assert (command.results, consumer.positions, client.sender) == ([], [], 101)
     assert isinstance(client.take_outputs()[0], Attach)
@@ -162,7 +175,6 @@ def test_the_client_says_what_its_consumers_have_received(client):
     client.leader_found()
     asked = attach(client)
     assert (asked.sender, asked.seen, asked.received) == (101, 0, {2: 4})
-    client.attached(asked.session)
     client.deliver(asked.session, 2, [delivered(1, 3, 1), delivered(7, 2, 4)])
     assert consumer.positions == [1, 2, 3, 7, 8], "what it has is left out"
 
@@ -184,7 +196,6 @@ def test_what_an_ended_sender_has_not_done_is_sent_by_the_next_one(client):
     asked = attach(client)
     assert (asked.sender, asked.seen, asked.received) == (102, 0, {2: 0, 4: 0})
     client.sender_unknown(asked.session)
-    client.attached(asked.session)
     assert sent(client) == ["102 1 join", "102 2 consume", "102 3 left", "102 4 consume"]
 
 
@@ -204,7 +215,7 @@ def test_commands_of_a_forgotten_sender_are_in_doubt(client):
 
 
 def entries(holder, *positions):
-    return [Entry(None, holder.key << POSITION_BITS | position) for position in positions]
+    return [Entry(MESSAGE, holder.key << POSITION_BITS | position) for position in positions]
 
 
 def test_settled_positions_are_ascending_intervals_of_each_holder():
@@ -232,9 +243,8 @@ def test_a_holder_that_has_ended_settles_nothing():
     assert settlement.take(holders) == {}, "it is forgotten"
 
 
-def test_a_key_is_not_used_again_while_an_entry_has_it(monkeypatch):
-    monkeypatch.setattr("leveret.cluster.quorum.client.holders.KEYS_MAX", 2)
-    holders, settlement = Holders(), Settlement()
+def test_a_key_is_not_used_again_while_an_entry_has_it():
+    holders, settlement = Holders(keys_max=2), Settlement()
     first, second = holders.add(), holders.add()
     first.unsettled = 1
     holders.close(first)

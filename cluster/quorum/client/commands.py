@@ -1,0 +1,289 @@
+"""The commands that a node's clients ask for: how each is encoded, and what its outcome means.
+
+Consumers and basic.get are in consumers.py.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from mypy_extensions import i64
+
+from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.group_client import Subscription
+from leveret.cluster.quorum.client.holders import Holder
+from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.quorum.machine.commands import (
+    Cancel,
+    Discard,
+    Enqueue,
+    Join,
+    Purge,
+    Return,
+    Settle,
+    encode_command,
+)
+from leveret.cluster.quorum.machine.effects import Result
+from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.storage.messages.message import Message
+
+SETTLE: Final = 1
+RETURN: Final = 2
+RETURN_FAILED: Final = 3
+DISCARD: Final = 4
+"""What becomes of deliveries. Failed: the client did not ask for the return."""
+DEFAULT_PRIORITY: Final = 4
+"""That of messages without one."""
+NODE_BITS: Final = 10
+"""Bits of the node's name in the number of a sender."""
+MESSAGE_BYTES: Final = 100
+"""About how much memory a message takes, beside its body, until it is applied."""
+
+
+class JoinGroup(Command):
+    """The first command of a sender. node, incarnation: of this node."""
+
+    __slots__ = ("_incarnation", "_node")
+
+    def __init__(self, node: str, incarnation: int) -> None:
+        super().__init__()
+        self._node = node
+        self._incarnation = incarnation
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes."""
+        return encode_command(Join(sender, self.number, seen, self._node, self._incarnation))
+
+    def sender_ended(self) -> bool:
+        """The next sender has one of its own."""
+        return False
+
+
+class NodeSenders:
+    """The senders of a client of a queue. node, incarnation: those of this node."""
+
+    __slots__ = ("_incarnation", "_node", "_number")
+
+    def __init__(self, node: str, incarnation: int) -> None:
+        self._node = node
+        self._incarnation = incarnation
+        # A node starts at most once in a microsecond, but other nodes may start in the same one.
+        digest = blake2b(node.encode("utf-8", "surrogateescape"), digest_size=2).digest()
+        own = int.from_bytes(digest) & ((1 << NODE_BITS) - 1)
+        self._number = incarnation << NODE_BITS | own
+
+    def next_number(self) -> int:
+        """The number of the next one."""
+        self._number += 1 << NODE_BITS
+        return self._number
+
+    def join(self) -> JoinGroup:
+        """The first command of one."""
+        return JoinGroup(self._node, self._incarnation)
+
+
+class HeldRun:
+    """A run of a publisher that waits for the queue. place: that of its first message in the
+    command. first: its publisher's number of this message.
+    """
+
+    __slots__ = ("count", "first", "place", "publisher")
+
+    def __init__(self, publisher: Publisher, first: int, count: int, place: int) -> None:
+        self.publisher = publisher
+        self.first = first
+        self.count = count
+        self.place = place
+
+
+class Publish(Command):
+    """Publishes messages: the runs that came in one turn.
+
+    It holds the runs of publishers that wait for a confirm (`Publisher.hold`). The messages are
+    forgotten when they are encoded. size: about how much memory they take.
+    """
+
+    __slots__ = ("_held", "_hold", "_messages", "_messages_at", "_runs", "size")
+
+    def __init__(self, hold: UnappliedHold) -> None:
+        super().__init__()
+        self._hold = hold
+        self._held: list[HeldRun] = []
+        self._messages: list[Message] = []
+        self._messages_at = 0
+        self._runs: list[int] = []
+        self.size: i64 = 0
+
+    def __repr__(self) -> str:
+        return f"<Publish {self.number}>"
+
+    def add(self, publication: Publication) -> None:
+        """One more run, before the command has a number."""
+        messages = publication.messages
+        publisher = publication.publisher
+        if publisher is not None:
+            count = len(messages)
+            publisher.hold(publication.first, count, self)
+            self._held.append(HeldRun(publisher, publication.first, count, len(self._messages)))
+        size = publication.body_bytes + MESSAGE_BYTES * len(messages)
+        self.size += size
+        self._hold.published(size)
+        if self._messages:
+            self._messages += messages
+        else:
+            self._messages = messages.copy()
+        ttl_ms = publication.ttl_ms
+        _add_alike(self._runs, messages, 0 if ttl_ms is None else ttl_ms + 1)
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes. The messages are encoded once."""
+        start = encode_command(Enqueue(sender, self.number, seen, self._runs))
+        messages_at, self._messages_at = self._messages_at, len(start)
+        if messages_at:
+            return start + self.payload[messages_at:]
+        messages, self._messages = self._messages, []
+        pieces = RunWriter(start, is_kept=True).publish(messages)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def applied(self, result: object) -> None:
+        """The queue has the messages, except for those that it has refused."""
+        if isinstance(result, Result):
+            self._refuse(result.refused)
+        held, self._held = self._held, []
+        for run in held:
+            run.publisher.confirm(run.first, self)
+        self._hold.applied(self.size)
+
+    def _refuse(self, places: Sequence[int]) -> None:
+        """Refuse messages. places: intervals, first, last ..."""
+        held = iter(self._held)
+        run = next(held, None)
+        for at in range(0, len(places), 2):
+            for place in range(places[at], places[at + 1] + 1):
+                while run is not None and place >= run.place + run.count:
+                    run = next(held, None)
+                if run is None:
+                    return
+                if place >= run.place:
+                    run.publisher.refuse(run.first + place - run.place)
+
+    def is_in_doubt(self) -> bool:
+        """The publishers are told that the messages are not taken: they may publish them again."""
+        self._end(is_settled=False)
+        return False
+
+    def queue_ended(self, error: Exception, is_deleted: bool) -> None:
+        """The runs count as confirmed if the queue is deleted; otherwise they are refused."""
+        self._end(is_deleted)
+
+    def _end(self, is_settled: bool) -> None:
+        held, self._held = self._held, []
+        for publisher in dict.fromkeys(run.publisher for run in held):
+            publisher.holder_died(self, is_settled)
+        self._hold.applied(self.size)
+
+
+def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:
+    """Add messages to the runs of an `Enqueue`: those that follow each other and are alike."""
+    last: object = None
+    size: i64 = -1
+    priority: i64 = DEFAULT_PRIORITY
+    run_priority: i64 = -1
+    count: i64 = 0
+    for message in messages:
+        header = message.header
+        if header is not last:
+            last = header
+            own = header.priority
+            priority = DEFAULT_PRIORITY if own is None else own
+        if len(message.body) == size and priority == run_priority:
+            count += 1
+            continue
+        if count:
+            runs += (count, size, ttl, run_priority)
+        count, size, run_priority = 1, len(message.body), priority
+    runs += (count, size, ttl, run_priority)
+
+
+class SettleHeld(Command):
+    """Settles or returns deliveries of one holder. action: one of the constants above."""
+
+    __slots__ = ("_action", "_consumer", "_positions")
+
+    def __init__(self, action: int, holder: Holder, positions: list[int]) -> None:
+        """positions: ascending intervals, first, last ..."""
+        super().__init__()
+        self._action = action
+        self._consumer = holder.number
+        self._positions = positions
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes."""
+        action, consumer, positions = self._action, self._consumer, self._positions
+        if action == SETTLE:
+            return encode_command(Settle(sender, self.number, seen, consumer, positions))
+        if action == DISCARD:
+            return encode_command(Discard(sender, self.number, seen, consumer, positions))
+        is_failed = action == RETURN_FAILED
+        return encode_command(Return(sender, self.number, seen, consumer, positions, is_failed))
+
+    def sender_ended(self) -> bool:
+        """The holder has ended, and what it held was returned."""
+        return False
+
+
+class CancelConsumer(Command):
+    """Ends a consumer. returns: what it holds is returned, since its channel has ended."""
+
+    __slots__ = ("_cancelled", "_consumer", "_returns")
+
+    def __init__(
+        self, consumer: Subscription, returns: bool, cancelled: Callable[[], object]
+    ) -> None:
+        """cancelled: called when it gets nothing more."""
+        super().__init__()
+        self._consumer = consumer
+        self._returns = returns
+        self._cancelled = cancelled
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes. The consumer has a number: it has subscribed before."""
+        consumer = self._consumer.number
+        return encode_command(Cancel(sender, self.number, seen, consumer, self._returns))
+
+    def applied(self, result: object) -> None:
+        """The consumer gets nothing more."""
+        self._cancelled()
+
+    def sender_ended(self) -> bool:
+        """The consumer has ended with the sender."""
+        self._cancelled()
+        return False
+
+    def queue_ended(self, error: Exception, is_deleted: bool) -> None:
+        """The consumer has ended with the queue."""
+        self._cancelled()
+
+
+class PurgeQueue(Command):
+    """Drops the ready messages. question: gets their number."""
+
+    __slots__ = ("_question",)
+
+    def __init__(self, question: Question) -> None:
+        super().__init__()
+        self._question = question
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes."""
+        return encode_command(Purge(sender, self.number, seen))
+
+    def applied(self, result: object) -> None:
+        """The queue has dropped them."""
+        self._question.give(result.value if isinstance(result, Result) else 0)
+
+    def queue_ended(self, error: Exception, is_deleted: bool) -> None:
+        """There is no queue to ask."""
+        self._question.refuse(error)

@@ -1,0 +1,220 @@
+"""The consumers of a quorum queue on this node, and those who take one message (basic.get).
+
+The group gives a consumer as many messages as its prefetch limit allows. What a consumer has no
+room for now (its client does not read) waits here, not decoded.
+"""
+
+from collections import deque
+from typing import Final, Protocol
+
+from mypy_extensions import i64
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.queues.contract.queue_client import Consumer, Got
+from leveret.broker.queues.contract.status import UP, ConsumerFigures
+from leveret.cluster.quorum.client.delivered_run import DeliveredRun
+from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
+from leveret.cluster.quorum.client.group_client import Subscription
+from leveret.cluster.quorum.client.holders import POSITION_BITS, Holder
+from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
+from leveret.cluster.quorum.machine.effects import Outcome, Result
+from leveret.cluster.remote_queues import queue_frames
+from leveret.storage.messages.message import Entry
+
+CREDIT_MAX: Final = 2000
+"""How many messages a consumer without a prefetch limit may hold, as in RabbitMQ."""
+PRIORITY_MAX: Final = (1 << 31) - 1
+"""Clients may ask for priorities of 64 bits. Beyond this one, they are all alike."""
+DELIVERY_BYTES_MAX: Final = 512 * 1024
+"""About the most that one consumer is given at once, so that large bodies do not pile up on it."""
+
+
+class ConsumedQueue(Protocol):
+    """The queue (quorum_queue_client.py). reader: decodes deliveries."""
+
+    reader: DeliveryReader
+    may_redeliver: bool
+
+    def settle_taken(self, first: int, count: int) -> None:
+        """Deliveries that need no ack were handed over. first: the number of the first entry."""
+
+    def give_back(self, first: int, count: int) -> None:
+        """Return deliveries that were not handed over. first: the number of the first entry."""
+
+    def forget(self, subscription: Subscription) -> None:
+        """It gets nothing more."""
+
+
+class ClientConsumer(Subscription):
+    """A consumer of this node. question: the one of its subscription."""
+
+    __slots__ = (
+        "_credit",
+        "_details",
+        "_is_cancelled",
+        "_is_told",
+        "_priority",
+        "_question",
+        "_queue",
+        "_waiting",
+        "consumer",
+    )
+
+    def __init__(self, queue: ConsumedQueue, consumer: Consumer, question: Question) -> None:
+        super().__init__()
+        self._queue = queue
+        self.consumer = consumer
+        self._question = question
+        figures: ConsumerFigures = consumer.figures(UP)
+        self._credit = figures.prefetch_count or CREDIT_MAX
+        self._details = queue_frames.encode(figures)
+        self._priority = max(-PRIORITY_MAX, min(consumer.priority, PRIORITY_MAX))
+        self._is_cancelled = self._is_told = False
+        self._waiting: deque[DeliveredRun] = deque()
+
+    def __repr__(self) -> str:
+        return f"<ClientConsumer {self.consumer!r}>"
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes."""
+        consumer = self.consumer
+        command = Checkout(
+            sender, self.number, seen, text(consumer.tag), self._credit, self._priority,
+            consumer.no_ack, NO_LIMIT, self._details,
+        )  # fmt: skip
+        return encode_command(command)
+
+    def applied(self, result: object) -> None:
+        """It gets messages from now on, perhaps not for the first time."""
+        if not self._is_told:
+            self._is_told = True
+            self._question.give(None)
+
+    def queue_ended(self, error: Exception, is_deleted: bool) -> None:
+        """There is no queue to consume."""
+        self._question.refuse(error)
+
+    # Deliveries
+
+    def arrived(self, runs: list[DeliveredRun]) -> None:
+        """Deliveries have arrived."""
+        if not self._is_cancelled:
+            self._waiting += runs
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give the consumer what it has room for."""
+        waiting, consumer = self._waiting, self.consumer
+        while waiting:
+            room = consumer.room()
+            if room <= 0:
+                consumer.is_waiting = True
+                return
+            consumer.is_waiting = False
+            consumer.deliver(self._take(room))
+
+    def _take(self, room: int) -> list[Entry]:
+        """The next entries of one run."""
+        delivered = self._waiting[0]
+        run = delivered.run
+        count: i64 = min(room, run.count)
+        if run.size:
+            count = min(count, 1 + DELIVERY_BYTES_MAX // run.size)
+        if count == run.count:
+            self._waiting.popleft()
+        else:
+            self._waiting[0] = delivered.after(count)
+        queue, holder = self._queue, self.holder
+        first = number_of(holder, run.position)
+        if run.returns:
+            queue.may_redeliver = True
+        entries = queue.reader.read(delivered, count, first)
+        holder.unsettled += count
+        if self.consumer.no_ack:
+            queue.settle_taken(first, count)
+        return entries
+
+    # Its end
+
+    def cancel(self, channel_ended: bool) -> None:
+        """The consumer is about to be cancelled. If its channel has ended, it gets nothing more,
+        and the group takes back what it holds.
+        """
+        if channel_ended:
+            self._is_cancelled = self.holder.has_ended = True
+            self.consumer.is_waiting = False
+            self._waiting.clear()
+
+    def cancelled(self) -> None:
+        """The group gives it nothing more: what waits goes back."""
+        self._is_cancelled = True
+        self.consumer.is_waiting = False
+        waiting, self._waiting = self._waiting, deque()
+        holder = self.holder
+        for delivered in waiting:
+            run = delivered.run
+            holder.unsettled += run.count
+            self._queue.give_back(number_of(holder, run.position), run.count)
+        self._queue.forget(self)
+
+    def holder_ended(self) -> None:
+        """The group has taken back what waits."""
+        self._waiting.clear()
+
+
+class TakenMessage(Subscription):
+    """Takes one message."""
+
+    __slots__ = ("_ack_required", "_delivered", "_left", "_question", "_queue")
+
+    def __init__(self, queue: ConsumedQueue, ack_required: bool, question: Question) -> None:
+        super().__init__()
+        self._queue = queue
+        self._ack_required = ack_required
+        self._question = question
+        self._delivered: DeliveredRun | None = None
+        self._left = -1
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Its bytes."""
+        return encode_command(Get(sender, self.number, seen, not self._ack_required))
+
+    def applied(self, result: object) -> None:
+        """There is a message, which is delivered before or after this, or none."""
+        if isinstance(result, Result) and result.outcome == Outcome.GOT:
+            self._left = result.value
+            self._give()
+        else:
+            self._queue.forget(self)
+            self._question.give(None)
+
+    def arrived(self, runs: list[DeliveredRun]) -> None:
+        """The message has arrived."""
+        self._delivered = runs[0]
+        self._give()
+
+    def _give(self) -> None:
+        delivered, queue, holder = self._delivered, self._queue, self.holder
+        if delivered is None or self._left < 0:
+            return
+        first = number_of(holder, delivered.run.position)
+        (entry,) = queue.reader.read(delivered, 1, first, shows_zero=True)
+        holder.unsettled += 1
+        queue.forget(self)
+        if not self._ack_required:
+            queue.settle_taken(first, 1)
+        self._question.give(Got(entry, self._left))
+
+    def holder_ended(self) -> None:
+        """The group has taken the message back, if there was one: another one is taken."""
+        self._delivered, self._left = None, -1
+
+    def queue_ended(self, error: Exception, is_deleted: bool) -> None:
+        """There is no queue to take a message from."""
+        self._question.refuse(error)
+
+
+def number_of(holder: Holder, position: int) -> int:
+    """The number of an entry of a holder (holders.py)."""
+    return holder.key << POSITION_BITS | position

@@ -1,0 +1,83 @@
+"""Decodes deliveries when a consumer takes them.
+
+The deliveries of one consumer mostly go on in the same run of messages, so the reader stays where
+it is, and leaves out what went to other consumers.
+
+Consumers see how often a message was returned in the header `x-delivery-count`, as in RabbitMQ:
+from the first return on, or always if the message was taken with basic.get.
+"""
+
+from mypy_extensions import i64
+
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.cluster.quorum.client.delivered_run import DeliveredRun
+from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Entry, Message
+
+DELIVERY_COUNT = "x-delivery-count"
+
+
+class DeliveryReader:
+    """See the module. addresses: shared by all messages that come from other nodes."""
+
+    __slots__ = ("_addresses", "_data", "_place", "_reader", "_start")
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+        self._data = b""
+        self._start: i64 = 0
+        self._place: i64 = 0
+        self._reader: RunReader | None = None
+
+    def read(
+        self, delivered: DeliveredRun, count: int, first: int, shows_zero: bool = False
+    ) -> list[Entry]:
+        """The first messages of a run as entries, numbered from `first`. Raises RunError.
+
+        shows_zero: the first delivery has a count, too.
+        """
+        run = delivered.run
+        reader = self._reader
+        if (
+            reader is None
+            or delivered.data is not self._data
+            or delivered.start != self._start
+            or run.place < self._place
+        ):
+            self._data, self._start, self._place = delivered.data, delivered.start, 0
+            reader = self._reader = RunReader(delivered.data, delivered.start, self._addresses)
+        if run.place > self._place:
+            reader.skip(run.place - self._place)
+        self._place = run.place + count
+        entries = reader.some_entries(count, first, run.returns > 0)
+        if run.returns or shows_zero:
+            _count(entries, run.delivery_count)
+        return entries
+
+    def forget(self) -> None:
+        """Nothing has to be decoded: keep no bytes."""
+        self._data, self._reader = b"", None
+
+
+def _count(entries: list[Entry], delivery_count: int) -> None:
+    """Show the delivery count. Messages that share their properties still do so."""
+    published: ContentHeader | None = None
+    counted: ContentHeader | None = None
+    for entry in entries:
+        message = entry.message
+        header = message.header
+        assert isinstance(header, ContentHeader), "messages are read with content headers"
+        if header is not published or counted is None:
+            published, counted = header, with_count(header, delivery_count)
+        entry.message = Message(
+            message.address, counted, message.body, message.stored, message.number
+        )
+
+
+def with_count(header: ContentHeader, delivery_count: int) -> ContentHeader:
+    """The properties with a delivery count."""
+    headers = {**header.headers, DELIVERY_COUNT: ("l", delivery_count)}
+    # RabbitMQ sorts a table in which it sets a value.
+    counted = header.replace(headers=dict(sorted(headers.items())))
+    return ContentHeader(counted.raw, counted.kind, header.bcc_keys, True, counted.raw)

@@ -1,0 +1,78 @@
+"""What the clients of a node ask of a quorum queue in one turn, gathered in as few commands as
+possible: one for all that they publish, and one for each consumer whose deliveries they settle.
+
+Promise: what one client asks takes effect in its order (Q1 in queue_client.py). But what is
+acknowledged may be so after later publishes, which makes no difference for the queue.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from leveret.broker.queues.contract.publication import Publication
+from leveret.cluster.quorum.client.commands import SETTLE, Publish, SettleHeld
+from leveret.cluster.quorum.client.group_client import GroupClient
+from leveret.cluster.quorum.client.holders import Settlement
+from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.storage.messages.message import Entry
+
+PUBLISH_BYTES_MAX: Final = 512 * 1024
+"""A command of this size is not added to: an eighth of what a leader sends to a member at once."""
+
+
+class Gathered:
+    """See the module."""
+
+    __slots__ = ("_action", "_group", "_hold", "_publish", "_settlement")
+
+    def __init__(self, group: GroupClient, hold: UnappliedHold) -> None:
+        self._group = group
+        self._hold = hold
+        self._publish: Publish | None = None
+        self._action = SETTLE
+        self._settlement = Settlement()
+
+    def publish(self, publication: Publication) -> None:
+        """Publish messages."""
+        if self._action != SETTLE:
+            self._flush_settlement()
+        gathered = self._publish
+        if gathered is None:
+            gathered = self._publish = Publish(self._hold)
+        gathered.add(publication)
+        if gathered.size >= PUBLISH_BYTES_MAX:
+            self._flush_publish()
+
+    def settle(self, action: int, entries: Sequence[Entry]) -> None:
+        """Settle or return deliveries. action: see commands.py."""
+        self._begin(action)
+        self._settlement.add(entries)
+
+    def settle_run(self, action: int, first: int, count: int) -> None:
+        """Settle or return deliveries with consecutive numbers."""
+        self._begin(action)
+        self._settlement.add_run(first, count)
+
+    def _begin(self, action: int) -> None:
+        if action != self._action:
+            self._flush_settlement()
+            self._action = action
+        if action != SETTLE and self._publish is not None:
+            self._flush_publish()
+
+    def flush(self) -> None:
+        """Make commands of what is gathered."""
+        if self._publish is not None:
+            self._flush_publish()
+        if self._settlement:
+            self._flush_settlement()
+
+    def _flush_publish(self) -> None:
+        publish, self._publish = self._publish, None
+        if publish is not None:
+            self._group.add(publish)
+
+    def _flush_settlement(self) -> None:
+        group, action = self._group, self._action
+        self._action = SETTLE
+        for holder, positions in self._settlement.take(group.holders).items():
+            group.add(SettleHeld(action, holder, positions))

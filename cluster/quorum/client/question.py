@@ -1,0 +1,31 @@
+"""A question of a client to a quorum queue, which is answered in time although nobody leads."""
+
+from collections.abc import Callable
+from typing import Any
+
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.pending import Answer
+
+ANSWER_MS = 10_000
+"""A channel waits for 15 s (channel_operation_timeout), and then cannot tell what it waited for."""
+
+
+class Question:
+    """See the module. A value that comes too late is given back (`Answer.give`)."""
+
+    __slots__ = ("_answer", "_timer")
+
+    def __init__(self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception]) -> None:
+        """late: makes the error if there is no answer in time."""
+        self._answer = answer
+        self._timer = clock.call_later_ms(ANSWER_MS, lambda: answer.refuse(late()))
+
+    def give(self, value: Any) -> None:
+        """Answer."""
+        self._timer.cancel()
+        self._answer.give(value)
+
+    def refuse(self, error: Exception) -> None:
+        """Answer with an error."""
+        self._timer.cancel()
+        self._answer.refuse(error)

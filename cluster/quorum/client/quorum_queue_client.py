@@ -1,0 +1,467 @@
+"""A quorum queue as the clients of this node use it, wherever its leader is. See `QueueClient`.
+
+It is the same object through all changes of the leader. What clients ask becomes commands
+(gathered.py, commands.py, consumers.py) of one stream (group_client.py), which the service of the
+group carries to the leader (group_service.py). Publishes and settlements of one turn are one
+command each.
+
+While nobody leads with a majority, publishes wait, and publishers are held back
+(unapplied_hold.py). Questions have RabbitMQ's error after a time (question.py). A passive declare
+is answered with the numbers that are known, as in RabbitMQ.
+
+Invariants:
+QC1. Each question is answered once (Q3), in time.
+QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple
+
+from leveret.broker.amqp.errors import (
+    ConnectionFault,
+    Fault,
+    internal_error,
+    not_found,
+    not_implemented,
+    resource_locked,
+)
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import (
+    Consumer,
+    ExclusiveOwner,
+    Got,
+    Hold,
+    QueueLength,
+)
+from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Actor
+from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.commands import (
+    DISCARD,
+    RETURN,
+    RETURN_FAILED,
+    SETTLE,
+    CancelConsumer,
+    NodeSenders,
+    PurgeQueue,
+)
+from leveret.cluster.quorum.client.consumers import ClientConsumer, TakenMessage
+from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
+from leveret.cluster.quorum.client.gathered import Gathered
+from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
+from leveret.cluster.quorum.client.group_service import GroupService
+from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.client.told_effects import tell
+from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.quorum.machine.effects import Effect
+from leveret.cluster.remote_queues.queue_frames import FullFigures
+from leveret.cluster.remote_queues.remote_figures import RemoteFigures
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Entry
+
+LENGTH_MS = 1000
+"""How long a passive declare waits for what was asked for before it, and for the leader."""
+
+
+class OwnNode(NamedTuple):
+    """The node of a client, as it needs it.
+
+    incarnation: grows from one start to the next. addresses: shared by all messages that are read.
+    untaken: the bytes that all queues have not taken.
+    """
+
+    name: str
+    incarnation: int
+    addresses: Addresses
+    untaken: UntakenBytes
+
+
+class LengthQuestion(NamedTuple):
+    """Waits for the commands before it. last, sender: of the last one of these."""
+
+    last: int
+    sender: int
+    answer: Answer[QueueLength]
+
+
+class QuorumQueueClient(Actor):
+    """See the module, and `QueueClient`.
+
+    reader: decodes deliveries.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_consumers",
+        "_credited",
+        "_gathered",
+        "_group",
+        "_hold",
+        "_known_length",
+        "_lengths",
+        "_node",
+        "_owner",
+        "_service",
+        "_turns",
+        "arguments",
+        "auto_delete",
+        "bindings",
+        "declared",
+        "demand",
+        "durable",
+        "figures",
+        "is_deleted",
+        "is_exclusive",
+        "kind",
+        "may_redeliver",
+        "name",
+        "operator_policy",
+        "options",
+        "owner_connection",
+        "placement",
+        "policy",
+        "reader",
+        "storage_id",
+        "vhost_name",
+    )  # fmt: skip
+
+    is_exchange: ClassVar[bool] = False
+    is_down: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        owner: QueueOwner,
+        specification: QueueSpecification,
+        node: OwnNode,
+        service: GroupService,
+    ) -> None:
+        super().__init__()
+        self._owner = owner
+        self._turns, self._clock = owner.turns, owner.clock
+        self._node = node
+        self._service = service
+        self.vhost_name, self.name = specification.vhost, specification.name
+        self.kind: QueueKind = specification.kind
+        self.durable, self.auto_delete = specification.durable, specification.auto_delete
+        self.arguments = specification.arguments
+        self.is_exclusive = False
+        self.owner_connection: ExclusiveOwner | None = None
+        self.declared = specification.options
+        self.options = _supported(self.declared)
+        self.policy: Any = None
+        self.operator_policy: Any = None
+        self.bindings: dict[Any, Any] = {}
+        self.storage_id = specification.storage_id
+        self.placement = specification.placement
+        self.is_deleted = False
+        self.demand: Demand | None = None
+        self.may_redeliver = False
+        self.figures: QueueFigures = RemoteFigures(self)
+        self.reader = DeliveryReader(node.addresses)
+        self._hold = UnappliedHold(node.untaken)
+        self._group = GroupClient(NodeSenders(node.name, node.incarnation))
+        self._gathered = Gathered(self._group, self._hold)
+        self._consumers: dict[Consumer, ClientConsumer] = {}
+        self._credited: dict[ClientConsumer, None] = {}
+        self._lengths: list[LengthQuestion] = []
+        self._known_length = QueueLength(0, 0)
+
+    def __repr__(self) -> str:
+        return f"<QuorumQueueClient {self.name!r}>"
+
+    # Turns
+
+    def take_turn(self) -> None:
+        """Ask the group for what was gathered, and give consumers what they have room for."""
+        credited, self._credited = self._credited, {}
+        for consumer in credited:
+            consumer.hand_over()
+        self._gathered.flush()
+        self._do_outputs()
+
+    def _do_outputs(self) -> None:
+        service = self._service
+        for output in self._group.take_outputs():
+            if isinstance(output, Attach):
+                service.attach(output.session, output.sender, output.seen, output.received)
+            elif isinstance(output, Send):
+                service.send(output.session, output.payloads)
+
+    # The leader
+
+    def leader_found(self) -> None:
+        """A node that is known to lead can be reached."""
+        self._group.leader_found()
+        self._turns.wake(self)
+
+    def leader_lost(self) -> None:
+        """No node is known to lead, or it cannot be reached."""
+        self._group.leader_lost()
+
+    def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+        """What the leader does for this client. entries: those that deliveries refer to."""
+        tell(self._group, session, effects, entries)
+        if self._lengths:
+            self._ask_lengths()
+        self._turns.wake(self)
+
+    # Publishing
+
+    def publish(self, publication: Publication) -> None:
+        """Take messages."""
+        if self.is_deleted:
+            return
+        self._gathered.publish(publication)
+        if not self.is_awake:
+            self._turns.wake(self)
+
+    @property
+    def publisher_hold(self) -> Hold:
+        """The hold for publishers of many messages at a time."""
+        return self._hold
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Acknowledge delivered messages."""
+        self._settle(SETTLE, entries)
+
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+        """Put delivered messages back."""
+        self._settle(RETURN_FAILED if channel_ended else RETURN, entries)
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Reject delivered messages."""
+        self._settle(DISCARD, entries)
+
+    def _settle(self, action: int, entries: Sequence[Entry]) -> None:
+        if self.is_deleted:
+            return
+        self._gathered.settle(action, entries)
+        if not self.is_awake:
+            self._turns.wake(self)
+
+    def settle_taken(self, first: int, count: int) -> None:
+        """Deliveries that need no ack were handed over. first: the number of the first entry."""
+        self._gathered.settle_run(SETTLE, first, count)
+        self._turns.wake(self)
+
+    def give_back(self, first: int, count: int) -> None:
+        """Return deliveries that were not handed over. first: the number of the first entry."""
+        self._gathered.settle_run(RETURN, first, count)
+        self._turns.wake(self)
+
+    # Questions
+
+    def _ask(self, command: Command) -> None:
+        """Ask the group for something after all that was asked before."""
+        self._gathered.flush()
+        self._group.add(command)
+        self._turns.wake(self)
+
+    def _question(self, answer: Answer[Any], doing: str) -> Question:
+        """A question that is answered in time. doing: what cannot be done otherwise."""
+        return Question(answer, self._clock, lambda: self._timed_out(doing))
+
+    @property
+    def _what(self) -> str:
+        return resource(QUEUE, self.name, self.vhost_name)
+
+    def _timed_out(self, doing: str) -> ConnectionFault:
+        """RabbitMQ's error for a queue without a majority."""
+        return internal_error(f"Cannot {doing} queue '{self._what}': timeout")
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message. Refused with 405 if there is a single active consumer."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        if self.options.single_active_consumer:
+            answer.refuse(
+                resource_locked(
+                    f"cannot obtain access to locked {self._what}. basic.get operations are not "
+                    "supported by quorum queues with single active consumer"
+                )
+            )
+            return
+        question = self._question(answer, "get a message from")
+        self._ask(TakenMessage(self, ack_required, question))
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """The numbers of messages and consumers. Does not count as use of the queue."""
+        self._gathered.flush()
+        self._turns.wake(self)
+        self._clock.call_later_ms(LENGTH_MS, lambda: answer.give(self._known_length))
+        self._lengths.append(LengthQuestion(self._group.last, self._group.sender, answer))
+        self._ask_lengths()
+
+    def _ask_lengths(self) -> None:
+        """Ask those whose earlier commands are done. Without a leader, say what is known."""
+        lengths, self._lengths = self._lengths, []
+        for question in lengths:
+            if not self._group.is_led:
+                question.answer.give(self._known_length)
+            elif self._group.has_done(question.last, question.sender):
+                self._ask_length(question.answer)
+            elif not question.answer.is_given:
+                self._lengths.append(question)
+
+    def _ask_length(self, answer: Answer[QueueLength]) -> None:
+        asked: Answer[QueueLength] = Answer()
+        self._service.ask_length(asked)
+        asked.when_given(lambda: self._length_answered(asked, answer))
+
+    def _length_answered(self, asked: Answer[QueueLength], answer: Answer[QueueLength]) -> None:
+        # If the leader is gone, what is known is as good as what the next one would say.
+        with suppress(Fault):
+            self._known_length = asked.result()
+        answer.give(self._known_length)
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Drop all ready messages; answers with their number."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        self._ask(PurgeQueue(self._question(answer, "purge")))
+
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
+        """Delete the queue. Refused with 540 if a condition is set."""
+        for is_set, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+            if is_set:
+                answer.refuse(
+                    not_implemented(
+                        f"cannot delete {self._what}. queue.delete operations with {flag} flag set "
+                        "are not supported by quorum queues"
+                    )
+                )
+                return
+        length: Answer[QueueLength] = Answer()
+        self.length(length)
+        length.when_given(
+            lambda: self._owner.delete_queue(
+                self, requester, answer.preceding(length.result().ready_count)
+            )
+        )
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer, whether or not it asks to be the only one."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        question = self._question(answer, "consume from")
+        added = self._consumers[consumer] = ClientConsumer(self, consumer, question)
+        self._ask(added)
+
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
+        """Remove a consumer. It gets what was given to it before the group has removed it."""
+        removed = self._consumers.get(consumer)
+        if removed is None:
+            if answer is not None:
+                answer.give(None)
+            return
+        self._gathered.flush()
+        removed.cancel(channel_ended)
+        self._ask(CancelConsumer(removed, channel_ended, lambda: self._cancelled(removed, answer)))
+
+    def _cancelled(self, removed: ClientConsumer, answer: Answer[None] | None) -> None:
+        self._consumers.pop(removed.consumer, None)
+        self._credited.pop(removed, None)
+        removed.cancelled()
+        if answer is not None:
+            answer.give(None)
+
+    def forget(self, subscription: Subscription) -> None:
+        """It gets nothing more."""
+        self._group.forget(subscription)
+
+    def credit(self, consumer: Consumer) -> None:
+        """A consumer that waited has room again."""
+        consumer.is_waiting = False
+        waiting = self._consumers.get(consumer)
+        if waiting is not None:
+            self._credited[waiting] = None
+            self._turns.wake(self)
+
+    def watch(self, demand: Demand | None) -> None:
+        """Have the demand kept up to date while this node leads."""
+        self.demand = demand
+        self._service.watch(demand)
+
+    # Figures
+
+    def now_ms(self) -> int:
+        """The broker's time."""
+        return self._clock.now_ms()
+
+    def want_counts(self) -> None:
+        """Ask for the counts, together with those of other queues."""
+        figures = self.figures
+        assert isinstance(figures, RemoteFigures), "made so"
+        self._service.want_counts(figures)
+
+    def ask_status(self, answer: Answer[FullFigures]) -> None:
+        """Ask for all figures."""
+        self._service.ask_status(answer)
+
+    # The queue as a whole
+
+    @property
+    def gone(self) -> Exception:
+        """The reason why it answers nothing."""
+        return not_found(f"no {self._what}")
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed the options."""
+        self.options = _supported(options)
+        self._service.configure(self.options)
+
+    def delete_now(self) -> Sequence[Consumer]:
+        """The queue is deleted everywhere; returns the consumers that it had."""
+        return self._end(is_deleted=True)
+
+    def close(self) -> Sequence[Consumer]:
+        """The node stops: publishes that are not applied are refused."""
+        return self._end(is_deleted=False)
+
+    def _end(self, is_deleted: bool) -> Sequence[Consumer]:
+        """Answer everything (QC1, QC2)."""
+        self._gathered.flush()
+        self.is_deleted = True
+        if self.demand is not None:
+            self.demand.end()
+        consumers, self._consumers = list(self._consumers), {}
+        self._credited.clear()
+        for command in self._group.close():
+            command.queue_ended(self.gone, is_deleted)
+        lengths, self._lengths = self._lengths, []
+        for question in lengths:
+            question.answer.refuse(self.gone)
+        self._hold.release()
+        self.reader.forget()
+        self._service.close(is_deleted)
+        for consumer in consumers:
+            consumer.queue_deleted()
+        return consumers
+
+
+def _supported(options: QueueOptions) -> QueueOptions:
+    """The options without those that quorum queues do not have."""
+    if options.overflow == REJECT_PUBLISH_DLX:
+        return options._replace(overflow=DROP_HEAD)
+    return options

@@ -1,0 +1,66 @@
+"""Which nodes get the members of a new quorum queue, and which of them leads first. Pure.
+
+A queue has as many members as its argument `x-quorum-initial-group-size` says, else the policy's
+`target-group-size`, else the default of the virtual host, else `quorum_cluster_size`; at most
+one on each node. The node of the declaring client always has one. The others go to nodes that run,
+to those with the fewest members first. As in RabbitMQ, a node under maintenance is as good as one
+that does not run.
+
+The leader is on the declaring node (`client-local`), or on the member's node with the fewest
+leaders (`balanced`).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from leveret.broker.amqp.field_table import Table
+from leveret.cluster.placement.leader_location import CLIENT_LOCAL
+
+GROUP_SIZE_ARGUMENT, GROUP_SIZE_POLICY = "x-quorum-initial-group-size", "target-group-size"
+
+
+class NodeLoad(NamedTuple):
+    """A node of the cluster. may_get: it runs, and is not under maintenance. members, leaders: how
+    many quorum queues have one there.
+    """
+
+    name: str
+    may_get: bool
+    members: int
+    leaders: int
+
+
+def group_size(
+    arguments: Table, policy: Mapping[str, Any], of_vhost: int | None, configured: int
+) -> int:
+    """How many members a queue is to have. policy: the definition of the policies in force."""
+    argument = arguments.get(GROUP_SIZE_ARGUMENT)
+    for size in (None if argument is None else argument[1], policy.get(GROUP_SIZE_POLICY)):
+        if isinstance(size, int) and size > 0:
+            return size
+    return of_vhost or configured
+
+
+def member_nodes(this_node: str, nodes: Iterable[NodeLoad], size: int) -> tuple[str, ...]:
+    """The nodes that get members, this one first."""
+    others = sorted(
+        [node for node in nodes if node.name != this_node],
+        key=lambda node: (not node.may_get, node.members, node.name),
+    )
+    return (this_node, *[node.name for node in others[: max(0, size - 1)]])
+
+
+def leader_node(
+    this_node: str, members: Iterable[str], nodes: Iterable[NodeLoad], locator: str
+) -> str:
+    """The node that is to lead first: this one, unless another member's has fewer leaders."""
+    if locator == CLIENT_LOCAL:
+        return this_node
+    chosen = set(members)
+    candidates = [node for node in nodes if node.name in chosen and node.may_get]
+    best = min(
+        candidates,
+        key=lambda node: (node.leaders, node.name != this_node, node.name),
+        default=None,
+    )
+    return this_node if best is None else best.name

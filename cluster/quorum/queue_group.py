@@ -1,0 +1,129 @@
+"""The group of a queue, as the queue's client on this node asks it. See `GroupService`.
+
+Questions have one answer, the figures of the queue's machine, which are shown here as those of a
+queue. What a machine does not count is not shown: the totals of messages since a start.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from leveret.broker.amqp.errors import internal_error
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.queue_client import QueueLength
+from leveret.broker.queues.contract.status import (
+    SINGLE_ACTIVE,
+    UP,
+    WAITING,
+    CoarseCounts,
+    ConsumerFigures,
+    QueueStatus,
+)
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.group_service import TakesCounts
+from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures
+from leveret.cluster.quorum.queue_machines import FIGURES, decode_figures
+from leveret.cluster.remote_queues.queue_frames import FullFigures
+from leveret.cluster.remote_queues.remote_figures import NO_AGES
+from leveret.storage.contract.queue_status import StorageCounts
+
+Value = TypeVar("Value")
+AnswerTo = Callable[[bytes | None], object]
+_CONSUMERS = msgspec.msgpack.Decoder(ConsumerFigures)
+
+
+class GroupUse(Protocol):
+    """What the node has of a group that it uses."""
+
+    def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
+        """Begin a session with the leader."""
+
+    def send(self, session: int, commands: list[bytes]) -> None:
+        """Send commands to the leader, which proposes them in this order."""
+
+    def ask(self, question: bytes, answer: AnswerTo) -> None:
+        """Ask the leader. The answer is None if there is no leader, or if it is lost."""
+
+    def close(self) -> None:
+        """The client has ended."""
+
+
+class OwnMember(Protocol):
+    """The member of the group on the node of the client, if there is one."""
+
+    def watch(self, demand: Demand | None) -> None:
+        """Keep this demand up to date while this node leads; None: none."""
+
+    def configure(self, options: QueueOptions) -> None:
+        """Policies have changed the options: propose them while this node leads."""
+
+
+class QueueGroup:
+    """See the module."""
+
+    def __init__(self, use: GroupUse, member: OwnMember) -> None:
+        self._use = use
+        self._member = member
+        self.attach = use.attach
+        self.send = use.send
+        self.watch = member.watch
+        self.configure = member.configure
+
+    def close(self, is_deleted: bool) -> None:
+        """The queue is deleted, or the node stops: declarations tell the member."""
+        self._use.close()
+
+    def ask_length(self, answer: Answer[QueueLength]) -> None:
+        """Ask the leader for the numbers of messages and consumers."""
+        self._ask(answer, lambda now: QueueLength(now.ready, len(now.consumers)))
+
+    def ask_status(self, answer: Answer[FullFigures]) -> None:
+        """Ask the leader for all figures."""
+        self._ask(answer, full_figures)
+
+    def want_counts(self, figures: TakesCounts) -> None:
+        """Ask the leader for the counts."""
+        counts: Answer[CoarseCounts] = Answer(figures.take_counts)
+        self._ask(counts, coarse_counts)
+
+    def _ask(self, answer: Answer[Value], shown: Callable[[MachineFigures], Value]) -> None:
+        def answered(data: bytes | None) -> None:
+            if data is None:
+                answer.refuse(internal_error("no member of the queue leads"))
+            else:
+                answer.give(shown(decode_figures(data)))
+
+        self._use.ask(FIGURES, answered)
+
+
+def coarse_counts(now: MachineFigures) -> CoarseCounts:
+    """The counts of a queue."""
+    return CoarseCounts(now.ready, now.unacked, len(now.consumers), dlx=now.letters)
+
+
+def full_figures(now: MachineFigures) -> FullFigures:
+    """All figures of a queue."""
+    consumers = [_consumer(one) for one in now.consumers]
+    single = [one.tag for one in consumers if one.activity == SINGLE_ACTIVE]
+    with_room = sum(one.held < one.credit for one in now.consumers)
+    count, octets = now.ready + now.unacked, now.ready_bytes + now.unacked_bytes
+    status = QueueStatus(
+        counts=coarse_counts(now),
+        storage=StorageCounts(
+            now.ready, now.ready_bytes, now.unacked, now.unacked_bytes, count, octets,
+            now.ready, now.ready_bytes,
+        ),
+        declared_at_s=0.0,
+        consumer_capacity=with_room / len(consumers) if consumers else 0,
+        single_active_consumer_tag=single[0] if single else None,
+        dlx_bytes=now.letters_bytes,
+    )  # fmt: skip
+    return FullFigures(status, NO_AGES, consumers, {})
+
+
+def _consumer(one: ConsumerCounts) -> ConsumerFigures:
+    figures = _CONSUMERS.decode(one.details)
+    activity = SINGLE_ACTIVE if one.is_single_active else UP if one.is_active else WAITING
+    return msgspec.structs.replace(figures, activity=activity, unacked=one.held, node=one.node)

@@ -1,0 +1,115 @@
+"""The queue's state machine as a group runs it."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
+from leveret.cluster.quorum.machine.commands import (
+    ClientCommand,
+    CommandError,
+    Tick,
+    decode_command,
+    encode_command,
+    entry_of,
+)
+from leveret.cluster.quorum.machine.effects import (
+    ActiveChanged,
+    Applied,
+    Deliver,
+    Effect,
+    Effects,
+    Result,
+    SenderEnded,
+    TimedOut,
+    UnknownSender,
+)
+from leveret.cluster.quorum.machine.figures import MachineFigures, figures
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.snapshots import restore, snapshot
+
+FOR_THE_LEADER = 0
+FIGURES = b"figures"
+"""The question of a client for `MachineFigures`."""
+ForClient = Applied | Deliver | Result | ActiveChanged | TimedOut | UnknownSender | SenderEnded
+
+
+class QueueMachine:
+    """See the module, and `GroupMachine`. queue: the machine itself."""
+
+    def __init__(self, queue: QuorumMachine) -> None:
+        self.queue = queue
+        self._effects = Effects()
+
+    def apply(self, index: int, entry: bytes, collects: bool) -> None:
+        """Apply an entry. Raises CommandError. collects: effects are taken next."""
+        self.queue.apply(index, entry, self._effects if collects else None)
+
+    def take_effects(self) -> list[tuple[int, Effect]]:
+        """The effects since the last call, in order, with their senders."""
+        return [
+            (effect.sender if isinstance(effect, ForClient) else FOR_THE_LEADER, effect)
+            for effect in self._effects.take()
+        ]
+
+    def entry(self, command: bytes, wall_ms: int) -> bytes:
+        """The entry of a client's command. Raises CommandError."""
+        if not isinstance(decode_command(command), ClientCommand):
+            raise CommandError("a client of a quorum queue has sent a command of leaders")
+        return entry_of(command, wall_ms)
+
+    def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
+        """What a client lacks."""
+        return self.queue.attach(sender, seen, received)
+
+    def snapshot(self) -> bytes:
+        """The state."""
+        return snapshot(self.queue)
+
+    def live(self) -> Sequence[tuple[int, int]]:
+        """Runs of the entries that the state refers to: the first and the last one of each."""
+        intervals = self.queue.live()
+        return [(intervals[at], intervals[at + 1]) for at in range(0, len(intervals), 2)]
+
+    def tick_at_ms(self) -> int:
+        """When the leader has to propose a tick; 0 if time changes nothing."""
+        return self.queue.wake_at_ms()
+
+    def tick(self, wall_ms: int) -> bytes:
+        """The entry of a tick."""
+        return entry_of(encode_command(Tick()), wall_ms)
+
+    def answer(self, question: bytes) -> bytes:
+        """The figures. Raises ValueError for another question."""
+        if question != FIGURES:
+            raise ValueError(f"a client of a quorum queue asks {question[:20]!r}")
+        return msgspec.msgpack.encode(figures(self.queue))
+
+
+class QueueMachines:
+    """Makes the machines of quorum queues. See `MachineKind`."""
+
+    def new(self) -> QueueMachine:
+        """The machine of a group without entries."""
+        return QueueMachine(QuorumMachine())
+
+    def restore(self, state: bytes) -> QueueMachine:
+        """The machine with this state. Raises SnapshotError."""
+        return QueueMachine(restore(state))
+
+    def entries_of(self, effect: Effect) -> Sequence[int]:
+        """The indexes of the entries that a client needs with an effect."""
+        return [run.index for run in effect.runs] if isinstance(effect, Deliver) else ()
+
+    def encode(self, effects: list[Effect]) -> bytes:
+        """Effects for a client as bytes."""
+        return encode_effects(effects)
+
+    def decode(self, data: bytes) -> list[Effect]:
+        """The inverse of `encode`. Raises EffectError."""
+        return decode_effects(data)
+
+
+def decode_figures(data: bytes) -> MachineFigures:
+    """Read the answer to `FIGURES`. Raises msgspec.MsgspecError."""
+    return msgspec.msgpack.decode(data, type=MachineFigures)

@@ -1,0 +1,137 @@
+"""The factory of quorum queues in a cluster: places their members, and makes the client of each.
+
+A placement names the node that leads first and the identity of the declaration, which is the number
+of the group; its record names the members (membership_record.py). Every node has a client of each
+queue (client/quorum_queue_client.py). What members have on disk is found by the number of the
+group, so queues have no storage number.
+"""
+
+import secrets
+from typing import Protocol
+
+import msgspec
+
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.declarations.values import ChangePlacement, Declaration
+from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.cluster.quorum.client.group_service import GroupService
+from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.member_placement import NodeLoad, leader_node, member_nodes
+from leveret.cluster.quorum.membership_record import (
+    LeaveNode,
+    QuorumRecord,
+    RefusedChange,
+    RenameNode,
+    changed,
+    decode_record,
+    encode,
+    new_record,
+)
+
+IDENTITY_BITS = 61
+"""The number of a group is not 0."""
+
+
+class Nodes(Protocol):
+    """The nodes of the cluster, and what arguments, policies and settings say of a queue."""
+
+    def loads(self) -> list[NodeLoad]:
+        """All nodes of the cluster."""
+
+    def group_size(self, specification: QueueSpecification) -> int:
+        """How many members a queue is to have (`member_placement.group_size`)."""
+
+    def locator(self, specification: QueueSpecification) -> str:
+        """How its leader is chosen (placement/leader_location.py)."""
+
+
+class Groups(Protocol):
+    """The groups that have members on this node. Calls come in the order of declarations."""
+
+    def made(self, specification: QueueSpecification, record: QuorumRecord) -> GroupService:
+        """The service for the client of a queue that is about to be made."""
+
+    def added(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
+        """A queue was declared, or was found by a restart."""
+
+    def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
+        """A queue has another record."""
+
+
+class QuorumFactory(QueueFactory):
+    """See the module. local: the factory of the kind on a node on its own. node: this one."""
+
+    def __init__(self, local: QueueFactory, node: OwnNode, nodes: Nodes, groups: Groups) -> None:
+        super().__init__(local.kind, local.make_here)
+        self._node = node
+        self._nodes = nodes
+        self._groups = groups
+
+    def place(self, specification: QueueSpecification) -> Placement:
+        """The nodes that get members, the one that leads first, and a new identity."""
+        loads = self._nodes.loads()
+        this_node = self._node.name
+        members = member_nodes(this_node, loads, self._nodes.group_size(specification))
+        leader = leader_node(this_node, members, loads, self._nodes.locator(specification))
+        identity = 1 + secrets.randbits(IDENTITY_BITS)
+        return Placement(leader, identity, encode(new_record(members)))
+
+    def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
+        """The client of the group."""
+        record = decode_record(specification.placement.record)
+        service = self._groups.made(specification, record)
+        return QuorumQueueClient(owner, specification, self._node, service)
+
+    def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
+        """A queue was declared: this node may have a member of it."""
+        self._groups.added(_client(queue), decode_record(queue.placement.record))
+
+    def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
+        """A queue has other members."""
+        queue.placement = placement
+        self._groups.record_changed(_client(queue), decode_record(placement.record))
+
+    def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
+        """The outcome of a change of the members; None if none is left."""
+        placement = queue.placement
+        before = decode_record(placement.record)
+        try:
+            after = changed(before, change)
+        except (RefusedChange, msgspec.MsgspecError) as error:
+            what = resource(QUEUE, queue.name, vhost)
+            raise precondition_failed(f"cannot change the members of {what}: {error}") from None
+        if after is None:
+            return None
+        leader = after.member(before.number_on(placement.node)) or after.members[0]
+        return PlacementChange(placement._replace(node=leader.node, record=encode(after)))
+
+    def node_renamed(
+        self, vhost: str, queue: QueueClient, old: str, new: str
+    ) -> Declaration | None:
+        """A member keeps its number, and is on the node with the new name."""
+        if decode_record(queue.placement.record).of_node(old) is None:
+            return None
+        return self._change(vhost, queue, RenameNode(old, new))
+
+    def node_removed(
+        self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
+    ) -> Declaration | None:
+        """A queue is deleted only if no other node has a member."""
+        if decode_record(queue.placement.record).of_node(node) is None:
+            return None
+        return self._change(vhost, queue, LeaveNode(node))
+
+    def _change(
+        self, vhost: str, queue: QueueClient, change: LeaveNode | RenameNode
+    ) -> ChangePlacement:
+        return ChangePlacement(vhost, queue.name, queue.placement.identity, encode(change))
+
+
+def _client(queue: QueueClient) -> QuorumQueueClient:
+    assert isinstance(queue, QuorumQueueClient), "this factory makes no other queues"
+    return queue

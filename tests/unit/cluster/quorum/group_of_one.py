@@ -1,0 +1,168 @@
+"""A quorum queue's group of one member in memory, and a client of it: no disk, no links."""
+
+import msgspec
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    Configure,
+    DeadLetterStrategy,
+    NodeDown,
+    Options,
+    encode_command,
+    entry_of,
+)
+from leveret.cluster.quorum.machine.figures import figures
+from leveret.cluster.quorum.queue_group import QueueGroup
+from leveret.cluster.quorum.queue_machines import QueueMachines
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.storage.messages.addresses import Addresses
+from tests.unit.broker.queues.fakes import FakeConsumer, FakeVhost, specified
+
+NODE, INCARNATION = "a@host", 1_700_000_000_000_000
+
+
+def options_of(options):
+    """The machine's options for those of a queue, in 3.10's rules."""
+
+    def limit(value):
+        return NO_LIMIT if value is None else value
+
+    return Options(
+        max_length=limit(options.max_length),
+        max_length_bytes=limit(options.max_length_bytes),
+        rejects_publishes=options.rejects_when_full,
+        delivery_limit=limit(options.delivery_limit),
+        message_ttl_ms=limit(options.message_ttl_ms),
+        dead_letters=DeadLetterStrategy.DROP,
+        is_single_active=options.single_active_consumer,
+        returns_to_end=options.delivery_limit is None,
+    )
+
+
+class GroupOfOne:
+    """What the client of a queue uses of a group, and its only member.
+
+    entries: its log. loses: commands are lost on their way. demand: that of `watch`.
+    """
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.machine = QueueMachines().new()
+        self.entries = [b""]
+        self.client = self.demand = None
+        self.sessions = {}
+        self.is_led = self.loses = self.is_closed = False
+        self.sent = []
+
+    # What the client asks for
+
+    def attach(self, session, sender, seen, received):
+        if self.is_led:
+            self.sessions = {sender: session}
+            self.client.told(session, self.machine.attach(sender, seen, received), self)
+
+    def send(self, session, commands):
+        self.sent += commands
+        if self.is_led and not self.loses:
+            for command in commands:
+                self._apply(self.machine.entry(command, self.clock.now_ms()))
+            self._tell()
+
+    def ask(self, question, answer):
+        answer(self.machine.answer(question) if self.is_led else None)
+
+    def close(self):
+        self.is_closed = True
+
+    def watch(self, demand):
+        self.demand = demand
+
+    def configure(self, options):
+        self.propose(Configure(options_of(options)))
+
+    # The leader
+
+    def _apply(self, entry):
+        self.entries.append(entry)
+        self.machine.apply(len(self.entries) - 1, entry, True)
+
+    def propose(self, command):
+        self._apply(entry_of(encode_command(command), self.clock.now_ms()))
+        self._tell()
+
+    def _tell(self):
+        for sender, effect in self.machine.take_effects():
+            if sender in self.sessions:
+                self.client.told(self.sessions[sender], [effect], self)
+
+    def __getitem__(self, index):
+        return self.entries[index]
+
+    def lead(self):
+        self.is_led = True
+        self.client.leader_found()
+
+    def stop_leading(self):
+        self.is_led = False
+        self.sessions = {}
+        self.client.leader_lost()
+
+    def take_node_for_gone(self):
+        self.propose(NodeDown(NODE, INCARNATION))
+
+
+class Use:
+    """A quorum queue and its client. behind: what `UntakenBytes` has said."""
+
+    def __init__(self, **arguments):
+        self.vhost = FakeVhost()
+        self.vhost.clock.advance(1)
+        self.group = GroupOfOne(self.vhost.clock)
+        letters = {int: "I", str: "S", bool: "t"}
+        table = {
+            name.replace("_", "-"): (letters[type(value)], value)
+            for name, value in (arguments | {"x_queue_type": "quorum"}).items()
+        }
+        specification = specified(table, durable=True)
+        self.behind = []
+        node = OwnNode(NODE, INCARNATION, Addresses(), UntakenBytes(self.behind.append))
+        service = QueueGroup(self.group, self.group)
+        self.queue = QuorumQueueClient(self.vhost, specification, node, service)
+        self.group.client = self.queue
+        self.group.propose(Configure(options_of(self.queue.options)))
+        self.group.lead()
+
+    def settle(self):
+        """Give turns until nothing is left to do."""
+        self.vhost.turns.run()
+
+    def asked(self, ask, *arguments):
+        """The answer to a question. Raises what it is refused with."""
+        answer = Answer()
+        ask(*arguments, answer)
+        self.settle()
+        return answer.result()
+
+    def consuming(self, consumer):
+        """The consumer, which gets messages from now on."""
+        self.asked(self.queue.subscribe, consumer)
+        return consumer
+
+    @property
+    def figures(self):
+        return figures(self.group.machine.queue)
+
+
+class LimitedConsumer(FakeConsumer):
+    """A consumer with a prefetch limit."""
+
+    def __init__(self, tag="c", prefetch=1000, no_ack=False):
+        super().__init__(tag, prefetch, no_ack)
+        self.prefetch = prefetch
+
+    def figures(self, activity):
+        figures = super().figures(activity)
+        return msgspec.structs.replace(figures, tag=text(self.tag), prefetch_count=self.prefetch)

@@ -1,0 +1,126 @@
+"""The queue's state machine as a group runs it, and its effects on their way to clients."""
+
+import msgspec
+import pytest
+
+from leveret.cluster.quorum.effect_bytes import EffectError, decode_effects, encode_effects
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    Checkout,
+    CommandError,
+    Configure,
+    Enqueue,
+    EnqueuedRun,
+    Join,
+    Options,
+    decode_entry,
+    encode_command,
+    runs_of,
+)
+from leveret.cluster.quorum.machine.effects import (
+    ActiveChanged,
+    Applied,
+    DeadLetters,
+    Deliver,
+    Outcome,
+    Reason,
+    Result,
+    SenderEnded,
+    TimedOut,
+    UnknownSender,
+)
+from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.queue_machines import FIGURES, QueueMachines, decode_figures
+
+EFFECTS = [
+    Applied(7, 3),
+    Result(7, 4, Outcome.REFUSED, 0, (1, 2, 5, 5)),
+    Deliver(7, 2, [Run(1, 5, 9, 3, 100, 4, returns=2, delivery_count=1, delivery=6)]),
+    ActiveChanged(7, 2, True),
+    TimedOut(7, 2, [1, 4]),
+    UnknownSender(7),
+    SenderEnded(7),
+]
+
+
+def fields(effect):
+    """An effect as plain values."""
+    return type(effect), {
+        name: [fields(one) for one in value] if name == "runs" else value
+        for name in effect.__slots__
+        for value in [getattr(effect, name)]
+    }
+
+
+def commands(machine, *commands):
+    """Apply commands of a client as entries."""
+    for index, command in enumerate(commands, 1):
+        machine.apply(index, machine.entry(encode_command(command), 5), True)
+
+
+@pytest.fixture
+def machine():
+    """A machine with a consumer, which has one message, and is full."""
+    machine = QueueMachines().new()
+    commands(
+        machine,
+        Join(7, 1, 0, "a", 1),
+        Checkout(7, 2, 0, "c", 1, 0, False, NO_LIMIT, b""),
+        Enqueue(7, 3, 0, runs_of([EnqueuedRun(2, 1, NO_LIMIT, 0)])),
+    )
+    return machine
+
+
+def test_effects_arrive_as_they_were_sent():
+    arrived = decode_effects(encode_effects(EFFECTS))
+    assert [fields(effect) for effect in arrived] == [fields(effect) for effect in EFFECTS]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x91\x92\x01\x07", b"\x91\x93\x63\x07\x01", b"garbage"])
+def test_bytes_that_are_no_effects_are_an_error(data):
+    with pytest.raises(EffectError, match="damaged"):
+        decode_effects(data)
+
+
+def test_damaged_runs_are_an_error():
+    with pytest.raises(EffectError, match="damaged"):
+        decode_effects(msgspec.msgpack.encode([(3, 7, 2, b"garbage")]))
+
+
+def test_a_delivery_needs_the_entries_of_its_messages():
+    machines = QueueMachines()
+    assert [list(machines.entries_of(effect)) for effect in EFFECTS[:3]] == [[], [], [9]]
+
+
+def test_effects_are_for_a_client_or_for_the_leader(machine):
+    taken = machine.take_effects()
+    assert [(sender, type(effect)) for sender, effect in taken] == [(7, Deliver), (7, Applied)]
+    machine._effects.add(DeadLetters(Reason.EXPIRED, [], False))
+    assert machine.take_effects()[0][0] == 0
+
+
+def test_a_client_may_not_send_commands_of_leaders(machine):
+    with pytest.raises(CommandError, match="a command of leaders"):
+        machine.entry(encode_command(Configure(Options())), 5)
+    with pytest.raises(CommandError):
+        machine.entry(b"garbage", 5)
+
+
+def test_a_member_that_comes_from_a_snapshot_is_equal(machine):
+    other = QueueMachines().restore(machine.snapshot())
+    assert other.snapshot() == machine.snapshot()
+    assert other.live() == machine.live() == [(3, 3)]
+    effects = other.attach(7, 0, {2: 0})
+    assert [type(effect) for effect in effects] == [Deliver, Applied]
+
+
+def test_figures_are_the_answer_to_a_question(machine):
+    figures = decode_figures(machine.answer(FIGURES))
+    assert (figures.ready, figures.unacked, figures.consumers[0].node) == (1, 1, "a")
+    with pytest.raises(ValueError, match="asks b'what'"):
+        machine.answer(b"what")
+
+
+def test_a_tick_is_an_entry(machine):
+    assert machine.tick_at_ms() == 0
+    assert decode_entry(machine.tick(9)).now_ms == 9

@@ -1,0 +1,596 @@
+"""A quorum queue as the clients of a node use it: the promises of a queue client, and its rules."""
+
+import pytest
+
+from leveret.broker.amqp.content_header import header_with
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.declarations.requester import THE_NODE
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
+from leveret.cluster.quorum.client.question import ANSWER_MS
+from leveret.cluster.quorum.client.quorum_queue_client import LENGTH_MS
+from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
+from leveret.cluster.quorum.machine.commands import Enqueue, Settle, decode_command
+from leveret.storage.messages.message import Message
+from tests.unit.broker.queues.fakes import ADDRESS, HEADER, publish
+from tests.unit.cluster.quorum.group_of_one import NODE, LimitedConsumer, Use
+from tests.unit.cluster.remote_queues.fakes import Publisher
+
+
+@pytest.fixture
+def use():
+    return Use()
+
+
+@pytest.fixture
+def queue(use):
+    return use.queue
+
+
+def run_of(*bodies, publisher=None, first=1, header=HEADER):
+    """A publication of these messages."""
+    return publication_of(
+        [Message(ADDRESS, header, body) for body in bodies], None, publisher, first
+    )
+
+
+def commands(use, kind):
+    """The commands of a kind that the client has sent."""
+    return [one for one in map(decode_command, use.group.sent) if isinstance(one, kind)]
+
+
+def count_of(entry):
+    """The delivery count that a client sees."""
+    return entry.message.header.headers.get("x-delivery-count", (None, None))[1]
+
+
+# The promises of queue_client.py
+
+
+def test_what_is_published_is_there_for_a_get_that_follows(use, queue):
+    publish(queue, b"1", b"2")
+    got = use.asked(queue.get, True)
+    assert (got.entry.message.body, got.ready_count) == (b"1", 1)
+    assert use.asked(queue.get, False).entry.message.body == b"2"
+    assert use.asked(queue.get, False) is None
+    assert use.figures.unacked == 1
+
+
+def test_consuming_and_settling(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1", b"2", b"3")
+    use.settle()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+    queue.ack(consumer.entries[:1])
+    queue.requeue(consumer.entries[1:2])
+    use.settle()
+    assert consumer.bodies == [b"1", b"2", b"3", b"2"]
+    assert consumer.entries[-1].redelivered
+    queue.discard(consumer.entries[2:])
+    use.settle()
+    assert use.figures.unacked == 0
+
+
+def test_what_is_requeued_is_there_for_a_get_that_follows(use, queue):
+    publish(queue, b"1")
+    got = use.asked(queue.get, True)
+    queue.requeue([got.entry])
+    again = use.asked(queue.get, True)
+    assert (again.entry.message.body, again.entry.redelivered) == (b"1", True)
+
+
+def test_a_publisher_is_told_when_the_group_has_its_messages(use, queue):
+    publisher = Publisher()
+    queue.publish(run_of(b"1", b"2", publisher=publisher, first=7))
+    assert publisher.owed == {7: 1}
+    use.settle()
+    assert publisher.confirmed == [7]
+
+
+def test_a_queue_that_is_full_refuses():
+    use = Use(x_max_length=2, x_overflow="reject-publish")
+    publisher = Publisher()
+    use.queue.publish(run_of(b"1", b"2", publisher=publisher, first=11))
+    use.queue.publish(run_of(b"3", b"4", b"5", publisher=publisher, first=13))
+    use.settle()
+    assert publisher.refused == [14, 15], "one message more than the limit is taken"
+    assert publisher.confirmed == [11, 13]
+
+
+def test_length_purge_and_delete_have_counts(use, queue):
+    publish(queue, b"1", b"2", b"3")
+    use.consuming(LimitedConsumer(prefetch=1))
+    assert tuple(use.asked(queue.length)) == (2, 1)
+    assert use.asked(queue.purge) == 2
+    publish(queue, b"4")
+    assert use.asked(queue.delete, False, False, THE_NODE) == 1
+    assert use.group.is_closed
+
+
+def test_no_consumer_gets_more_than_its_room(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    consumer.credit = 2
+    publish(queue, b"1", b"2", b"3", b"4")
+    use.settle()
+    assert consumer.bodies == [b"1", b"2"]
+    assert consumer.is_waiting, "it wants to be told of room"
+    consumer.credit += 1
+    queue.credit(consumer)
+    use.settle()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+
+
+def test_a_consumer_without_a_limit_holds_two_thousand_messages(use, queue):
+    consumer = use.consuming(LimitedConsumer(prefetch=0))
+    consumer.credit = 5000
+    queue.publish(run_of(*[b"x"] * 2001))
+    use.settle()
+    assert len(consumer.entries) == 2000
+    queue.ack(consumer.entries[:1])
+    use.settle()
+    assert len(consumer.entries) == 2001
+
+
+def test_a_consumer_without_acks_settles_what_it_was_given(use, queue):
+    consumer = use.consuming(LimitedConsumer(prefetch=0, no_ack=True))
+    consumer.credit = 3
+    publish(queue, b"1", b"2", b"3", b"4")
+    use.settle()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+    assert use.figures.unacked == 1
+
+
+def test_a_cancelled_consumer_gets_first_what_was_published_before(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1", b"2")
+    cancelled = Answer()
+    queue.cancel(consumer, answer=cancelled)
+    publish(queue, b"3")
+    use.settle()
+    assert cancelled.is_given
+    assert consumer.bodies == [b"1", b"2"]
+    assert use.asked(queue.length).ready_count == 1
+    queue.ack(consumer.entries)
+    use.settle()
+    assert use.figures.unacked == 0
+
+
+def test_tags_and_priorities_may_be_anything_that_clients_send(use, queue):
+    low, high = (LimitedConsumer(f"c\udcff{number}") for number in range(2))
+    low.priority, high.priority = -(1 << 63), (1 << 63) - 1
+    use.consuming(low)
+    use.consuming(high)
+    publish(queue, b"1")
+    use.settle()
+    assert high.bodies == [b"1"]
+    assert [one.priority for one in use.figures.consumers] == [-PRIORITY_MAX, PRIORITY_MAX]
+
+
+def test_what_a_cancelled_consumer_had_no_room_for_goes_back(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    consumer.credit = 1
+    publish(queue, b"1", b"2", b"3")
+    use.asked(lambda answer: queue.cancel(consumer, answer=answer))
+    assert consumer.bodies == [b"1"]
+    assert (use.figures.ready, use.figures.unacked) == (2, 1)
+
+
+def test_what_a_consumer_holds_goes_back_with_its_channel(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1", b"2")
+    use.settle()
+    queue.cancel(consumer, channel_ended=True)
+    queue.requeue(consumer.entries, channel_ended=True)
+    publish(queue, b"3")
+    use.settle()
+    assert (use.figures.ready, use.figures.unacked) == (3, 0)
+    assert consumer.bodies == [b"1", b"2"]
+    assert count_of(use.asked(queue.get, True).entry) == 1, "the return counts once"
+
+
+def test_consumers_of_a_deleted_queue_are_told_once(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    assert list(queue.delete_now()) == [consumer]
+    assert consumer.is_without_queue
+    assert not consumer.was_told, "the caller does it"
+
+
+def test_everything_is_answered_when_the_queue_is_deleted(use, queue):
+    use.group.loses = True
+    publisher = Publisher()
+    answers = [Answer() for _ in range(5)]
+    queue.publish(run_of(b"1", publisher=publisher))
+    consumer = LimitedConsumer()
+    queue.subscribe(consumer, answers[0])
+    queue.get(True, answers[1])
+    queue.purge(answers[2])
+    queue.length(answers[3])
+    queue.cancel(consumer, answer=answers[4])
+    use.settle()
+    assert not any(answer.is_given for answer in answers)
+    queue.delete_now()
+    assert publisher.died == [True]
+    for answer in answers[:4]:
+        with pytest.raises(ChannelFault, match="NOT_FOUND - no queue 'q' in vhost '/'"):
+            answer.result()
+    answers[4].result()
+
+
+def test_a_node_that_stops_refuses_what_is_not_applied(use, queue):
+    use.group.loses = True
+    publisher = Publisher()
+    queue.publish(run_of(b"1", publisher=publisher))
+    use.settle()
+    queue.close()
+    assert publisher.died == [False]
+
+
+# Rules of quorum queues
+
+
+def test_a_delivery_count_is_shown_from_the_first_return_on(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1", header=header_with(headers={"z": ("S", "1"), "b": ("S", "2")}))
+    use.settle()
+    assert count_of(consumer.entries[0]) is None
+    queue.requeue(consumer.entries)
+    use.settle()
+    again = consumer.entries[1]
+    assert again.redelivered
+    assert list(again.message.header.headers) == ["b", "x-delivery-count", "z"]
+    assert queue.may_redeliver
+
+
+def test_a_get_shows_the_count_at_once(use, queue):
+    publish(queue, b"1")
+    got = use.asked(queue.get, True)
+    assert (count_of(got.entry), got.entry.redelivered) == (0, False)
+    queue.requeue([got.entry])
+    assert count_of(use.asked(queue.get, True).entry) == 1
+
+
+def test_messages_are_persistent_whatever_their_delivery_mode_is(use, queue):
+    publish(queue, b"1", header=header_with(delivery_mode=1))
+    header = use.asked(queue.get, True).entry.message.header
+    assert header.is_persistent
+    assert header.delivery_mode == 1, "as it was published"
+
+
+def test_a_get_is_refused_with_a_single_active_consumer():
+    use = Use(x_single_active_consumer=True)
+    with pytest.raises(ChannelFault, match="not supported by quorum queues with") as refused:
+        use.asked(use.queue.get, True)
+    assert refused.value.reply_code == 405
+
+
+@pytest.mark.parametrize(
+    ("conditions", "flag"), [((True, False), "unused"), ((False, True), "empty")]
+)
+def test_a_deletion_has_no_conditions(use, queue, conditions, flag):
+    with pytest.raises(ConnectionFault, match=f"operations with if-{flag} flag") as refused:
+        use.asked(queue.delete, *conditions, THE_NODE)
+    assert refused.value.reply_code == 540
+
+
+# Figures
+
+
+def test_management_sees_the_counts_and_the_consumers(use, queue):
+    use.consuming(LimitedConsumer("first", prefetch=1))
+    use.consuming(LimitedConsumer("other", prefetch=1))
+    publish(queue, b"1", b"22", b"333")
+    use.settle()
+    counts = queue.figures.counts()
+    assert (counts.ready, counts.unacked, counts.consumers) == (1, 2, 2)
+    use.asked(queue.figures.refresh)
+    status = queue.figures.status()
+    assert status.counts == counts
+    assert (status.storage.ready_bytes, status.storage.unacked_bytes) == (3, 3)
+    assert status.consumer_capacity == 0
+    first, other = queue.figures.consumers()
+    assert (first.tag, first.unacked, first.prefetch_count, first.activity) == ("first", 1, 1, "up")
+    assert (other.tag, other.node) == ("other", NODE)
+
+
+def test_management_sees_the_single_active_consumer():
+    use = Use(x_single_active_consumer=True)
+    use.consuming(LimitedConsumer("first"))
+    use.consuming(LimitedConsumer("other"))
+    use.asked(use.queue.figures.refresh)
+    assert use.queue.figures.status().single_active_consumer_tag == "first"
+    activities = [one.activity for one in use.queue.figures.consumers()]
+    assert activities == ["single_active", "waiting"]
+
+
+def test_figures_are_refused_without_a_leader(use, queue):
+    use.group.stop_leading()
+    with pytest.raises(ConnectionFault, match="no member of the queue leads"):
+        use.asked(queue.figures.refresh)
+
+
+def test_demand_is_kept_by_the_member_of_the_node(use, queue):
+    demand = Demand()
+    queue.watch(demand)
+    assert use.group.demand is demand
+
+
+def test_policies_change_the_options_of_the_group(use, queue):
+    queue.apply(queue.declared._replace(max_length=1))
+    publish(queue, b"1", b"2")
+    use.settle()
+    assert use.figures.ready == 1
+
+
+# Runs
+
+
+def test_what_is_published_in_one_turn_is_one_command(use, queue):
+    publisher, other = Publisher(), Publisher()
+    queue.publish(run_of(b"1", b"2", publisher=publisher))
+    queue.publish(run_of(b"three", publisher=other))
+    use.settle()
+    (command,) = commands(use, Enqueue)
+    assert command.runs == [2, 1, 0, 4, 1, 5, 0, 4], "count, size, time to live, priority"
+    assert publisher.confirmed == other.confirmed == [1]
+
+
+def test_what_is_acknowledged_in_one_turn_is_one_command(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    queue.publish(run_of(b"1", b"2", b"3", b"4", b"5"))
+    use.settle()
+    for place in (2, 0, 1, 4):
+        queue.ack([consumer.entries[place]])
+        queue.publish(run_of(b"x"))
+    use.settle()
+    (command,) = commands(use, Settle)
+    assert command.positions == [1, 3, 5, 5]
+    assert len(commands(use, Enqueue)) == 2
+
+
+def test_consumers_share_the_messages_of_one_command(use, queue):
+    first, second = use.consuming(LimitedConsumer("1")), use.consuming(LimitedConsumer("2"))
+    queue.publish(run_of(b"1", b"2", b"3", b"4"))
+    use.settle()
+    assert (first.bodies, second.bodies) == ([b"1", b"3"], [b"2", b"4"])
+
+
+def test_a_large_body_is_sent_and_got(use, queue):
+    publish(queue, b"x" * 100_000, b"small")
+    assert use.asked(queue.get, True).entry.message.body == b"x" * 100_000
+    assert use.asked(queue.get, True).entry.message.body == b"small"
+
+
+# Changes of the leader
+
+
+def test_publishes_are_sent_again_to_the_next_leader(use, queue):
+    publisher = Publisher()
+    use.group.loses = True
+    queue.publish(run_of(b"1", publisher=publisher))
+    use.settle()
+    use.group.stop_leading()
+    queue.publish(run_of(b"2", publisher=publisher, first=2))
+    use.settle()
+    assert publisher.confirmed == []
+    use.group.loses = False
+    use.group.lead()
+    use.settle()
+    assert publisher.confirmed == [1, 2]
+    assert use.figures.ready == 2
+
+
+def test_what_was_applied_is_not_doubled(use, queue):
+    """The leader applies a publish, and is lost before it says so."""
+    publisher = Publisher()
+    queue.publish(run_of(b"1", publisher=publisher))
+    use.settle()
+    use.group.sessions = {}
+    queue.publish(run_of(b"2", publisher=publisher, first=2))
+    use.settle()
+    assert (use.figures.ready, publisher.confirmed) == (2, [1])
+    use.group.stop_leading()
+    use.group.lead()
+    use.settle()
+    assert (use.figures.ready, publisher.confirmed) == (2, [1, 2])
+
+
+def test_deliveries_that_were_lost_with_a_leader_come_from_the_next_one(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1")
+    use.settle()
+    use.group.sessions = {}
+    publish(queue, b"2")
+    use.settle()
+    assert consumer.bodies == [b"1"]
+    use.group.stop_leading()
+    use.group.lead()
+    use.settle()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_a_consumer_settles_with_the_next_leader_what_it_got_from_the_last(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1")
+    use.settle()
+    use.group.stop_leading()
+    queue.ack(consumer.entries)
+    use.settle()
+    use.group.lead()
+    use.settle()
+    assert use.figures.unacked == use.figures.ready == 0
+
+
+def test_a_get_whose_message_was_lost_on_the_way_gets_it(use, queue):
+    publish(queue, b"1")
+    use.settle()
+    use.group.sessions = {}
+    answer = Answer()
+    queue.get(True, answer)
+    use.settle()
+    assert not answer.is_given
+    use.group.stop_leading()
+    use.group.lead()
+    use.settle()
+    assert answer.result().entry.message.body == b"1"
+
+
+# A node that the group took for gone
+
+
+def test_consumers_subscribe_again_when_the_node_was_taken_for_gone(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    publish(queue, b"1")
+    use.settle()
+    use.group.take_node_for_gone()
+    use.settle()
+    assert consumer.bodies == [b"1", b"1"]
+    assert consumer.entries[1].redelivered
+    queue.ack(consumer.entries[:1])
+    use.settle()
+    assert use.figures.unacked == 1, "the first delivery is void"
+    queue.ack(consumer.entries[1:])
+    use.settle()
+    assert use.figures.unacked == 0
+
+
+def test_what_waited_here_when_the_node_was_taken_for_gone_comes_once(use, queue):
+    consumer = use.consuming(LimitedConsumer())
+    consumer.credit = 0
+    publish(queue, b"1")
+    use.settle()
+    use.group.take_node_for_gone()
+    use.settle()
+    consumer.credit = 5
+    queue.credit(consumer)
+    use.settle()
+    assert consumer.bodies == [b"1"]
+
+
+def test_publishes_of_a_node_taken_for_gone_are_neither_lost_nor_doubled(use, queue):
+    publisher = Publisher()
+    use.group.sessions = {}
+    queue.publish(run_of(b"0", publisher=publisher, first=1))
+    use.settle()
+    use.group.sessions = {}
+    queue.publish(run_of(b"1", publisher=publisher, first=2))
+    use.settle()
+    use.group.loses = True
+    queue.publish(run_of(b"2", publisher=publisher, first=3))
+    use.settle()
+    use.group.stop_leading()
+    use.group.take_node_for_gone()
+    use.group.loses = False
+    use.group.lead()
+    use.settle()
+    assert publisher.confirmed == [1, 2, 3]
+    assert use.figures.ready == 3
+
+
+def test_refusals_survive_the_end_of_a_sender():
+    use = Use(x_max_length=1, x_overflow="reject-publish")
+    publisher = Publisher()
+    publish(use.queue, b"0")
+    use.settle()
+    use.group.sessions = {}
+    use.queue.publish(run_of(b"1", b"2", publisher=publisher))
+    use.settle()
+    use.group.take_node_for_gone()
+    use.group.stop_leading()
+    use.group.lead()
+    use.settle()
+    assert (publisher.refused, publisher.confirmed) == ([2], [1])
+
+
+def test_a_group_that_has_forgotten_the_sender_leaves_publishes_refused(use, queue):
+    publisher = Publisher()
+    publish(queue, b"0")
+    use.settle()
+    use.group.loses = True
+    queue.publish(run_of(b"1", publisher=publisher))
+    use.settle()
+    use.group.stop_leading()
+    use.group.machine.queue.senders.known.clear()
+    use.group.loses = False
+    use.group.lead()
+    use.settle()
+    assert publisher.died == [False], "nobody knows whether they were applied"
+    publish(queue, b"2")
+    use.settle()
+    assert use.figures.ready == 2
+
+
+# Without a leader
+
+
+def test_questions_have_an_error_in_time(use, queue):
+    use.group.stop_leading()
+    for ask, text in (
+        (lambda answer: queue.get(True, answer), "Cannot get a message from queue 'queue 'q' in"),
+        (lambda answer: queue.subscribe(LimitedConsumer(), answer), "Cannot consume from queue"),
+        (queue.purge, "Cannot purge queue"),
+    ):
+        answer = Answer()
+        ask(answer)
+        use.settle()
+        assert not answer.is_given
+        use.vhost.clock.advance(ANSWER_MS / 1000)
+        with pytest.raises(ConnectionFault, match=text) as fault:
+            answer.result()
+        assert fault.value.reply_code == 541
+
+
+def test_a_message_that_comes_too_late_is_given_back(use, queue):
+    publish(queue, b"1")
+    use.settle()
+    use.group.stop_leading()
+    answer = Answer(give_back=lambda got: queue.requeue([got.entry], channel_ended=True))
+    queue.get(True, answer)
+    use.settle()
+    use.vhost.clock.advance(ANSWER_MS / 1000)
+    use.group.lead()
+    use.settle()
+    assert (use.figures.ready, use.figures.unacked) == (1, 0)
+
+
+def test_a_passive_declare_tells_what_is_known(use, queue):
+    publish(queue, b"1")
+    assert tuple(use.asked(queue.length)) == (1, 0)
+    use.group.loses = True
+    publish(queue, b"2")
+    answer = Answer()
+    queue.length(answer)
+    use.settle()
+    assert not answer.is_given, "the leader may still do what was asked for before"
+    use.vhost.clock.advance(LENGTH_MS / 1000)
+    assert tuple(answer.result()) == (1, 0)
+    use.group.stop_leading()
+    assert tuple(use.asked(queue.length)) == (1, 0)
+
+
+def test_publishers_are_held_while_much_is_not_applied(use, queue):
+    use.group.stop_leading()
+    hold = queue.publisher_hold
+    body = b"x" * 100_000
+    while not hold.is_wanted:
+        queue.publish(run_of(body))
+    use.settle()
+    resumed = []
+    hold.begin(lambda: resumed.append(True))
+    assert not resumed
+    use.group.lead()
+    use.settle()
+    assert resumed
+    assert not hold.is_wanted
+    assert use.figures.ready_bytes > WINDOW_BYTES
+
+
+def test_all_publishers_of_the_node_are_held_while_very_much_is_not_applied(use, queue):
+    use.group.stop_leading()
+    body = b"x" * 1_000_000
+    while not use.behind:
+        queue.publish(run_of(body))
+    use.group.lead()
+    use.settle()
+    assert use.behind == [True, False]
