@@ -16,7 +16,6 @@ from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Checkout,
     Command,
-    Configure,
     Enqueue,
     EnqueuedRun,
     Join,
@@ -40,7 +39,6 @@ def entries(commands: Iterator[Command]) -> list[bytes]:
 
 def setting_up(consumers: int, credit: int) -> Iterator[Command]:
     """A client, and its consumers."""
-    yield Configure(Options())
     yield Join(1, 1, 0, "one", 1)
     for number in range(2, 2 + consumers):
         yield Checkout(1, number, 0, "tag", credit, 0, False, NO_LIMIT, b"")
@@ -71,7 +69,7 @@ def consuming(count: int, batch: int, sizes: int, consumers: int) -> Iterator[Co
 
 def measured(commands: Iterator[Command], consumers: int, is_leader: bool) -> float:
     """The seconds of all commands."""
-    machine, effects = QuorumMachine(), Effects()
+    machine, effects = QuorumMachine(Options()), Effects()
     index = 0
     for entry in entries(setting_up(consumers, 2000)):
         index += 1
@@ -98,7 +96,7 @@ def resident_bytes() -> int:
 
 def backlog(count: int, batch: int, sizes: int) -> None:
     """Memory, snapshots and the way back, of a queue without consumers."""
-    machine = QuorumMachine()
+    machine = QuorumMachine(Options())
     index = 0
     for entry in entries(setting_up(0, 1)):
         index += 1

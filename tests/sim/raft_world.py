@@ -155,6 +155,8 @@ class RaftNode:
 class RaftWorld:
     """All nodes; `members` found the group as voters."""
 
+    node_type: type[RaftNode] = RaftNode
+
     def __init__(self, names: str, members: str, random: Random, machine=RaftMember) -> None:
         self.random = random
         self.make = machine
@@ -162,7 +164,7 @@ class RaftWorld:
         self.nodes = {}
         for name in names:
             voters = tuple(members) if name in members else ()
-            self.nodes[name] = RaftNode(name, Configuration(voters))
+            self.nodes[name] = self.node_type(name, Configuration(voters))
         self.ways: dict[tuple[str, str], deque] = {way: deque() for way in permutations(names, 2)}
         self.connected: set[frozenset[str]] = set()
         self.cut: set[tuple[str, str]] = set()

@@ -89,6 +89,9 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     consumer_timeout_ms: Limit = NO_LIMIT
 
 
+DEFAULT_OPTIONS = Options()
+
+
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """What all commands have."""
 
@@ -173,7 +176,7 @@ class Leave(ClientCommand, frozen=True, tag=10):
 
 
 class Configure(Command, frozen=True, tag=20):
-    """The options change. The first entry of a queue."""
+    """Other options are in force, since policies have changed."""
 
     options: Options
 

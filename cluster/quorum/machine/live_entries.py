@@ -1,6 +1,10 @@
 """The entries of a log that are still needed, as intervals of indexes: first, last, first ...
 
 They may cover a few entries between those that are needed: an interval costs more than these do.
+
+Invariants:
+
+QM12  Each message of the queue is in an entry of an interval.
 """
 
 from collections.abc import Iterable

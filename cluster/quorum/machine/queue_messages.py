@@ -50,12 +50,12 @@ class QueueMessages:
         "options", "position", "ready",
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.options = Options()
-        self.ready = ReadyMessages(1)
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.ready = ReadyMessages(options.priorities)
         self.delayed = DelayedMessages()
         self.letters = KeptLetters()
-        self.consumers = Consumers(is_single_active=False, elects_by_priority=False)
+        self.consumers = Consumers(options.is_single_active, options.elects_by_priority)
         self.now_ms = 0
         self.position = 1
         self.is_refusing = False

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leveret.cluster.quorum.machine.commands import (
+    DEFAULT_OPTIONS,
     NO_LIMIT,
     Cancel,
     Checkout,
@@ -32,6 +33,7 @@ from leveret.cluster.quorum.machine.commands import (
     NodeConnected,
     NodeDisconnected,
     NodeDown,
+    Options,
     Purge,
     Return,
     Settle,
@@ -60,6 +62,8 @@ from leveret.cluster.quorum.machine.senders import Sender, Senders
 
 CHECK_INTERVAL_MS: Final = 60_000
 """How often consumers are checked for messages that they have held for too long, as in RabbitMQ."""
+EXPIRED_AGAIN_MS: Final = 1_000
+"""How long the deletion of an expired queue may take before it is asked for again."""
 
 
 class QuorumMachine:
@@ -72,9 +76,10 @@ class QuorumMachine:
 
     __slots__ = ("applied", "checked_ms", "messages", "senders", "timeout_ms", "used_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, options: Options = DEFAULT_OPTIONS) -> None:
+        """options: those that the queue is declared with, the same ones on all members."""
         self.applied = 0
-        self.messages = QueueMessages()
+        self.messages = QueueMessages(options)
         self.senders = Senders()
         self.used_ms = 0
         self.checked_ms = 0
@@ -89,6 +94,8 @@ class QuorumMachine:
         assert index > self.applied, "QM5: entries are applied in order"
         self.applied = index
         self.messages.pass_time(now_ms)
+        if not self.used_ms:
+            self.used_ms = self.messages.now_ms
         if isinstance(command, ClientCommand):
             if not self._apply_of_client(index, command, effects):
                 return
@@ -279,8 +286,6 @@ class QuorumMachine:
 
     def _configure(self, command: Configure, effects: Effects | None) -> None:
         messages = self.messages
-        if not self.used_ms:
-            self.used_ms = messages.now_ms
         messages.configure(command.options, effects)
         for consumer in messages.consumers.subscribed:
             messages.consumers.update(consumer)
@@ -344,9 +349,10 @@ class QuorumMachine:
     def wake_at_ms(self) -> int:
         """When the leader has to propose a `Tick`; 0 if time changes nothing."""
         messages = self.messages
-        times = [
-            messages.ready.next_expiry_ms(), messages.delayed.next_ms(), self._expires_at_ms(),
-        ]  # fmt: skip
+        times = [messages.ready.next_expiry_ms(), messages.delayed.next_ms()]
+        expires_at_ms = self._expires_at_ms()
+        if expires_at_ms:
+            times.append(max(expires_at_ms, self.checked_ms + EXPIRED_AGAIN_MS))
         if self.timeout_ms != NO_LIMIT and messages.held_count:
             times.append(self.checked_ms + min(self.timeout_ms, CHECK_INTERVAL_MS))
         return min([at_ms for at_ms in times if at_ms], default=0)
@@ -354,7 +360,11 @@ class QuorumMachine:
     # What a client or a new leader has to be told
 
     def attach(self, number: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """What a client lacks. number: its sender's. received: by consumer, its last delivery."""
+        """What a client lacks. number: its sender's. received: by consumer, its last delivery.
+
+        The leader answers only when it has applied an entry of its own term: before that it may
+        lack what an earlier leader has told the client.
+        """
         sender = self.senders.known.get(number)
         if sender is None:
             return [UnknownSender(number)]

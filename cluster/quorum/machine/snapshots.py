@@ -197,12 +197,11 @@ def _runs_beside_ready(machine: QuorumMachine) -> Iterator[list[Run]]:
 
 
 def _machine_of(head: _Head, blocks: list[bytes]) -> QuorumMachine:
-    machine = QuorumMachine()
+    machine = QuorumMachine(head.options)
     machine.applied, machine.used_ms, machine.checked_ms = (
         head.applied, head.used_ms, head.checked_ms,
     )  # fmt: skip
     messages = machine.messages
-    messages.configure(head.options, None)
     messages.now_ms, messages.position = head.now_ms, head.position
     messages.is_refusing = head.is_refusing
     rest = iter(blocks)

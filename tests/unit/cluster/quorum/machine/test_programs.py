@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from leveret.cluster.quorum.machine.commands import encode_command, entry_of
+from leveret.cluster.quorum.machine.commands import Options, encode_command, entry_of
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
@@ -148,7 +148,7 @@ class Members:
 
     def __init__(self, random):
         self.random = random
-        self.leader, self.follower, self.restored = (QuorumMachine() for _ in range(3))
+        self.leader, self.follower, self.restored = (QuorumMachine(Options()) for _ in range(3))
         self.effects = Effects()
 
     def apply(self, index, entry):

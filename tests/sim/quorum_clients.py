@@ -1,0 +1,221 @@
+"""The clients of a simulated quorum queue: what a node publishes, consumes and settles.
+
+Each node has one, around the pure core of its client (cluster/quorum/client). Messages are numbered
+texts, such as b"a17", so that each one can be followed through everything.
+"""
+
+from itertools import count
+
+from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.delivered_run import DeliveredRun
+from leveret.cluster.quorum.client.group_client import GroupClient, Subscription
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    Cancel,
+    Checkout,
+    Discard,
+    Enqueue,
+    EnqueuedRun,
+    Get,
+    Join,
+    Purge,
+    Return,
+    Settle,
+    encode_command,
+    intervals_of,
+    runs_of,
+)
+from leveret.cluster.quorum.machine.effects import Outcome
+
+
+def expanded(intervals):
+    """The numbers of intervals."""
+    return [
+        number
+        for at in range(0, len(intervals), 2)
+        for number in range(intervals[at], intervals[at + 1] + 1)
+    ]
+
+
+class JoinQueue(Command):
+    """The first command of a sender."""
+
+    def __init__(self, user):
+        super().__init__()
+        self.user = user
+
+    def encode(self, sender, seen):
+        user = self.user
+        return encode_command(Join(sender, self.number, seen, user.name, user.incarnation))
+
+    def sender_ended(self):
+        return False
+
+
+class Publish(Command):
+    """Publishes messages, of one priority and time to live."""
+
+    def __init__(self, user, texts, priority, ttl_ms):
+        super().__init__()
+        self.user, self.texts, self.priority, self.ttl_ms = user, texts, priority, ttl_ms
+
+    def encode(self, sender, seen):
+        runs = runs_of([EnqueuedRun(len(self.texts), 10, self.ttl_ms, self.priority)])
+        return encode_command(Enqueue(sender, self.number, seen, runs), b" ".join(self.texts))
+
+    def applied(self, result):
+        refused = expanded(result.refused) if result else []
+        for place, text in enumerate(self.texts):
+            self.user.books.published(text, place not in refused)
+        self.user.waiting -= 1
+
+    def is_in_doubt(self):
+        self.user.waiting -= 1
+        return False
+
+
+class Consume(Subscription):
+    """Subscribes, or takes one message. held: by position, what has arrived and is not settled.
+
+    sender: of a message that was taken, the sender that got it.
+    """
+
+    def __init__(self, user, credit, priority):
+        super().__init__()
+        self.user, self.credit, self.priority = user, credit, priority
+        self.held = {}
+        self.sender = 0
+        self.is_answered = False
+
+    @property
+    def is_get(self):
+        return self.credit == 0
+
+    def encode(self, sender, seen):
+        if self.is_get:
+            return encode_command(Get(sender, self.number, seen, no_ack=False))
+        return encode_command(
+            Checkout(sender, self.number, seen, "tag", self.credit, self.priority, False, NO_LIMIT,
+                     b"")
+        )  # fmt: skip
+
+    def applied(self, result):
+        self.is_answered = True
+        if self.is_get and result.outcome is not Outcome.GOT:
+            self.user.end(self)
+
+    def sender_ended(self):
+        if self.is_get and self in self.user.consumers:
+            self.is_answered = True
+            self.user.consumers.remove(self)
+        return self in self.user.consumers
+
+    def arrived(self, runs):
+        if self.is_get:
+            self.user.client.forget(self)
+            self.sender = self.user.client.sender
+        for delivered in runs:
+            run = delivered.run
+            texts = delivered.data[delivered.start :].split()
+            for at in range(run.count):
+                text = texts[run.place + at]
+                self.held[run.position + at] = text
+                self.user.books.delivered(self, text, run.position + at, run.returns)
+
+    def holder_ended(self):
+        self.held = {}
+
+
+class GiveUp(Command):
+    """Settles, returns or rejects messages that a consumer holds, or ends the consumer."""
+
+    def __init__(self, user, kind, holder, held):
+        super().__init__()
+        self.user, self.kind, self.held = user, kind, held
+        self.consumer = holder.number
+
+    def encode(self, sender, seen):
+        name = (sender, self.number, seen, self.consumer)
+        if self.kind == "cancel":
+            return encode_command(Cancel(*name, returns=True))
+        positions = intervals_of(sorted(self.held))
+        if self.kind == "settle":
+            return encode_command(Settle(*name, positions))
+        if self.kind == "discard":
+            return encode_command(Discard(*name, positions))
+        return encode_command(Return(*name, positions, self.kind == "fail"))
+
+    def sender_ended(self):
+        return False
+
+
+class PurgeQueue(Command):
+    """Purges the queue."""
+
+    def __init__(self, user):
+        super().__init__()
+        self.user = user
+
+    def encode(self, sender, seen):
+        return encode_command(Purge(sender, self.number, seen))
+
+    def sender_ended(self):
+        return False
+
+
+class User:
+    """The client of one life of a node. waiting: how many publishes are not answered."""
+
+    def __init__(self, name, incarnation, senders, books):
+        self.name, self.incarnation, self.books = name, incarnation, books
+        self.client = GroupClient(lambda: next(senders), lambda: JoinQueue(self))
+        self.consumers = []
+        self.waiting = 0
+        self.leader = None
+        self.numbers = count(incarnation * 100_000)
+
+    # What its users do
+
+    def publish(self, number, priority, ttl_ms):
+        texts = [b"%s%d" % (self.name.encode(), next(self.numbers)) for _ in range(number)]
+        self.waiting += 1
+        self.client.add(Publish(self, texts, priority, ttl_ms))
+
+    def consume(self, credit, priority):
+        consumer = Consume(self, credit, priority)
+        self.consumers.append(consumer)
+        self.client.add(consumer)
+
+    def give_up(self, consumer, kind, positions):
+        held = {position: consumer.held.pop(position) for position in positions}
+        self.client.add(GiveUp(self, kind, consumer.holder, held))
+        if consumer.is_get and not consumer.held:
+            self.end(consumer)
+
+    def cancel(self, consumer):
+        self.client.add(GiveUp(self, "cancel", consumer.holder, consumer.held))
+        consumer.held = {}
+        self.end(consumer)
+
+    def end(self, consumer):
+        self.client.forget(consumer)
+        self.consumers.remove(consumer)
+
+    # What the leader says
+
+    def told(self, session, kind, *what):
+        client = self.client
+        if kind == "attached":
+            client.attached(session)
+        elif kind == "applied":
+            client.applied(session, *what)
+        elif kind == "result":
+            client.result(session, *what)
+        elif kind == "deliver":
+            consumer, runs = what
+            client.deliver(session, consumer, [DeliveredRun(*one) for one in runs])
+        elif kind == "unknown":
+            client.sender_unknown(session)
+        else:
+            client.sender_ended(session)
+        self.consumers = [one for one in self.consumers if one.sender in {0, client.sender}]

@@ -1,0 +1,313 @@
+"""A simulated quorum queue: Raft members with its state machine, and a client on each node.
+
+To the world of tests/sim/raft_world.py, with its disks, links and crashes, it adds what the service
+of the queue does: committed entries go to the machine, the leader's effects and the clients'
+commands to frames on the same links, snapshots have the machine's state.
+"""
+
+from collections import deque
+from itertools import count
+
+from leveret.cluster.quorum.machine.commands import (
+    LettersDone,
+    NodeConnected,
+    NodeDisconnected,
+    NodeDown,
+    Options,
+    Tick,
+    decode_entry,
+    encode_command,
+    entry_of,
+)
+from leveret.cluster.quorum.machine.effects import (
+    Applied,
+    DeadLetters,
+    Deliver,
+    Effects,
+    Result,
+    SenderEnded,
+    UnknownSender,
+)
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.snapshots import restore, snapshot
+from leveret.cluster.raft.outputs import DATA
+from tests.sim.properties import require
+from tests.sim.quorum_books import Books
+from tests.sim.quorum_clients import User
+from tests.sim.raft_world import UP, RaftNode, RaftWorld
+
+
+class Frame(bytes):
+    """A frame of the queue on a link: `what` is in it."""
+
+    def __new__(cls, *what):
+        frame = super().__new__(cls)
+        frame.what = what
+        return frame
+
+
+class QuorumNode(RaftNode):
+    """A member with the machine of the queue, and the client of the node.
+
+    attached: by node, the session and the sender of its client. attaching: those that wait.
+    links: how often a link came up. letters: dead letters that are to be published. ticks_at: when
+    it proposed a tick.
+    """
+
+    def __init__(self, name, configuration):
+        super().__init__(name, configuration)
+        self.disk.snapshot.state, self.disk.snapshot.live = b"", []
+        self.begin(None, Options())
+
+    def begin(self, user, options):
+        """A life begins, or ends if there is no user."""
+        self.user = user
+        self.restored = self.disk.snapshot
+        state = self.restored.state
+        self.queue = restore(state) if state else QuorumMachine(options)
+        self.attached, self.attaching, self.links = {}, {}, {}
+        self.effects = Effects()
+        self.letters, self.ticks_at = [], 0
+
+
+class QuorumWorld(RaftWorld):
+    """All nodes. options: the queue's."""
+
+    node_type = QuorumNode
+
+    def __init__(self, names, random, options):
+        self.options = options
+        self.books = Books(options)
+        self.senders = count(1)
+        self.lives = dict.fromkeys(names, 0)
+        self.down = set()
+        super().__init__(names, names, random)
+        for name in names:
+            self.ways[name, name] = deque()
+
+    # The machine of a node
+
+    def _start(self, name):
+        node = self.nodes[name]
+        self.lives[name] += 1
+        node.begin(User(name, self.lives[name], self.senders, self.books), self.options)
+        super()._start(name)
+        self.update(node)
+
+    def _crash(self, name, kept, on_way):
+        if (name, name) in self.ways:
+            self.ways[name, name].clear()
+        node = self.nodes[name]
+        if node.user is not None:
+            node.user.leader = None
+        node.begin(None, self.options)
+        super()._crash(name, kept, on_way)
+        self.down.add((name, self.lives[name]))
+
+    def queue(self, node):
+        """The machine of a node, after a snapshot that it was sent."""
+        if node.restored is not node.disk.snapshot:
+            node.restored = node.disk.snapshot
+            if node.applied == node.disk.snapshot.index:
+                node.queue = restore(node.disk.snapshot.state)
+        return node.queue
+
+    def _apply(self, node, through):
+        first = node.applied + 1
+        queue = self.queue(node)
+        entries = node.disk.entries()
+        super()._apply(node, through)
+        is_leading = node.machine.leading is not None
+        for index in range(first, through + 1):
+            _, kind, payload = entries[index]
+            if kind != DATA:
+                continue
+            if index > self.books.machine.applied:
+                self.books.apply(index, payload)
+            queue.apply(index, payload, node.effects if is_leading else None)
+        if through % 4 == 0:
+            self.books.reached(through, queue)
+        self._serve(node, node.effects.take())
+
+    def _take_snapshot(self, name, kept):
+        node = self.nodes[name]
+        before = node.disk.snapshot
+        state, live = snapshot(self.queue(node)), self.queue(node).live()
+        super()._take_snapshot(name, kept)
+        if node.disk.snapshot is not before:
+            node.disk.snapshot.state, node.disk.snapshot.live = state, live
+            node.restored = node.disk.snapshot
+            self.books.count("snapshots")
+
+    # The leader
+
+    def propose(self, node, commands):
+        """A member proposes commands, if it leads."""
+        node.machine.propose([entry_of(command, node.clock) for command in commands])
+        self.carry_out(node)
+
+    def _propose(self, name, _sizes):
+        node, _ = self._running(name)
+        self.propose(node, [encode_command(Tick())])
+
+    def carry_out(self, node):
+        super().carry_out(node)
+        machine = node.machine
+        if machine.leading is None:
+            node.attached, node.attaching = {}, {}
+            return
+        self._attach_some(node)
+
+    def _serve(self, node, effects):
+        """Tell clients what the leader's machine has for them."""
+        for effect in effects:
+            if isinstance(effect, DeadLetters):
+                if effect.are_kept:
+                    node.letters = [*node.letters, *effect.runs]
+                continue
+            for name, (session, sender) in node.attached.items():
+                if sender == getattr(effect, "sender", 0):
+                    self._tell(node, name, session, effect)
+
+    def _tell(self, node, name, session, effect):
+        if isinstance(effect, Applied):
+            what = ("applied", effect.through)
+        elif isinstance(effect, Result):
+            what = ("result", effect.number, effect)
+        elif isinstance(effect, Deliver):
+            runs = [(run, *self._body(node, run.index)) for run in effect.runs]
+            what = ("deliver", effect.consumer, runs)
+        elif isinstance(effect, UnknownSender):
+            what = ("unknown",)
+        elif isinstance(effect, SenderEnded):
+            what = ("ended",)
+        else:
+            return
+        self._send(node.name, name, Frame("told", session, *what))
+
+    def _body(self, node, index):
+        """An entry with messages, which the member has to have."""
+        snapshot_index = node.disk.snapshot.index
+        if index <= snapshot_index:
+            live = node.disk.snapshot.live
+            is_live = any(live[at] <= index <= live[at + 1] for at in range(0, len(live), 2))
+            require(is_live, "QM12: entry", index, "is needed and is not live")
+        (_, _, payload), _ = self.history.committed[index]
+        return payload, decode_entry(payload).messages_at
+
+    # Frames
+
+    def _send(self, sender, receiver, frame):
+        if sender == receiver or frozenset((sender, receiver)) in self.connected:
+            self.ways[sender, receiver].append(frame)
+
+    def _arrive(self, sender, receiver):
+        item = self.ways[sender, receiver][0]
+        node = self.nodes[receiver]
+        if isinstance(item, Frame):
+            self.ways[sender, receiver].popleft()
+            if node.machine is not None:
+                self._received(node, sender, *item.what)
+        else:
+            super()._arrive(sender, receiver)
+            if node.machine is not None and not isinstance(item, bytes):
+                node.links[sender] = node.links.get(sender, 0) + (item == UP)
+                node.attached.pop(sender, None)
+                node.attaching.pop(sender, None)
+
+    def _received(self, node, sender, kind, session, *what):
+        if kind == "told":
+            node.user.told(session, *what)
+        elif node.machine.leading is None:
+            return
+        elif kind == "attach":
+            node.attaching[sender] = (session, *what)
+            self._attach_some(node)
+        elif node.attached.get(sender, (0, 0))[0] == session:
+            self.propose(node, what[0])
+
+    def _attach_some(self, node):
+        """Clients attach when all that earlier leaders have committed is applied."""
+        state = node.machine.state
+        if state.log.term_of(max(node.applied, state.log.base_index)) != state.term:
+            return
+        for name, (session, number, seen, received) in node.attaching.items():
+            node.attached[name] = (session, number)
+            for effect in self.queue(node).attach(number, seen, received):
+                self._tell(node, name, session, effect)
+            self._send(node.name, name, Frame("told", session, "attached"))
+        node.attaching = {}
+
+    def update(self, node):
+        """The client of a node follows the leader that its member knows, and sends."""
+        machine, user = node.machine, node.user
+        if machine is None or node.is_paused:
+            return
+        leader = machine.leader
+        is_there = leader == node.name and machine.leading is not None
+        if is_there or leader in machine.state.linked:
+            found = (leader, machine.state.term, node.links.get(leader, 0))
+        else:
+            found = None
+        if found != user.leader:
+            user.client.leader_lost()
+            user.leader = found
+            if found is not None:
+                user.client.leader_found()
+        for output in user.client.take_outputs():
+            kind = type(output).__name__.lower()
+            fields = ("sender", "seen", "received") if kind == "attach" else ("payloads",)
+            frame = Frame(kind, output.session, *[getattr(output, field) for field in fields])
+            self._send(node.name, user.leader[0], frame)
+
+    def do(self, action):
+        super().do(action)
+        for node in self.nodes.values():
+            self.update(node)
+
+    def due(self):
+        actions = super().due()
+        for node in self.leaders():
+            wake_at = self.queue(node).wake_at_ms()
+            if not node.is_paused and 0 < wake_at <= node.clock and node.clock > node.ticks_at:
+                actions.append(("tick", node.name))
+            if node.letters:
+                actions.append(("letters done", node.name))
+        return actions
+
+    # What users and the leader do
+
+    def _tick(self, name):
+        node, _ = self._running(name)
+        node.ticks_at = node.clock
+        self.propose(node, [encode_command(Tick())])
+
+    def _letters_done(self, name):
+        node, _ = self._running(name)
+        runs, node.letters = node.letters, []
+        for run in runs:
+            self.propose(node, [encode_command(LettersDone([run.position, run.last]))])
+
+    def _node(self, name, what, incarnation, leader):
+        node, machine = self._running(leader)
+        if machine.leading is None:
+            return
+        if what == "down":
+            command = NodeDown(name, incarnation)
+        else:
+            command = NodeDisconnected(name) if what == "disconnected" else NodeConnected(name)
+        self.propose(node, [encode_command(command)])
+
+    def _use(self, name, what, *how):
+        user = self.nodes[name].user
+        if what in {"publish", "consume"}:
+            getattr(user, what)(*how)
+        elif what == "purge":
+            user.purge()
+        else:
+            at, *rest = how
+            consumer = user.consumers[at]
+            if what == "cancel":
+                user.cancel(consumer)
+            else:
+                user.give_up(consumer, what, *rest)

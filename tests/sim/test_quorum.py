@@ -1,0 +1,30 @@
+"""Seeds of a simulated quorum queue. `make sim-quorum SEEDS=100000` runs more of them."""
+
+import pytest
+
+from tests.sim.quorum_scenario import run_seed
+
+SEEDS = 240
+AT_A_TIME = 60
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS, AT_A_TIME))
+def test_what_is_promised_holds_in_every_run(first):
+    for seed in range(first, first + AT_A_TIME):
+        run_seed(seed)
+
+
+def test_a_seed_gives_the_same_run_each_time():
+    assert run_seed(7).world.trace == run_seed(7).world.trace
+
+
+def test_the_runs_have_what_they_are_to_test():
+    counts = {}
+    for seed in range(1, 61):
+        for what, count in run_seed(seed).world.books.counts.items():
+            counts[what] = counts.get(what, 0) + count
+    assert counts.keys() >= {
+        "ActiveChanged", "UnknownSender", "arrived", "died of DELIVERY_LIMIT", "died of EXPIRED",
+        "died of MAXLEN", "died of REJECTED", "published as dead letters", "refused", "settled",
+        "snapshots",
+    }  # fmt: skip
