@@ -1,4 +1,4 @@
-"""What all tests have in common.
+"""Fixtures and settings of all tests.
 
 No example of hypothesis has a time limit, and pika waits for a node as long as tests do: its 15 s
 for a handshake are not enough on a busy machine. Nodes that tests start have no links to others

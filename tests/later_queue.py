@@ -113,7 +113,7 @@ class LaterQueue:
         setattr(self._queue, name, value)
 
     def fall_silent(self):
-        """Answer nothing any more."""
+        """Stop answering."""
         self.__dict__["_do"] = lambda: None
 
     def _later(self, action, answer=None):

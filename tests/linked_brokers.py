@@ -105,7 +105,7 @@ class LinkedBrokers:
         self.links[FAR].tell("peer_down", to_near, "the test has cut it")
 
     def stop_delivering(self):
-        """Nothing that is sent to the other node arrives any more."""
+        """From now on, frames to the other node are lost."""
         self.ends[0].is_stopped = True
 
     @property

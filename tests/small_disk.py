@@ -84,7 +84,7 @@ def free_bytes(disk: Path) -> int:
 
 
 def fill(disk: Path, leave: int = 0) -> Path:
-    """Leave so many bytes, or no room, on a disk; the file that takes the space."""
+    """Leave `leave` bytes free on a disk; return the file that takes the space."""
     filling = disk / "filling"
     with filling.open("ab", buffering=0) as file:
         if leave:

@@ -8,7 +8,7 @@ from leveret.testing import EmbeddedBroker, ThreadedBroker
 class StoredBroker(EmbeddedBroker):
     """A broker that keeps its files in a directory.
 
-    metadata: made anew at each start. make_metadata: makes it from a path. disk: the store's.
+    metadata: created at each start. make_metadata: makes it from a path. disk: the store's.
     """
 
     def __init__(self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False):

@@ -208,7 +208,7 @@ class Client:
         return await Consumer(self, queue, tag, no_ack, channel, prefetch).start()
 
     async def wait_for_depth(self, queue, messages):
-        """Wait until a queue has so many ready messages."""
+        """Wait until `queue` has `messages` ready messages."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             found = await self.channel.declare_queue(queue, passive=True)

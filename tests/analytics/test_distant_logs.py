@@ -20,7 +20,7 @@ SPLITS = "spark.sql.files.maxPartitionBytes"
 
 @contextmanager
 def splits_of(session, size):
-    """Have Spark split files into parts of so many bytes."""
+    """Have Spark split files into parts of a given number of bytes."""
     before = session.conf.get(SPLITS)
     session.conf.set(SPLITS, str(size))
     yield

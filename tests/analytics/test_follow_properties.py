@@ -1,7 +1,7 @@
 """Whatever a broker writes and however it is read, the tables of a follow are those of a batch.
 
 Several nodes write random logs in small members. They are read in triggers at random times, each of
-which reads a few kilobytes only, by a follow that is now and then begun anew.
+which reads a few kilobytes only, by a follow that is now and then started again.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """What is found in the traces of the suite of incidents, and what is not.
 
 All incidents are one trace, each of a virtual host of its own. Those that are held out are judged
-by their figures only: nobody looks at single ones while finders change.
+by their figures only: no one looks at single ones while finders change.
 """
 
 from pathlib import Path

@@ -28,7 +28,7 @@ UNCONFIRMED_MAX = 2000
 
 
 class Publisher:
-    """Publishes so many messages with at most UNCONFIRMED_MAX unconfirmed."""
+    """Publishes a number of messages with at most UNCONFIRMED_MAX unconfirmed."""
 
     def __init__(self, channel, messages, body):
         self.done = asyncio.get_running_loop().create_future()

@@ -113,7 +113,7 @@ class Probe:
 
 
 class Stop:
-    """Whether SIGTERM has come."""
+    """Whether SIGTERM has been received."""
 
     def __init__(self) -> None:
         self.has_come = False

@@ -117,5 +117,5 @@ def varied(name: str, title: str, size: int = 1024, **options: Any) -> Load:
 
 
 def pairs(count: int) -> dict[str, int]:
-    """Return the options of so many publishers, consumers and queues."""
+    """Return the options of `count` publishers, consumers and queues."""
     return {"publishers": count, "consumers": count, "queues": count}

@@ -75,7 +75,7 @@ async def _publish(node, exchange, key, options, is_persistent):
 
 
 async def _consume(node, queue, count):
-    """Take and acknowledge so many messages."""
+    """Take and acknowledge `count` messages."""
     connection = await ClientConnection.open(ServerAddress("127.0.0.1", node.port), {})
     channel = await connection.open_channel()
     done, taken = asyncio.Event(), 0
@@ -102,7 +102,7 @@ def uri(node):
 
 
 def wait_for(channel, queue, count):
-    """Wait until a queue has so many messages."""
+    """Wait until a queue has `count` messages."""
     while channel.queue_declare(queue, passive=True).method.message_count < count:
         time.sleep(POLL_SECONDS)
 

@@ -25,7 +25,7 @@ LOGIN = base64.b64encode(b"guest:guest").decode()
 
 
 class ChurnedNode:
-    """See the module. host, port: where clients with a socket connect."""
+    """A node whose objects come and go. host, port: where clients with a socket connect."""
 
     host = LOOPBACK
 

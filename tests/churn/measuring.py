@@ -22,7 +22,7 @@ WINDOWS_MAX = 6
 KEPT_MAX, IN_CYCLES_MAX = 0.8, 0.5
 """A leak has 1 or more."""
 POLL_SECONDS, STILL_POLLS = 0.01, 3
-"""The node has come to rest when so many looks in a row find no fewer blocks."""
+"""The node has come to rest when this many looks in a row find no fewer blocks."""
 TYPES_SHOWN = 6
 
 
@@ -58,7 +58,7 @@ class Windows:
         self._done = 0
 
     async def measured(self, cycles, warm_up):
-        """What is left of windows of so many cycles. warm_up: cycles before."""
+        """What is left of windows of `cycles` cycles. warm_up: cycles before them."""
         gc.disable()
         try:
             await self._run(warm_up)

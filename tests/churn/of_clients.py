@@ -133,7 +133,7 @@ async def transactional_channels(node, first, count):
 
 
 async def reply_consumers(node, first, count):
-    """Of direct replies, with a request whose reply comes to nobody."""
+    """Of direct replies, with a request whose reply reaches no client."""
     used = (
         method_bytes(2, commands.Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True)
         + publish_bytes(2, "nowhere", b"request", reply_to=REPLY_TO)

@@ -194,7 +194,7 @@ def links(kind, upstream, is_ready, **options):
 
 
 async def _all_are(node, running, count, is_ready):
-    """Wait until so many run, of which each may be deleted."""
+    """Wait until `count` are running, each of which may be deleted."""
     await node.until(lambda: len(running.statuses) == count)
     await node.until(lambda: all(map(is_ready, running.statuses)))
 

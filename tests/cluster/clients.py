@@ -11,7 +11,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 def publish(node, queue, *bodies, properties=PERSISTENT):
-    """Publish messages to a queue by way of a node, and have them confirmed."""
+    """Publish messages to a queue through a node, and have them confirmed."""
     with node.connect() as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -45,7 +45,7 @@ def has_queue(node, queue):
 
 
 def take(channel, queue, count):
-    """Consume and acknowledge so many messages: their bodies, and whether they are redelivered."""
+    """Take and acknowledge `count` messages; return their bodies and redelivered flags."""
     found = []
     for method, _, body in channel.consume(queue, inactivity_timeout=PATIENCE_SECONDS):
         assert method is not None, f"{queue} has no more messages than {found}"

@@ -1,4 +1,4 @@
-"""A client that consumes a queue for as long as a test lets it, connecting anew when it has to."""
+"""A client that consumes a queue for as long as a test lets it, reconnecting when it has to."""
 
 import threading
 

@@ -13,7 +13,7 @@ LEVERET, RABBITMQ = "Leveret", "RabbitMQ"
 
 
 def hosted_node(directory, name, host):
-    """A node on a host of its own, which everybody may use as guest."""
+    """A node on a host of its own, which clients of any host may use as guest."""
     directory.mkdir(exist_ok=True)
     file = directory / "leveret.conf"
     file.write_text("loopback_users.guest = false\ncollect_statistics_interval = 200\n")
@@ -90,7 +90,7 @@ class Link:
     # What has come
 
     def take(self):
-        """Take what has come by now; how many messages have."""
+        """Take the messages that have arrived, and return how many have in all."""
         raise NotImplementedError
 
     def wait_for_more(self):

@@ -1,4 +1,4 @@
-"""What the tests of mirrored queues of real nodes have in common."""
+"""Shared parts of the tests of mirrored queues of real nodes."""
 
 from tests.cluster.clients import PERSISTENT, take
 
@@ -37,6 +37,6 @@ def log_of(queue="mirrored"):
 
 
 def consumed(node, count, queue="mirrored"):
-    """Take the first so many messages: their bodies, and whether they are redelivered."""
+    """Take the first `count` messages; return their bodies and redelivered flags."""
     with node.connect() as connection:
         return take(connection.channel(), queue, count)

@@ -1,8 +1,8 @@
-"""A process that passes IP packets between hosts, and loses or delays them as it is told to.
+"""A process that passes IP packets between hosts, and loses or delays them on command.
 
-Each host is a network namespace with a tun device, whose other end this process has. So what a
-packet meets on its way is decided here, for each pair of hosts and each direction, with any kernel
-that has namespaces and tun devices. When the process ends, the devices are gone.
+Each host is a network namespace with a tun device, whose other end this process has. So the
+loss and the delay of a packet are decided here, for each pair of hosts and each direction, with any
+kernel that has namespaces and tun devices. When the process ends, the devices are gone.
 
 It reads a command from each line of its standard input, and answers each with a line:
 
@@ -61,7 +61,7 @@ class Switch:
         self._home = os.open(f"/proc/{os.getpid()}/ns/net", os.O_RDONLY)
 
     def run(self):
-        """Until the standard input is closed."""
+        """Pass packets and obey commands until the standard input is closed."""
         while True:
             for key, _ in self._selector.select(self._pause()):
                 if key.data is not None:
@@ -82,7 +82,7 @@ class Switch:
         return bool(lines)
 
     def attach(self, address, namespace, device):
-        """See the module."""
+        """Add a host."""
         enter(namespace)
         descriptor = make_device(device)
         if libc.setns(self._home, CLONE_NEWNET):
@@ -92,12 +92,12 @@ class Switch:
         self._selector.register(descriptor, selectors.EVENT_READ, source)
 
     def set(self, sender, receiver, loss, seconds):
-        """See the module."""
+        """Set the share of packets that are lost, and the delay of the others."""
         pair = socket.inet_aton(sender), socket.inet_aton(receiver)
         self._rules[pair] = float(loss), float(seconds)
 
     def heal(self):
-        """See the module."""
+        """Lose and delay no packets."""
         self._rules.clear()
 
     def _pass_on(self, descriptor, source):

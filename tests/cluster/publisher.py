@@ -10,7 +10,7 @@ PAUSE_SECONDS = 0.05
 
 
 class ConfirmedPublisher:
-    """Publishes numbers to a queue, by way of one node. confirmed: those that were confirmed.
+    """Publishes numbers to a queue through one node. confirmed: those that were confirmed.
 
     exchange: the one to publish to, with the queue's name as the key; what it routes to no queue
     does not count.

@@ -23,7 +23,7 @@ TIMES_MAX = 4
 
 
 def waited(nodes, sizes):
-    """The lines about late confirms after so many characters of each log: how many times."""
+    """Count the lines about late confirms after a given position of each log."""
     found = []
     for node, size in zip(nodes, sizes, strict=True):
         found += [int(one[1] or 1) for one in WAITED.finditer(node.log[size:])]
@@ -45,7 +45,7 @@ def test_confirms_go_on_soon_after_the_network_is_whole(tmp_path):
             queue = f"mirrored-{node.name[0]}"
             with node.connect() as connection:
                 connection.channel().queue_declare(queue, durable=True)
-            # Each queue is published to by way of a node that does not lead it.
+            # Each queue is published to through a node that does not lead it.
             by_way = nodes[nodes.index(node) - 1]
             publishers.append(stack.enter_context(ConfirmedPublisher(by_way, queue)))
         confirm_more(cluster, publishers)

@@ -20,7 +20,7 @@ from tests.cluster.mirrored import (
 
 
 class Consumer:
-    """A consumer by way of a node. bodies: what it got and acknowledged. was_told: of its end."""
+    """A consumer through a node. bodies: those it acknowledged. was_told: of the cancellation."""
 
     def __init__(self, node, **arguments):
         self.bodies = []
@@ -87,7 +87,7 @@ def test_a_committed_transaction_survives_the_leader(mirroring):
 
 
 class TestWithoutASynchronisedMirror:
-    """A queue had messages before it was mirrored, and nobody synchronises it."""
+    """A queue had messages before it was mirrored, and is not synchronised."""
 
     @staticmethod
     def kill_the_leader(nodes, promote):

@@ -35,7 +35,7 @@ def runs_on(node):
 
 
 class Account:
-    """What was published upstream, and what has come into queue `q`."""
+    """The messages published upstream, and those that arrived in queue `q`."""
 
     def __init__(self, there, here):
         self._there, self._here = there, here

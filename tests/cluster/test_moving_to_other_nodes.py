@@ -28,7 +28,7 @@ def mirror_on(*nodes):
 
 
 def is_on(queue, leader, mirrors, synchronised):
-    """Whether a queue is led and mirrored so, with so many synchronised mirrors."""
+    """Whether a queue has the given leader, mirrors and number of synchronised mirrors."""
     return (
         queue.get("node") == leader.name
         and sorted(queue.get("slave_nodes", ())) == sorted(node.name for node in mirrors)

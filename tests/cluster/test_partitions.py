@@ -156,7 +156,7 @@ def test_of_five_nodes_two_pause_and_with_three_sides_all(tmp_path):
             cluster.cut([a, b], [c])
             wait_until_paused(a, b, c)
             cluster.network.heal()
-            # Three of five are enough, whoever the last ones to run were.
+            # Three of five are enough, whichever nodes ran last.
             cluster.cut([a, d, e], [b, c])
             for node in (a, d, e):
                 node.wait_until(lambda one=node: accepts(one), "the node accepts clients")

@@ -1,4 +1,4 @@
-"""Clients that connect and never log in, as many as there are file descriptors, stop nobody."""
+"""As many clients as there are file descriptors, which never log in, stop no other client."""
 
 import resource
 import socket

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
 
 @pytest.fixture(params=[24])
 def disk(tmp_path, request):
-    """A disk of so many megabytes."""
+    """A disk of the given size in megabytes."""
     with small_disk(tmp_path / "disk", request.param) as place:
         yield place
 

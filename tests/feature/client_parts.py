@@ -1,4 +1,4 @@
-"""What tests of the node's AMQP client have in common: properties, and who takes and counts."""
+"""Shared parts of the tests of the node's AMQP client: properties, and a counting receiver."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ EVERYTHING = (
     b"\x02\x05\x01c\x01r\x0886400000"
     b"\x01m\0\0\0\0\0\0\0\x07\x01y\x05guest\x01p\x01z"
 )  # fmt: skip
-"""All properties. A header is a short, which a client that encodes them anew makes a long. The
+"""All properties. A header is a short, which a client that encodes them again makes a long. The
 expiration is a day: no busy machine takes that long."""
 
 

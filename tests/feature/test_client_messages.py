@@ -195,7 +195,7 @@ async def test_a_blocked_connection_is_not_writable_until_it_is_unblocked(broker
     channel = await channel_with_queue(connection)
     assert channel.is_writable
     broker.block_publishers()
-    # The server blocks whoever publishes.
+    # The server blocks all publishers.
     channel.publish("", QUEUE, b"\0\0", b"blocked")
     await until(lambda: connection.is_blocked)
     assert not channel.is_writable

@@ -1,4 +1,4 @@
-"""A federated exchange's link finds out that an exchange upstream is gone, and makes it anew."""
+"""A federated exchange's link notices that an exchange upstream is gone and declares it again."""
 
 import time
 

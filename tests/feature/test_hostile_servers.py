@@ -35,7 +35,7 @@ SHOVEL, EXCHANGE = "shovel", "exchange"
 
 
 def begun(size, channel=1, consumer_tag="tag"):
-    """The frames with which a delivery of so many bytes begins."""
+    """The first frames of a delivery of the given size."""
     method = encode_method(
         commands.Basic.Deliver,
         consumer_tag=consumer_tag, delivery_tag=1, exchange="", routing_key="k",

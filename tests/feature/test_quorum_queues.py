@@ -41,7 +41,7 @@ def restarted(node):
 
 
 def taken(channel, queue, count):
-    """What basic.get shows of so many messages: the number, and how often it was delivered."""
+    """Get messages with basic.get; return the number of each, and how often it was delivered."""
     found = []
     for _ in range(count):
         _, properties, body = channel.basic_get(queue)

@@ -30,7 +30,7 @@ from tests.protocol.socketless import READ_BYTES, Client, Node, Socket
 
 FRAMES_OF_A_ROUND = 2_000
 NODE_EACH = 10
-"""One round of so many is of sessions with a node."""
+"""One round in this many consists of sessions with a node."""
 FRAME_BYTES_MAX = 4096
 START_BYTES, END_BYTES = 7, 1
 TURNS_MAX = 10_000

@@ -8,7 +8,7 @@ CHANGES_MAX = 4
 
 
 def mutated(chance: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """The data with one to four changes, of which it is not the same any more.
+    """The data with one to four changes, after which it differs.
 
     other: a piece of it may be put into the data.
     """

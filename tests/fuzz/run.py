@@ -35,7 +35,7 @@ def has_sanitizer() -> bool:
 
 
 def run(kind: str, wanted: int, seed: int, directory: Path) -> None:
-    """Run rounds of one kind until so many cases were run."""
+    """Run rounds of one kind until `wanted` cases were run."""
     began = reported = time.monotonic()
     cases = number = 0
     noted = directory / f"{kind}.round"

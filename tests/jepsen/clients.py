@@ -69,7 +69,7 @@ class Clients:
         await asyncio.gather(*self._publishers)
 
     async def drain(self) -> None:
-        """Consume until nothing comes any more and no queue has a message."""
+        """Consume until no more messages come and no queue has any."""
         self._is_draining = True
         seen = -1
         while seen != (now := self._account.consumed.total()) or await asyncio.to_thread(

@@ -23,7 +23,7 @@ class NotWhole(AssertionError):
 
 
 class Nemesis:
-    """See the module. disk: the directory that is filled, of the last node. tell: gets lines.
+    """Carries out a plan. disk: the directory that is filled, of the last node. tell: gets lines.
 
     returns: how long it took until all nodes were there after each fault.
     """
@@ -51,7 +51,7 @@ class Nemesis:
             time.sleep(fault.calm_seconds)
 
     def _note(self, what: str, fault: Fault | None) -> None:
-        """Note what happens. Of several victims, or of links, nobody knows whom it spares."""
+        """Note what happens. Which of several victims, or of links, are spared is unknown."""
         spared = set(self._nodes)
         if fault is not None:
             is_clear = fault.kind not in (SLOW, FULL_DISK) and len(fault.sides) == 2

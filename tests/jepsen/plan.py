@@ -50,7 +50,7 @@ class Fault(NamedTuple):
 
 
 def plan(seed: int, nodes: str, seconds: float, mode: str, tick_s: float) -> list[Fault]:
-    """The faults of a run of about so many seconds. tick_s: the time of silence that is noticed."""
+    """The faults of a run of about `seconds` seconds. tick_s: the silence that is noticed."""
     chance = Random(seed)
     faults: list[Fault] = []
     at_s = 0.0
@@ -93,5 +93,5 @@ def _cut(chance: Random, mixed: str, is_clear: bool) -> tuple[str, ...]:
 
 
 def _parts(mixed: str, count: int) -> tuple[str, ...]:
-    """The first so many nodes, and the others if there are any."""
+    """The first `count` nodes, and the others if there are any."""
     return tuple(filter(None, (mixed[:count], mixed[count:])))

@@ -136,7 +136,7 @@ def _declare(cluster: Cluster) -> None:
 def depth(nodes: Sequence[ClusteredNode]) -> int:
     """How many messages all queues have, as the nodes that lead them show them.
 
-    Those count too that a leader has delivered, and nobody acknowledges.
+    Messages that a leader has delivered, and that are never acknowledged, count too.
     """
     try:
         led = [one for node in nodes for one in api(node, "queues") if one["node"] == node.name]
@@ -194,7 +194,7 @@ def _figures(account: Account, nemesis: Nemesis, begun: float) -> list[str]:
 
 
 def main() -> None:
-    """See the module."""
+    """Read the options, run, and report."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--minutes", type=float, default=5.0)
     options.add_argument("--seed", type=int, default=1)

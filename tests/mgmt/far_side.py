@@ -59,7 +59,7 @@ def dropping(session, _channel, _method):
 
 
 class FarSide:
-    """See the module. sessions: the connections that clients have, the newest one last."""
+    """A server that does what a test says. sessions: of clients, the newest one last."""
 
     def __init__(self):
         self._listener = socket.create_server(("127.0.0.1", 0))

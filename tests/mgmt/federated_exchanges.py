@@ -54,7 +54,7 @@ def bound_queue(channel, *keys, exchange="x", exchange_type="topic"):
 
 def check_circle(brokers, vhost, max_hops, count):
     """Have the exchange of each broker get the messages of the one before, round in a circle, and
-    publish so many messages at each: each must come once into the queue of each broker.
+    publish `count` messages at each: each must come once into the queue of each broker.
 
     The vhost is made at the brokers behind the first, and deleted there when all is well.
     """

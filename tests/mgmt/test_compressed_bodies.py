@@ -1,4 +1,4 @@
-"""Compressed bodies: nobody makes a node decompress anything before a login, and not much after."""
+"""Compressed bodies: a node decompresses nothing before a login, and not much after it."""
 
 import asyncio
 import gzip

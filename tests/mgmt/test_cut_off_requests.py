@@ -49,7 +49,7 @@ async def cut_off(served, head, size, begin=""):
 
 
 async def is_freed_after(served, count, *request):
-    """Whether memory use falls to what it was before so many requests, without a collection."""
+    """Whether memory use falls to its level before a number of requests, without a collection."""
     await cut_off(served, *request)
     gc.collect()
     gc.disable()

@@ -33,7 +33,7 @@ def rabbit():
 
 
 def came_over(links, cluster="elsewhere", vhost="/"):
-    """The headers of a message that has come over so many links."""
+    """The headers of a message that came over a number of links."""
     place = {"uri": "amqp://elsewhere", "exchange": "x", "cluster-name": cluster, "vhost": vhost}
     return {"x-received-from": [place] * links}
 
@@ -76,7 +76,7 @@ class Link:
         return found
 
     def take(self, count):
-        """The bodies of so many messages."""
+        """The bodies of a number of messages."""
         found = []
         self.here.wait_until(
             lambda: found.extend(take_all(self.to_here, "q")) or len(found) >= count, "all come"

@@ -22,7 +22,7 @@ from tests.patience import PATIENCE_SECONDS
 
 DISCARD_LINE, TAB = "\x15", b"\t"
 AGAIN_SECONDS = 3
-"""A node on a busy machine may not answer as quickly as whoever types wants it."""
+"""A node on a busy machine may not answer as quickly as completion requires by default."""
 ESCAPES = re.compile(r"\x07|\x1b(\[[0-9;?>=]*[A-Za-z]|[=>])")
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "source <(leveretctl completion bash)"),

@@ -256,7 +256,7 @@ def test_a_deleted_destination_queue_is_declared_again_and_nothing_is_lost(
         reconnect_delay=1,
     )  # fmt: skip
     far.wait_until(lambda: ready(far, "%2F", vhost) == 1, "it is moved")
-    # What is not acknowledged yet when the shovel starts anew may come a second time.
+    # Messages that are not acknowledged when the shovel restarts may come a second time.
     node.wait_until(lambda: ready(node, vhost, "from") == 0, "it is acknowledged")
     there.queue_delete(vhost)
     publish(channel, "from", BODIES[:20])

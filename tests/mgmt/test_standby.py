@@ -134,7 +134,7 @@ def test_changes_and_deletions_are_followed(upstream, standby):
     upstream.delete("topic-permissions/%2F/ann")
     upstream.delete("bindings/%2F/e/x/e/y/%23")
     upstream.delete("exchanges/%2F/y")
-    # It cannot be changed, so it is made anew, with its bindings.
+    # It cannot be changed, so it is declared again, with its bindings.
     upstream.delete("queues/%2F/q")
     declare(upstream, "q", arguments={"x-message-ttl": 5})
     upstream.post("bindings/%2F/e/x/q/q", {"routing_key": "a.*", "arguments": {"n": 1}})

@@ -147,7 +147,7 @@ class Publisher:
         self.confirmed = set()
 
     def publish(self, count):
-        """Publish until so many more are confirmed."""
+        """Publish until a number of further messages are confirmed."""
         wanted = len(self.confirmed) + count
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(self.confirmed) < wanted:

@@ -111,7 +111,7 @@ class RawClient:
     # Receiving
 
     def read_bytes(self, count):
-        """Read exactly so many bytes. Raises ConnectionError at the end of the stream."""
+        """Read exactly `count` bytes. Raises ConnectionError at the end of the stream."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(self._buffer) < count:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))

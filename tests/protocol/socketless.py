@@ -141,7 +141,7 @@ class Node:
 class HeldSync:
     """The sync of a node's declarations, which ends when the test says so.
 
-    waiting: the callbacks of those who wait for it.
+    waiting: the callbacks that wait for it.
     """
 
     def __init__(self, node):
@@ -153,7 +153,7 @@ class HeldSync:
         self.waiting.append(callback)
 
     def end(self, count=None, error=None):
-        """So many of those who wait, or all, are called back."""
+        """Call a number of the waiting callbacks, or all of them."""
         count = len(self.waiting) if count is None else count
         ended, self.waiting = self.waiting[:count], self.waiting[count:]
         for callback in ended:

@@ -1,4 +1,4 @@
-"""A declaration is answered when it is on disk, and nobody else waits for that."""
+"""A declaration is answered when it is on disk, and no other client waits for that."""
 
 import asyncio
 import threading

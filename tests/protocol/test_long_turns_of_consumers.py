@@ -13,7 +13,7 @@ from tests.protocol.raw_client import method_bytes
 from tests.protocol.socketless import Node, most
 
 CONSUMERS, CALLS_MAX = 3000, 30_000
-"""A turn of so many calls takes 5 to 8 ms."""
+"""A turn of this many calls takes 5 to 8 ms."""
 
 
 async def consuming(node):

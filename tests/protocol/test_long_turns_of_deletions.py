@@ -1,6 +1,6 @@
 """No turn of the event loop is long, though what is deleted has very many bindings.
 
-Meanwhile it is gone for everybody, and what others declare waits until the last binding is gone.
+Meanwhile it is gone for all clients, and other declarations wait until the last binding is gone.
 The calls that Python makes in a turn are counted, as in test_long_turns.py.
 """
 
@@ -21,7 +21,7 @@ from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most
 
 BINDINGS, CALLS_MAX = 2500, 40_000
-"""A turn of so many calls takes 5 to 10 ms."""
+"""A turn of this many calls takes 5 to 10 ms."""
 DELETIONS = [DeleteQueue("/", "q"), DeleteExchange("/", "x"), DeleteVhost("/")]
 
 

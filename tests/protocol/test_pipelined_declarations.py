@@ -174,7 +174,7 @@ async def test_the_client_gets_the_same_as_without_waiting(node, is_pipelined):
 
 
 async def names_until_synced(node, client):
-    """What the client gets while one after the other of those who wait is called back."""
+    """The answers that the client gets while the waiting callbacks are called one by one."""
     client.seen = getattr(client, "seen", []) + await names(node, client)
     while node.sync.waiting:
         node.sync.end(1)

@@ -51,7 +51,7 @@ def test_the_end_of_the_link(broker, linked, client):
     assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "c"
     counts = far_counts(broker, linked)
     assert (counts.ready, counts.unacked, counts.consumers) == (1, 0, 0)
-    # What was delivered before is the client's to acknowledge, and has no effect any more.
+    # The client may still acknowledge earlier deliveries, which has no effect.
     client.send_method(1, commands.Basic.Ack, delivery_tag=1)
     client.send_method(1, commands.Queue.Declare, queue="q", passive=True)
     close = client.read_method(1, commands.Channel.Close)

@@ -31,7 +31,7 @@ def serve_later_queues(embedded):
 
 
 def asked(broker, name, count):
-    """Wait until so many questions are in the queue's mailbox."""
+    """Wait until a number of requests are in the queue's mailbox."""
     wait_until(
         lambda: broker.call(lambda embedded: len(queue_named(name)(embedded).mailbox)) >= count
     )

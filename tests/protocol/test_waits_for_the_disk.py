@@ -1,4 +1,4 @@
-"""Publishers of persistent messages wait for the disk, and nobody else does."""
+"""Publishers of persistent messages wait for the disk, and no other clients do."""
 
 import asyncio
 import threading

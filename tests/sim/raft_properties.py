@@ -182,7 +182,7 @@ class RaftHistory:
             require(node.applied == node.machine.state.log.last_index, "QG6: not all is committed")
 
     def check_end(self) -> None:
-        """Everything is up and quiet: one leader, all have all, nobody has a timer."""
+        """Everything is up and quiet: one leader, all have all, and no member has a timer."""
         world = self.world
         newest = max(self.leaders)
         leaders = [one for one in world.leaders() if one.machine.state.term >= newest]

@@ -457,7 +457,7 @@ class RaftWorld:
         self.ways[other, one].append(UP)
 
     def _cut_way(self, sender: str, receiver: str) -> None:
-        """Nothing arrives any more, and the receiver notices the silence."""
+        """From now on nothing arrives, and the receiver notices the silence."""
         if frozenset((sender, receiver)) in self.connected and (sender, receiver) not in self.cut:
             self.cut.add((sender, receiver))
             node = self.nodes[receiver]

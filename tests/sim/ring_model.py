@@ -208,7 +208,7 @@ def fork(world: RingWorld, name: str | None) -> RingWorld:
 
 
 def check(case: Case, most: int | None = None) -> int:
-    """Visit all states of a case, or so many; how many they are. Raises Broken with the path."""
+    """Visit all states of a case, or `most`; return their number. Raises Broken with the path."""
     beginning = case.beginning()
     seen = {beginning.key()}
     front = [beginning]

@@ -155,7 +155,7 @@ class RingHistory:
                     "and some have only", delivered[place_id])  # fmt: skip
 
     def check_end(self, world: "RingWorld") -> None:
-        """Nothing is under way any more; G1, G5, G6."""
+        """Nothing is under way; G1, G5, G6."""
         group = world.log[-1]
         members = world.members()
         for place in group.places:

@@ -1,7 +1,7 @@
 """A simulated group: members, links that keep order and break, and the record's log.
 
 There is no clock. What may happen next is an action, such as the arrival of the first message of a
-link, and whoever runs the world chooses one after the other: ring_scenario.py by a seed,
+link, and the code that runs the world chooses one after the other: ring_scenario.py by a seed,
 ring_model.py in all orders. A link is two queues. It tells each end that it is up before it brings
 messages, and that it is down after them; when it breaks, any number of the last messages on
 the way are lost. The record is one log, which each node applies at its own pace. Submissions are
@@ -189,7 +189,7 @@ class RingWorld:
             self._carry_out(node, outputs)
 
     def _apply(self, name: str, count: int) -> None:
-        """A node applies so many changes of the record, and sees the last of them."""
+        """A node applies `count` changes of the record, and sees the last of them."""
         node = self.nodes[name]
         node.applied += count
         if node.machine is not None:

@@ -28,7 +28,7 @@ class Events:
         self.trace: deque[str] = deque(maxlen=100_000)
 
     def later(self, delay: int, act: Callable[[], None]) -> None:
-        """Do something so many milliseconds from here."""
+        """Call `act` after a delay in milliseconds."""
         self._count += 1
         heapq.heappush(self._heap, (self.now + delay, self._count, act))
 
@@ -89,7 +89,7 @@ class Direction:
             self._wait()
 
     def end(self) -> None:
-        """Nothing arrives any more."""
+        """From now on nothing arrives."""
         self._is_over = True
 
 

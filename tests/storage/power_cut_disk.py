@@ -34,7 +34,7 @@ class PowerCutDisk(Disk):
         self.points = {}
 
     def dies_at(self, point_and_count):
-        """Cut the power when the store passes a point from now on so many times."""
+        """Cut the power when the store has passed a point a number of times from now on."""
         self.points.clear()
         self._dies_at = point_and_count
 

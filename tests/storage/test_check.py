@@ -37,7 +37,7 @@ async def stopped_with_large_bodies_on_disk(directory):
     for _ in range(150):
         lazy.publish(run_of([Message(ADDRESSES[0], HEADER, bytes(1000))]), 0)
         await machine.store.log.sync()
-    # The log has none of them any more when its first files are retired.
+    # The log no longer has any of them when its first files are retired.
     files = machine.store._log_files
     await until(lambda: lazy.delta.count and len(files.files) <= FILES_KEPT)
     await machine.store.close()

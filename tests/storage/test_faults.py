@@ -1,4 +1,4 @@
-"""Every kind of system call of the store fails: once, for a while and for good, at every place.
+"""Every kind of system call of the store fails: once, for a while and from then on, at every place.
 
 After each run the power is cut, and a restart on a disk that works is compared with the account:
 whatever was confirmed and not settled is there, whether the store went on or stopped. Which places

@@ -31,7 +31,7 @@ def a_consumer_dies_with_500_waiting(day):
 
 @incident(1200, [Says(NO_CONSUMER, "welcome", 0, None)], SYMPTOMS)
 def a_queue_never_had_a_consumer(day):
-    """Messages come for twenty minutes and nobody takes them."""
+    """Messages come for twenty minutes, and no consumer takes them."""
     day.busy_pair("orders", 1)
     day.queue("welcome")
     day.publisher("crm", "welcome", 0.5)

@@ -111,7 +111,7 @@ def dead_letters_without_a_queue(day):
 
 @incident(1800, [Says(LOST_LETTERS, "slots", None, None)], (DEAD_LETTERS, EXPIRED, *SYMPTOMS, SLOW))
 def expired_letters_with_a_wrong_key(day):
-    """Messages expire, since nobody is quick enough, and their dead letters have a wrong key."""
+    """Messages expire, as consumers are too slow, and their dead letters have a wrong key."""
     day.queue("slots", ttl_s=15, dead_letter_to=("", "slots.daed"))
     day.publisher("hall", "slots", 1)
     day.consumer("slots", takes_s=1.4, prefetch=2)
@@ -133,7 +133,7 @@ def sixty_of_137_are_returned(day):
 
 @incident(HOUR, [Says(UNROUTABLE, "events", None, None, ("user.deleted",))])
 def nobody_is_bound(day):
-    """One key in five is bound nowhere, and nobody is told."""
+    """One key in five is bound nowhere, and no client is told."""
     day.queue("mirror")
     day.bind("events", "user.created", "mirror")
     keys = ["user.created", "user.deleted"]

@@ -109,7 +109,7 @@ def consumers_without_acks(day):
 
 @quiet_day(HOUR, [Says(EXPIRED, "cache")])
 def a_cache_of_a_minute(day):
-    """A queue keeps the news of the last minute, for whoever looks; everything expires."""
+    """A queue keeps the news of the last minute for occasional readers; everything expires."""
     day.queue("cache", ttl_s=60)
     day.publisher("news", "cache", 0.8)
 
@@ -279,7 +279,7 @@ def a_temporary_queue(day):
 
 @quiet_day(2 * HOUR, [Says(DEAD_LETTERS, "orders"), Says(NO_CONSUMER, "orders.dead")])
 def two_dead_letters(day):
-    """Two of two thousand orders are dead-lettered, for somebody to look at."""
+    """Two of two thousand orders are dead-lettered, to be looked at later."""
     day.queue("orders.dead")
     day.queue("orders", dead_letter_to=("", "orders.dead"))
     day.publisher("shop", "orders", 0.3)
@@ -289,6 +289,6 @@ def two_dead_letters(day):
 
 @quiet_day(HOUR, [Says(OVERFLOW, "history")])
 def a_ring_of_the_last_hundred(day):
-    """A queue keeps the last hundred events by its maximum length, and nobody consumes it."""
+    """A queue keeps the last hundred events by its maximum length, and has no consumer."""
     day.queue("history", length_max=100)
     day.publisher("app", "history", 1)

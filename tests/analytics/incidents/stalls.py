@@ -44,7 +44,7 @@ def stall_of_one_of_three(day):
 
 @incident(HOUR, [Says(STALLED, "index", 2400, None, ("50",))], SYMPTOMS)
 def stall_until_the_end(day):
-    """A consumer stops acknowledging for good, and holds 50 messages."""
+    """A consumer stops acknowledging, does not resume, and holds 50 messages."""
     day.queue("index")
     day.publisher("cms", "index", 1.5)
     day.consumer("index", takes_s=0.1, prefetch=50, tag="indexer", stalls=((2400, 1e9),))

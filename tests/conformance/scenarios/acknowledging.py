@@ -32,7 +32,7 @@ def get_from_missing_queue(ctx):
 
 @scenario
 def get_without_ack_cannot_be_acked(ctx):
-    """A no-ack get uses up a delivery tag that nobody may acknowledge."""
+    """A no-ack get uses up a delivery tag that may not be acknowledged."""
     channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a")
     got = ctx.get(channel, queue, auto_ack=True)

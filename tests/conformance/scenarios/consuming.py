@@ -95,7 +95,7 @@ def no_local_is_ignored(ctx):
 
 @scenario
 def nowait_cancel_is_silent(ctx):
-    """no-wait cancel: no answer, and no deliveries any more."""
+    """no-wait cancel: no answer, and no more deliveries."""
     client = ctx.wire()
     queue = queue_of(ctx, client)
     client.call(1, "basic.consume", queue=queue, consumer_tag="mine")

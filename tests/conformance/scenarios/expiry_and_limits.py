@@ -36,7 +36,7 @@ def queue_ttl_removes_messages(ctx):
 
 @scenario
 def queue_ttl_zero_with_nobody_waiting(ctx):
-    """x-message-ttl 0: a message nobody waits for is gone at once."""
+    """x-message-ttl 0: a message without a waiting consumer is gone at once."""
     channel = ctx.channel()
     queue = limited_queue(ctx, channel, message_ttl=0)
     channel.basic_publish("", queue, b"x")
@@ -45,7 +45,7 @@ def queue_ttl_zero_with_nobody_waiting(ctx):
 
 @scenario
 def expiration_zero_with_nobody_waiting(ctx):
-    """Expiration '0': a message nobody waits for is gone at once."""
+    """Expiration '0': a message without a waiting consumer is gone at once."""
     channel = ctx.channel()
     queue = limited_queue(ctx, channel)
     channel.basic_publish("", queue, b"x", expiring(0))

@@ -225,7 +225,7 @@ def get_does_not_count_as_use_for_auto_delete(ctx):
 
 @scenario
 def unused_queue_expires(ctx):
-    """x-expires removes a queue nobody uses."""
+    """x-expires removes an unused queue."""
     queue = ctx.name("queue")
     channel = ctx.channel()
     channel.queue_declare(queue, arguments={"x-expires": 300})

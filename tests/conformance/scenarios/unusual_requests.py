@@ -8,7 +8,7 @@ from tests.conformance.wire import METHOD_FRAME
 
 
 def nested(depth, letter="F"):
-    """A table or an array in which so many are nested."""
+    """A table or an array with `depth` levels of nesting."""
     value = (letter, {} if letter == "F" else [])
     for _ in range(depth - 1):
         value = (letter, {"k": value} if letter == "F" else [value])

@@ -100,7 +100,7 @@ def is_type(value: Any) -> bool:
 
 
 def merged(one: Any, other: Any) -> Any:
-    """Return what two recordings of the same request have in common."""
+    """Return the common part of two recordings of the same request."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: merged(one[key], other[key]) for key in one if key in other}
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

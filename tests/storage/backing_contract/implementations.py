@@ -66,7 +66,7 @@ class Implementation:
         return action()
 
     def page_out(self, bytes_max: int, writes: bool) -> None:
-        """Drop up to so many bytes of what is in segments from memory; first write all there."""
+        """Write all to segments, then drop up to `bytes_max` bytes of it from memory."""
 
     def restart(self) -> BackingQueue:
         raise NotImplementedError
@@ -222,7 +222,7 @@ class MirroredOnDisk(Implementation):
 
 
 def leading(inner: BackingQueue) -> LeaderBackingQueue:
-    """A leader's backing queue whose decisions nobody takes."""
+    """A leader's backing queue whose decisions no mirror takes."""
     return LeaderBackingQueue(inner, KeptTurns(inner, lambda: None), 0)
 
 

@@ -48,7 +48,7 @@ class Cycle:
 
 @pytest.fixture
 def timer():
-    """Of collections that have started, which nobody but the test drives."""
+    """Of collections that have started, driven only by the test."""
     timer = Timer()
     collections = GarbageCollections(timer, timer.processor_seconds)
     collections.start()

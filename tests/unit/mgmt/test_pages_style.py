@@ -1,4 +1,4 @@
-"""The pages' own rules: short lines and files, nothing imported in vain, nothing from elsewhere."""
+"""The pages' own rules: short lines and files, no unused imports, nothing from elsewhere."""
 
 import re
 from pathlib import Path

@@ -53,7 +53,7 @@ class FakeLog(Log):
 
 
 class FakeStore:
-    """See `QueueStore`. removed: the paths of segments that were to be removed."""
+    """A `QueueStore` without files. removed: the paths of segments that were to be removed."""
 
     make_header = staticmethod(read_header)
     embed_below = EMBED_BELOW
@@ -121,7 +121,7 @@ def write_slice(store, queue, bytes_max=1 << 20, end=NO_POSITION):
 
 
 def page_out(store, queue, bytes_max=1 << 30):
-    """Have everything in segments, and so many bytes of it dropped from memory."""
+    """Have everything in segments, and drop `bytes_max` bytes of it from memory."""
     store.log.write()
     while write_slice(store, queue) is not None:
         pass

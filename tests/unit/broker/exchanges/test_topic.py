@@ -21,7 +21,7 @@ def test_overlapping_bindings_of_one_destination_keep_each_other() -> None:
 
 
 def test_routes_among_a_thousand_bindings() -> None:
-    """With so many bindings, checking each one would be noticeable; see topic_trie.py."""
+    """With this many bindings, checking each one would be noticeable; see topic_trie.py."""
     topic = Topic({})
     for number in range(1_000):
         topic.bind(f"host {number}", f"region.{number % 10}.host{number}.*", {})

@@ -64,7 +64,7 @@ class FakeVhost:
 
 
 class FakeConsumer(Consumer):
-    """A consumer with credit for so many messages."""
+    """A consumer with credit for a number of messages."""
 
     def __init__(self, tag="c", credit=1000, no_ack=False):
         super().__init__(tag, no_ack, is_exclusive=False, priority=0)

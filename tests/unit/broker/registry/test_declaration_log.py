@@ -43,7 +43,7 @@ def exchange_names(metadata):
 class TestWriting:
     @pytest.fixture
     def full(self, declared, metadata, monkeypatch):
-        """A disk on which nothing can be written any more."""
+        """A disk to which nothing can be written."""
 
         def fail(*_):
             raise MetadataError("the disk is full")

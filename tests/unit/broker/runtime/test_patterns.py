@@ -175,7 +175,7 @@ def test_very_many_names_do_not_cost_all_steps_each(monkeypatch, tries, used):
 
 
 def test_a_paused_expression_still_matches_texts_that_are_quick(used):
-    """Many users and queues share a pattern: names that somebody makes up refuse no others."""
+    """Many users and queues share a pattern: made-up names cause no refusal of others."""
     used[0] = 1.0
     pattern = compile_pattern("(a+)+$")
     assert not pattern.matches(NAME)

@@ -35,7 +35,7 @@ class Journal(list):
 
 
 class FakeActor(Actor):
-    """Takes so many turns, and records them."""
+    """Takes a number of turns, and records them."""
 
     def __init__(self, turns, journal, name, count=1):
         super().__init__()

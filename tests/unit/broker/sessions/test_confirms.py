@@ -15,7 +15,7 @@ def nacked(tag, multiple=False):
 
 
 def published(count):
-    """Return the confirms of a channel on which so many messages were published."""
+    """Return the confirms of a channel on which a number of messages were published."""
     confirms = Confirms()
     confirms.published = count
     return confirms

@@ -11,7 +11,7 @@ from tests.declaring import NeverTurns
 
 
 class Publisher:
-    """A connection that has published with so many routing keys."""
+    """A connection that has published with a number of routing keys."""
 
     def __init__(self, keys, generation=1):
         self.targets, self.generation = Targets(), generation

@@ -104,6 +104,6 @@ class ConsulServer(JsonServer):
         return Answer(False)
 
     def change(self, holder):
-        """Give the lock to a session, or to nobody."""
+        """Give the lock to a session, or release it."""
         self.holder, self.index = holder, self.index + 1
         self.changed.set()

@@ -16,7 +16,7 @@ class RingByHand(RingWorld):
         self.do(("flush", name))
 
     def pass_on(self, sender, receiver, messages=None):
-        """Messages of one link arrive, all or so many, each in a round of its own."""
+        """Deliver messages of one link, all or `messages` of them, each in a round of its own."""
         if messages is None:
             messages = len(self.ways[sender, receiver])
         for _ in range(messages):

@@ -142,7 +142,7 @@ def test_a_change_that_makes_no_sense_is_refused_with_the_reason(change, reason)
 
 
 def test_a_member_that_was_erased_does_not_come_again():
-    """A submission that is repeated after its member has died and was erased adds nobody."""
+    """A submission that is repeated after its member has died and was erased adds no member."""
     group = changed(changed(ring(A, B), Died((B,), A)), Erased((B,)))
     with pytest.raises(Refused):
         changed(group, Added(B, A))

@@ -1,4 +1,4 @@
-"""What guaranteed multicast promises, G1 to G7, while nobody dies; tests/sim does it at random."""
+"""Guaranteed multicast: G1 to G7 while no member dies; tests/sim has random runs."""
 
 import pytest
 

@@ -157,7 +157,7 @@ async def linked(one, other):
 
 
 async def check_a_stop_while_the_other_sends(one, other):
-    """What the other node sends is not read any more, and breaks nothing."""
+    """From now on the other node's frames are not read, and break nothing."""
     large = b"x" * 10_000_000
     await linked(one, other)
     one.send(other, large)

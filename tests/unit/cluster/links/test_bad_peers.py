@@ -205,7 +205,7 @@ async def test_a_second_node_with_the_name_of_a_linked_one_is_refused(caplog):
 
 
 async def test_a_new_start_of_a_node_replaces_a_link_that_gives_no_sign_of_life():
-    """As when the machine of the old one has lost its power: nobody has closed the connection."""
+    """As when the machine of the old one has lost its power: no side has closed the connection."""
     clock = VirtualClock()
     async with nodes("a", clock=clock) as (a,), started("b@127.0.0.1") as old:
         async with linked_by_proxy(old, a) as proxy:

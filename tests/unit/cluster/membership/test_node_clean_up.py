@@ -1,4 +1,4 @@
-"""Members that are down and not listed any more are removed after each interval."""
+"""Members that are down and no longer listed are removed after each interval."""
 
 import asyncio
 

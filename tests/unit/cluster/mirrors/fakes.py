@@ -121,7 +121,7 @@ def leader_session(backing=None, log=None):
 
 
 def mirrored(own=None):
-    """A mirrored queue that nobody leads yet."""
+    """A mirrored queue that has no leader yet."""
     publishing = MirroredPublishing("q", RING, 5, own or OwnMember(), UntakenBytes(lambda _: None))
     return MirroredQueue(specified({}, durable=True, placement=A), publishing)
 

@@ -1,4 +1,4 @@
-"""A mirrored queue on nodes whose links fall and return faster than anybody notices, by seed.
+"""A mirrored queue on nodes whose links fall and return faster than they notice, by seed.
 
 What may happen next is an action, and the seed chooses one after the other. A link is two lines,
 which keep order. One that falls loses any number of the last frames of each line; each end notices
@@ -66,8 +66,8 @@ class End(LinkEnd):
 
 
 class FallingLinks(MirroredNodes):
-    """See the module. ways: what is on its way from one node to another. connected: the pairs whose
-    link has not fallen. log: all records; applied: how many of them each node has applied.
+    """Nodes and links. ways: frames between two nodes that are on their way. connected: the pairs
+    whose link has not fallen. log: all records; applied: how many of them each node has applied.
 
     asked: changes that are not made yet. wanted: how many members there are to be.
     """
@@ -152,7 +152,7 @@ class FallingLinks(MirroredNodes):
         self._waiting.setdefault(name, deque()).append((self.applied[name], listener))
 
     def tell_stable(self):
-        """Call those who wait for what all nodes have applied; whether there was one."""
+        """Call the callbacks that wait for all nodes to apply a change; whether there was one."""
         stable, was_told = min(self.applied.values()), False
         for waiting in self._waiting.values():
             while waiting and waiting[0][0] <= stable:

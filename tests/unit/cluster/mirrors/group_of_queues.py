@@ -84,7 +84,7 @@ class Node:
 class Leader:
     """The member that leads, and the queue around it. entries: what clients hold, by position.
 
-    published, gone: the bodies of messages that were ever here, and that are not any more.
+    published, gone: the bodies of messages that were ever here, and of those that are gone.
     """
 
     def __init__(self, implementation, backing, term=1, turn=1):
@@ -105,7 +105,7 @@ class Leader:
         return self.implementation.do(action)
 
     def contents(self, publication, pieces=1, dead_letter=None):
-        """Publish contents, in so many calls; a dead letter comes in between."""
+        """Publish contents, in `pieces` calls; a dead letter comes in between."""
         decided = self.queue.decided.get(publication.sender, 0)
         if publication.end <= decided:
             return
@@ -318,7 +318,7 @@ class Group:
             follower.do(lambda: follower.mirror.decided(data))
 
     def answer(self, follower, messages_max=1 << 40):
-        """The leader answers what a mirror has asked, with so many messages at most."""
+        """The leader answers a mirror's request, with `messages_max` messages at most."""
         if follower.asked:
             self.end_turn()
             start, end = follower.asked.popleft()

@@ -14,11 +14,11 @@ RING = 99
 
 
 class MirroredNodes(Nodes):
-    """See `Nodes`. The queue `q` is led by the first node, and mirrored to those that are asked.
+    """Nodes with a queue `q`, which the first node leads and the requested nodes mirror.
 
     A record is changed when a replica submits a change, or when the test does, and applied on all
-    nodes but those in `lagging`, by name, with what they have not applied. record: the newest.
-    mirroring: what the policies ask for.
+    nodes but those in `lagging`, by name, with the changes they have not applied. record: the
+    newest. mirroring: what the policies ask for.
     """
 
     def __init__(self, *names):

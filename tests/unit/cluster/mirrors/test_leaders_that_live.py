@@ -1,4 +1,4 @@
-"""A leader that the record does not name any more, although it lives; and one that it named for a
+"""A leader that the record no longer names, although it lives; and one that it named for a
 moment only.
 """
 
@@ -88,7 +88,7 @@ def test_it_may_lead_again():
 
 
 def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
-    """It applies the next record when its mark has come round, in a message of that record."""
+    """It applies the next record when its mark has gone round, in a message of that record."""
     nodes = started()
     nodes.lagging[B] = []
     nodes.hand_over(B)

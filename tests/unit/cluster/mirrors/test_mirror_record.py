@@ -321,7 +321,7 @@ class Cluster:
         return self.record is not None
 
     def check(self, before):
-        """MQ2, the version of the ring, and that whoever leads or is waited for has everything."""
+        """MQ2, the version of the ring, and that the leader or awaited member has everything."""
         record = self.record
         assert record.group.version >= before.group.version
         for one in before.members:

@@ -312,7 +312,7 @@ def test_a_queue_whose_members_all_died_is_led_again_when_one_is_back(cluster):
 
 
 def test_a_node_without_messages_does_not_lead_the_queue_that_waits_for_it(cluster):
-    """What has come instead of its copy was skipped: it has neither."""
+    """The contents that replaced its copy were skipped: it has neither."""
     cluster.mirror(nodes("ab"))
     cluster.synchronise()
     cluster.die("a", "b")

@@ -1,4 +1,4 @@
-"""The messages of a node without a member: they go when that cannot be undone any more."""
+"""The messages of a node without a member: they go when that can no longer be undone."""
 
 import pytest
 from msgspec.structs import replace

@@ -87,7 +87,7 @@ def test_a_leader_that_returns_confirms_nothing_before_its_lead_is_stable():
 
 
 def waiting_for_b():
-    """A queue that nobody leads, after its leader and its mirror were reported as gone."""
+    """A queue without a leader, after its leader and its mirror were reported as gone."""
     nodes = MirroredNodes(A, B)
     nodes.mirror(B)
     nodes.settle()

@@ -1,4 +1,4 @@
-"""Test doubles for those who use queues of other nodes."""
+"""Test doubles for users of queues of other nodes."""
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.runtime.pending import Answer

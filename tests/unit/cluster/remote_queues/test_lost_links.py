@@ -23,7 +23,7 @@ DOWN = "home node 'b@host' of durable queue 'q' in vhost '/' is down or inaccess
 class Program:
     """What clients of node a do with a durable queue that lives on b.
 
-    taken: the bodies of messages that have left the queue for good, to the clients' knowledge.
+    taken: the bodies of messages that have finally left the queue, to the clients' knowledge.
     """
 
     def __init__(self):

@@ -10,7 +10,7 @@ from leveret.mgmt.node_facade.clients import OpenConnection
 
 
 class Channel:
-    """A channel on which so many messages were published."""
+    """A channel on which a number of messages were published."""
 
     def __init__(self, published):
         self.counts = MessageCounts()

@@ -94,7 +94,7 @@ async def test_a_changed_item_is_put(kind):
     assert (one.kind, one.is_change) == (kind, True)
     assert not found.deletions
     if kind in ("queues", "exchanges"):
-        # They cannot be changed: they are made anew, and lose their bindings.
+        # They cannot be changed: they are deleted and declared again, and lose their bindings.
         assert names(found.anew) == [(kind, one.key)]
         assert [other.kind for other in rest] == ["bindings"]
     else:

@@ -11,7 +11,7 @@ EACH = 1000 + ENTRY_BYTES
 
 
 def counted(directory, queues, messages=2):
-    """Counts of so many queues with so many messages each, which are not noted yet."""
+    """Counts of a number of queues with a number of messages each, which are not noted yet."""
     store, counts = FakeStore(directory), MemoryCounts()
     for key in range(queues):
         queue = store.queue()

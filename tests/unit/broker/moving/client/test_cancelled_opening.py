@@ -22,7 +22,7 @@ class Greeting(asyncio.Protocol):
 
 
 async def cancelled_after(rounds):
-    """Open a connection, and cancel that after so many rounds of the loop."""
+    """Open a connection, and cancel that after a number of rounds of the loop."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Greeting, "127.0.0.1", 0)
     async with server:

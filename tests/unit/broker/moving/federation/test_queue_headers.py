@@ -12,7 +12,7 @@ URI = "amqp://upstream:5672/vhost"
 
 
 def moved(properties=None, *, exchange="x", key="k", redelivered=False, uri=URI, trusts=False):
-    """The properties of a message after it has come over a link."""
+    """The properties of a message after a link has moved it."""
     raw = encode_properties(properties or {})
     delivery = ClientDelivery(1, redelivered, exchange, key, raw, b"body")
     return decode_properties(QueueHeaders(uri, "q", trusts)(delivery))

@@ -7,7 +7,7 @@ from leveret.broker.queues.delivery.dispatch import ConsumerRing
 
 
 class FakeConsumer(Consumer):
-    """A consumer with credit for so many messages."""
+    """A consumer with credit for a number of messages."""
 
     def __init__(self, tag, room=1000, priority=0, is_exclusive=False):
         super().__init__(tag, False, is_exclusive, priority)

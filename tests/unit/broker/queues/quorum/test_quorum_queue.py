@@ -116,7 +116,7 @@ class TestReturns:
 
 
 class AskedQueue(PriorityQueue):
-    """Counts how often somebody waits until all is on disk, which has the log written at once."""
+    """Counts the waits until all is on disk, each of which has the log written at once."""
 
     __slots__ = ("asked",)
 
