@@ -18,11 +18,11 @@ from leveret.mgmt.api import (
     exchanges,
     federation,
     health,
-    mirrors,
     overview,
     parameters,
     plan,
     queues,
+    replicated_queues,
     retrying,
     schema_replication,
     shovels,
@@ -36,8 +36,8 @@ from leveret.mgmt.api.routes import ROUTES, Route
 
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    federation, health, mirrors, overview, parameters, plan, queues, retrying, schema_replication,
-    shovels, traces, users, served, vhosts, workbench,
+    federation, health, overview, parameters, plan, queues, replicated_queues, retrying,
+    schema_replication, shovels, traces, users, served, vhosts, workbench,
 )  # fmt: skip
 
 RESOURCES: Extensions[ModuleType] = Extensions(

@@ -113,7 +113,9 @@ class DeclaredObjects:
             return None
         host, figures = self._vhosts[vhost], queue.figures
         policy, operator_policy = queue.policy, queue.operator_policy
-        own = None
+        own = members = None
+        if queue.kind.is_replicated or queue.placement.record:
+            members = host.kinds.of(queue.kind).members(queue)
         if host.lives_here(queue):
             own = OwnFigures(
                 status=figures.status(), tiers=figures.backing_queue_status(), ages=figures.ages()
@@ -125,7 +127,7 @@ class DeclaredObjects:
             operator_policy=operator_policy.name if operator_policy else None,
             policy_definition=merged(policy, operator_policy),
             is_replicated=queue.kind.is_replicated,
-            members=host.kinds.of(queue.kind).members(queue),
+            members=members,
             own=own,
         )
 

@@ -4,9 +4,6 @@ from typing import Any
 
 from leveret.broker.queues.contract.placement import QueueMembers
 
-SYNCING = "syncing"
-"""The state of a queue whose mirrors are being synchronised."""
-
 
 def mirror_fields(members: QueueMembers, durable: bool) -> dict[str, Any]:
     """The nodes of a queue's mirrors, the oldest first, as RabbitMQ names them.
@@ -20,13 +17,6 @@ def mirror_fields(members: QueueMembers, durable: bool) -> dict[str, Any]:
         "synchronised_slave_nodes": synchronised,
         "recoverable_slaves": [*mirrors, *members.stopped] if durable else None,
     }
-
-
-def syncing_fields(members: QueueMembers) -> dict[str, Any]:
-    """The state of a queue during synchronisation: the messages that all mirrors have."""
-    if members.syncing is None:
-        return {}
-    return {"state": SYNCING, "sync_messages": members.syncing}
 
 
 def add_part(shown: dict[str, Any], part: dict[str, Any], node: str) -> None:

@@ -14,12 +14,12 @@ from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, message_stats
-from leveret.mgmt.views.mirrors import mirror_fields, syncing_fields
+from leveret.mgmt.views.mirrors import mirror_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.contract.queue_status import StorageCounts
 
-DOWN = "down"
-"""The state of a queue whose node does not answer."""
+DOWN, SYNCING = "down", "syncing"
+"""The states of a queue whose node does not answer, and of one whose mirrors are synchronised."""
 CLASSIC_ONLY = ("exclusive_consumer_tag", "recoverable_slaves", "head_message_timestamp")
 """Fields that RabbitMQ does not show of queues that are always replicated."""
 
@@ -67,9 +67,10 @@ class QueueViews:
         }
         view["backing_queue_status"] = {**own.tiers, **self._rates(series, row)}
         if members is not None:
-            view |= syncing_fields(members)
+            if members.syncing is not None:
+                view |= {"state": SYNCING, "sync_messages": members.syncing}
             if queue.is_replicated:
-                self._make_replicated(view, status, members)
+                self._make_replicated(view, queue, status, members)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)
@@ -97,9 +98,11 @@ class QueueViews:
         }
 
     def _make_replicated(
-        self, view: dict[str, Any], status: QueueStatus, members: QueueMembers
+        self, view: dict[str, Any], queue: QueueFacts, status: QueueStatus, members: QueueMembers
     ) -> None:
         """Change the view to that of a quorum queue."""
+        own = (self._node_name,)
+        nodes, online = (members.nodes, members.online) if queue.node else (own, own)
         for name in CLASSIC_ONLY:
             del view[name]
         view["messages_persistent"] += status.counts.dlx
@@ -107,8 +110,8 @@ class QueueViews:
             view[name] += status.dlx_bytes
         view |= {
             "leader": members.leader or self._node_name,
-            "members": [node or self._node_name for node in members.nodes],
-            "online": [node or self._node_name for node in members.online],
+            "members": nodes,
+            "online": online,
             "open_files": {self._node_name: 0},
             "messages_dlx": status.counts.dlx,
             "message_bytes_dlx": status.dlx_bytes,

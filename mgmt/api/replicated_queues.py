@@ -1,4 +1,4 @@
-"""Mirrored queues: synchronising mirrors, placing leaders, and nodes that must not stop."""
+"""Replicated queues: synchronising mirrors, placing leaders, and nodes that must not stop."""
 
 import asyncio
 import logging
