@@ -85,6 +85,11 @@ class Leading:
         return list(self._progress.values())
 
     @property
+    def first_index(self) -> int:
+        """The index of the first entry of this term."""
+        return self._first
+
+    @property
     def has_committed(self) -> bool:
         """Whether an entry of this term is committed."""
         return self.state.commit >= self._first

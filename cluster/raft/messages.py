@@ -104,7 +104,7 @@ def encode_message(message: Message) -> bytes:
     return VERSION + msgspec.msgpack.encode(message)
 
 
-def decode_message(data: bytes) -> Message:
+def decode_message(data: bytes | memoryview) -> Message:
     """Decode a message. Raises MessageError."""
     if data[:1] != VERSION:
         raise MessageError(

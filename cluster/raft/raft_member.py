@@ -154,6 +154,10 @@ class RaftMember:
         if self.leading is not None:
             self.leading.wake()
 
+    def is_to_stand(self, now_ms: int) -> bool:
+        """Whether `wake` at this time would begin an election, which the service may put off."""
+        return 0 < self._stand_ms <= now_ms
+
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:
         """The service has read the entries that `Read` asked for."""
         if self.leading is not None:

@@ -114,7 +114,7 @@ def joined_runs(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for first, last in runs:
         if found and first - found[-1][1] <= GAP_MIN:
-            found[-1] = (found[-1][0], last)
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
         else:
             found.append((first, last))
     return found

@@ -70,6 +70,7 @@ class GroupState:
 
     me: the name of the member on this node. configuration: that of the snapshot, as bytes.
     live: runs of the entries that the snapshot refers to; None while that is not known.
+    pins: runs that are being sent to other members, by who sends them, needed as live ones are.
     recent: payloads in memory, by index. record: the last one that the rows of the group cover.
     first_file: the oldest log file with a later one. damage: why the group cannot be used; empty if
     it can. bad: entries whose payload did not match its checksum at the start.
@@ -77,7 +78,7 @@ class GroupState:
 
     __slots__ = (
         "bad", "blocks", "configuration", "damage", "discarded", "first_file", "group", "kept",
-        "live", "me", "received", "received_blocks", "recent", "record", "snapshot", "term",
+        "live", "me", "pins", "received", "received_blocks", "recent", "record", "snapshot", "term",
         "vote",
     )  # fmt: skip
 
@@ -92,6 +93,7 @@ class GroupState:
         self.blocks: list[Block] = []
         self.received_blocks: list[Block] = []
         self.live: Runs | None = None
+        self.pins: dict[object, Runs] = {}
         self.recent: dict[int, bytes] = {}
         self.bad: set[int] = set()
         self.first_file = NOT_TAKEN
@@ -198,4 +200,6 @@ class GroupState:
         """The blocks that are needed if entries through an index are discarded."""
         if live is None:
             return list(self.blocks)
+        if self.pins:
+            live = sorted([*live, *[run for runs in self.pins.values() for run in runs]])
         return needed_blocks(self.blocks, discarded, live)

@@ -49,6 +49,11 @@ class GroupStore:
         self.rounds: Rounds
         log.register(self.log)
 
+    @property
+    def has_kept(self) -> bool:
+        """Whether log files are kept for entries of groups."""
+        return bool(self._kept.numbers)
+
     def begin(self, worker: Worker, source: SnapshotSource) -> None:
         """Begin to write, after the log was read. worker: a thread for the disk."""
         self.log.begin()

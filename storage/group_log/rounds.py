@@ -154,7 +154,8 @@ class Rounds:
         """
         async with self._lock:
             state = self._group_log.groups[group]
-            await self._run([state], {group: snapshot}, None, kept)
+            if snapshot.name.index > state.snapshot.index:
+                await self._run([state], {group: snapshot}, None, kept)
 
     async def _take(self, due: list[GroupState]) -> dict[int, Snapshot]:
         snapshots = {}

@@ -1,0 +1,438 @@
+"""The member of one group on this node: its part in Raft, its machine, and the clients if it leads.
+
+The service (groups.py) gives it messages, links and times, and marks it; at the end of the turn it
+carries out what Raft asks for, in order, and applies what is committed.
+
+Invariants:
+
+GM1  Entries are applied in the order of their indexes, each once.
+GM2  A client is served only after the first entry of the leader's term was applied.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from leveret.cluster.quorum.groups.group_frames import (
+    Answered,
+    Attach,
+    Commands,
+    Damaged,
+    Item,
+    Leads,
+    LeadsNoMore,
+    Question,
+    Told,
+)
+from leveret.cluster.quorum.groups.group_machine import (
+    FOR_THE_LEADER,
+    Effect,
+    GroupMachine,
+    MachineKind,
+)
+from leveret.cluster.quorum.groups.sessions import Session, Sessions
+from leveret.cluster.raft.configuration import Membership
+from leveret.cluster.raft.entry_log import Stored
+from leveret.cluster.raft.messages import Message
+from leveret.cluster.raft.outputs import (
+    CONFIGURATION,
+    DATA,
+    Append,
+    CancelSnapshot,
+    Committed,
+    LeaderChanged,
+    MemberLost,
+    NoLongerMember,
+    Output,
+    Read,
+    Reset,
+    SaveTerm,
+    Send,
+    SendSnapshot,
+    TransferEnded,
+    Truncate,
+    Wake,
+)
+from leveret.cluster.raft.raft_member import RaftMember
+from leveret.storage.contract.backing_queue import BeingRead
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.group_state import SnapshotName
+
+APPLIED_A_TURN = 2_000
+APPLY_BYTES = 1024 * 1024
+"""Entries that are read together to be applied."""
+STAND_LATER_MS = 10
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class MemberHost(Protocol):
+    """The service of the node."""
+
+    log: GroupLog
+    kind: MachineKind
+    node: str
+
+    def now_ms(self) -> int:
+        """A time that never goes back."""
+
+    def wall_ms(self) -> int:
+        """The wall clock."""
+
+    def mark(self, member: "GroupMember") -> None:
+        """Have `end_turn` called."""
+
+    def may_stand(self, member: "GroupMember") -> bool:
+        """Whether a member may begin an election: not too many others are in one."""
+
+    def wake_at(self, member: "GroupMember", at_ms: int) -> None:
+        """Have `wake` called at a time."""
+
+    def send_raft(self, sender: str, to: str, message: Message) -> None:
+        """Send a message to another member."""
+
+    def send_item(self, node: str, item: Item) -> None:
+        """Send an item to a node, which may be this one."""
+
+    def tell_use(
+        self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> None:
+        """Tell a client on this node."""
+
+    def is_congested(self, node: str) -> bool:
+        """Whether a node takes no more for now."""
+
+    def members_changed(self, member: "GroupMember") -> None:
+        """The configuration of a group has changed, or its leader."""
+
+    def send_snapshot(self, member: "GroupMember", to: str) -> None:
+        """Send the newest snapshot to another member."""
+
+    def cancel_snapshot(self, member: "GroupMember", to: str) -> None:
+        """A snapshot is not wanted any more."""
+
+    def is_removed(self, member: "GroupMember") -> None:
+        """The member was removed from its group."""
+
+    def lead_effects(self, member: "GroupMember", effects: list[Effect]) -> None:
+        """Effects for the node that leads."""
+
+
+class GroupMember:
+    """See the module. applied: the last entry that was. damage: why the member cannot be used."""
+
+    def __init__(
+        self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,
+        random: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.group = group
+        self.me = me
+        self.machine = machine
+        self.raft = RaftMember(group, me, stored, random)
+        self.applied = self._commit = stored.snapshot_index
+        self.is_marked = False
+        self.damage = ""
+        self.watchers: set[str] = set()
+        """The nodes that want to know when this member leads."""
+        self.sessions = Sessions(self, host.kind)
+        self._host = host
+        self._log = host.log
+        self._writes = 0
+        self._is_serving = False
+        self._is_reading = False
+        self._tick_ms = 0
+        self._replacing: dict[str, str] = {}
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether this member leads, and takes clients."""
+        return self._is_serving
+
+    # Turns
+
+    def end_turn(self) -> int:
+        """Do what is due; returns the number of the last write, 0 if there was none."""
+        if self.damage:
+            return 0
+        before = self._writes
+        if self._replacing:
+            self._replace_members()
+        for output in self.raft.take_outputs():
+            self._carry_out(output)
+        self._apply()
+        return self._writes if self._writes > before else 0
+
+    def _carry_out(self, output: Output) -> None:
+        if isinstance(output, Send):
+            self._host.send_raft(self.me, output.to, output.message)
+        elif isinstance(output, Append):
+            self._writes += 1
+            self._log.append(self.group, output.first, output.term, output.kind, output.payloads)
+            if output.kind == CONFIGURATION:
+                self._host.members_changed(self)
+        elif isinstance(output, Committed):
+            self._commit = output.through
+        elif isinstance(output, Wake):
+            self._host.wake_at(self, output.at_ms)
+        elif isinstance(output, Truncate):
+            self._writes += 1
+            self._log.truncate(self.group, output.first)
+            self._host.members_changed(self)
+        elif isinstance(output, SaveTerm):
+            self._writes += 1
+            self._log.save_term(self.group, output.term, output.vote)
+        elif isinstance(output, Reset):
+            self._writes += 1
+            self._log.reset(self.group, SnapshotName(output.index, output.term))
+            self._host.members_changed(self)
+        elif isinstance(output, Read):
+            self._read(output)
+        else:
+            self._carry_out_seldom(output)
+
+    def _carry_out_seldom(self, output: Output) -> None:
+        if isinstance(output, LeaderChanged):
+            self._stop_serving()
+            self._host.members_changed(self)
+        elif isinstance(output, SendSnapshot):
+            self._host.send_snapshot(self, output.to)
+        elif isinstance(output, CancelSnapshot):
+            self._host.cancel_snapshot(self, output.to)
+        elif isinstance(output, NoLongerMember):
+            self._host.is_removed(self)
+        elif isinstance(output, MemberLost):
+            self.replace(output.member)
+        elif isinstance(output, TransferEnded):
+            self._serve_if_ready()
+
+    def _read(self, read: Read) -> None:
+        """Read entries for a member that is behind."""
+        try:
+            payloads = self._log.read(
+                self.group, read.first, self.raft.state.log.last_index, read.bytes_max
+            )
+        except BeingRead as reading:
+            reading.when_done(lambda: self._read(read))
+            return
+        except KeyError:
+            return  # They were truncated or discarded meanwhile.
+        except StoreError as error:
+            self.lost_entry(error)
+            return
+        self.raft.entries_read(read.member, read.first, payloads)
+        self._host.mark(self)
+
+    # Applying
+
+    def _apply(self) -> None:
+        left = APPLIED_A_TURN
+        log = self.raft.state.log
+        while self.applied < self._commit and not self._is_reading and left > 0:
+            first = self.applied + 1
+            last = min(self._commit, log.end_of_run(first))
+            if log.kind_of(first) != DATA:
+                self.applied = last
+                continue
+            try:
+                payloads = self._log.read(self.group, first, last, APPLY_BYTES)
+                for payload in payloads:
+                    self.machine.apply(self.applied + 1, payload, self._is_serving)
+                    self.applied += 1  # GM1
+            except BeingRead as reading:
+                self._is_reading = True
+                reading.when_done(self._after_read)
+                return
+            except (StoreError, ValueError) as error:
+                self.lost_entry(error)
+                return
+            left -= len(payloads)
+        if self._is_serving:
+            self._tell_effects()
+        else:
+            self._serve_if_ready()
+        if self.applied < self._commit and not self._is_reading:
+            self._host.mark(self)
+
+    def _after_read(self) -> None:
+        """A thread has read what is to be applied; its data are there for this call only."""
+        self._is_reading = False
+        if not self.damage:
+            self._apply()
+            self._host.mark(self)
+
+    def _tell_effects(self) -> None:
+        effects = self.machine.take_effects()
+        if effects:
+            self.sessions.route(effects)
+            own = [effect for sender, effect in effects if sender == FOR_THE_LEADER]
+            if own:
+                self._host.lead_effects(self, own)
+        self._plan_tick()
+
+    def installed(self, machine: GroupMachine, index: int) -> None:
+        """A snapshot has taken the place of the log and of the machine."""
+        self.machine = machine
+        self.applied = self._commit = index
+
+    def lost_entry(self, error: Exception) -> None:
+        """An entry cannot be read or applied: other members go on without this one."""
+        if self.damage:
+            return
+        self.damage = str(error)
+        logger.error(
+            "the member of group %d on this node stops: %s", self.group, self.damage
+        )  # fmt: skip
+        self._stop_serving()
+        self.sessions.end_all()
+        self._host.members_changed(self)
+
+    # Leading
+
+    def _serve_if_ready(self) -> None:
+        leading = self.raft.leading
+        if leading is None or leading.transfer_to or self.applied < leading.first_index:
+            return
+        self._is_serving = True  # GM2
+        for node in self.watchers:
+            self._tell_leads(node)
+        self._host.members_changed(self)
+        self._plan_tick()
+
+    def _tell_leads(self, node: str) -> None:
+        self._host.send_item(node, Leads(self.group, self.raft.state.term))
+
+    def _stop_serving(self) -> None:
+        if self._is_serving:
+            self._is_serving = False
+            self.sessions.end_all()
+            self.machine.take_effects()
+            for node in self.watchers:
+                self._host.send_item(node, LeadsNoMore(self.group, self.raft.state.term))
+
+    def watch(self, node: str) -> None:
+        """A node wants to know when this member leads."""
+        self.watchers.add(node)
+        if self._is_serving:
+            self._tell_leads(node)
+
+    def propose(self, commands: list[bytes]) -> bool:
+        """Propose commands; returns whether they were taken. Raises ValueError."""
+        if not self._is_serving:
+            return False
+        wall_ms = self._host.wall_ms()
+        return self.propose_entries([self.machine.entry(command, wall_ms) for command in commands])
+
+    def propose_entries(self, entries: list[bytes]) -> bool:
+        """Propose entries that the node itself has made; returns whether they were taken."""
+        if not self._is_serving:
+            return False
+        self._host.mark(self)
+        if not self.raft.propose(entries):
+            # The lead is being handed over: clients attach to the next leader, or here again.
+            self._stop_serving()
+            return False
+        return True
+
+    def _plan_tick(self) -> None:
+        at_ms = self.machine.tick_at_ms()
+        if at_ms:
+            due_ms = self._host.now_ms() + max(1, at_ms - self._host.wall_ms())
+            if not self._host.now_ms() < self._tick_ms <= due_ms:
+                self._tick_ms = due_ms
+                self._host.wake_at(self, due_ms)
+        else:
+            self._tick_ms = 0
+
+    def wake(self, now_ms: int) -> None:
+        """A time that was asked for has come."""
+        if self.damage:
+            return
+        if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
+            self._host.wake_at(self, now_ms + STAND_LATER_MS)
+            return
+        if 0 < self._tick_ms <= now_ms:
+            self._tick_ms = 0
+            self.propose_entries([self.machine.tick(self._host.wall_ms())])
+        self.raft.wake(now_ms)
+        self._host.mark(self)
+
+    # Clients
+
+    def take(self, node: str, item: Item) -> None:
+        """An item of a client, from its node. Raises ValueError."""
+        if isinstance(item, Attach):
+            if self._is_serving:
+                effects = self.machine.attach(item.sender, item.seen, item.received)
+                self.sessions.begin(Session(node, item.session, item.sender), effects)
+        elif isinstance(item, Commands):
+            session = self.sessions.of_node(node)
+            if session is not None and session.number == item.session:
+                self.propose(item.commands)
+        elif isinstance(item, Question):
+            data = self.machine.answer(item.data) if self._is_serving else None
+            self._host.send_item(node, Answered(self.group, item.number, data))
+
+    def tell(self, session: Session, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+        """Tell a client of effects."""
+        if session.node == self._host.node:
+            self._host.tell_use(self.group, session.number, effects, entries)
+            return
+        data = self._host.kind.encode(effects)
+        self._host.send_item(
+            session.node, Told(self.group, session.number, data, dict(entries))
+        )  # fmt: skip
+
+    def read_entry(self, index: int) -> bytes:
+        """Read an entry. Raises as `GroupLog.read`."""
+        return self._log.read(self.group, index, index, 1)[0]
+
+    def is_congested(self, node: str) -> bool:
+        """Whether a node takes no more for now."""
+        return self._host.is_congested(node)
+
+    # Members that are replaced
+
+    def damaged(self, item: Damaged) -> None:
+        """The member of another node has lost what it had."""
+        self.replace(item.member)
+
+    def replace(self, member: str) -> None:
+        """Replace a member by another one on its node, which gets everything again."""
+        if self.raft.leading is not None and member not in self._replacing:
+            self._replacing[member] = next_name(member)
+            logger.warning(
+                "the member %s of group %d has lost entries: %s takes its place", member,
+                self.group, self._replacing[member],
+            )  # fmt: skip
+            self._host.mark(self)
+
+    def _replace_members(self) -> None:
+        """Take the next step: remove the old member, then add the new one."""
+        if self.raft.leading is None:
+            self._replacing.clear()
+            return
+        configuration = self.raft.state.log.configuration
+        for member, new in list(self._replacing.items()):
+            if new in configuration.members:
+                del self._replacing[member]
+            elif member in configuration.members:
+                self.raft.change_member(member, None)
+            elif self.raft.change_member(new, Membership.VOTER) is None:
+                del self._replacing[member]
+
+
+def node_of(member: str) -> str:
+    """The node of a member. A member that has taken the place of another one has a number, too."""
+    return member.partition("/")[0]
+
+
+def next_name(member: str) -> str:
+    """The name of the member that takes the place of this one."""
+    node, _, number = member.partition("/")
+    return f"{node}/{int(number or 1) + 1}"
+
+
+def generation_of(member: str) -> int:
+    """How many members of this node were replaced, plus one."""
+    return int(member.partition("/")[2] or 1)

@@ -1,0 +1,509 @@
+"""The groups of a node: a service of links that runs its members and serves its clients.
+
+**Promises.** Those of docs/design/quorum-queues.md, to which this service gives what the core
+needs: writes in order, with one sync for all groups; a link's messages in order, and both ends told
+when it falls; a snapshot on disk before it takes the place of a log. A group in which nothing
+happens costs nothing: no timer, no frame and no call.
+
+**Mechanism.** Inputs go to members at once, and mark them. At the end of the turn of the event loop
+each marked member carries out what its core asks for, then one sync is asked for all that was
+written, and all that goes to a node leaves as one frame. Links are watched once for all groups
+(link_watch.py), and there is one timer for all times (wakes.py).
+
+Invariants:
+
+GT1  What members ask for is carried out in order: writes before the sync that covers them.
+GT2  A frame of a silent link is given to members after they are told that the link is heard.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from leveret.broker.runtime.clock import Clock
+from leveret.cluster.links.services import Peer, ServiceRegistry
+from leveret.cluster.quorum.groups.group_frames import (
+    Answered,
+    Attach,
+    Commands,
+    Damaged,
+    Find,
+    Item,
+    Leads,
+    LeadsNoMore,
+    Question,
+    RaftItem,
+    Told,
+    encode_item,
+    encode_raft,
+    items_of,
+)
+from leveret.cluster.quorum.groups.group_machine import (
+    Effect,
+    GroupMachine,
+    GroupUser,
+    MachineKind,
+)
+from leveret.cluster.quorum.groups.group_member import GroupMember, generation_of, node_of
+from leveret.cluster.quorum.groups.link_watch import LinkWatch
+from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
+from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
+from leveret.cluster.quorum.groups.stored_member import snapshot_of, stored_of
+from leveret.cluster.quorum.groups.uses import GroupUse
+from leveret.cluster.quorum.groups.wakes import Wakes
+from leveret.cluster.raft.configuration import Configuration, encode_configuration
+from leveret.cluster.raft.entry_log import Stored
+from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
+from leveret.storage.disk.worker import Worker
+from leveret.storage.group_log.group_store import GroupStore
+from leveret.storage.group_log.rounds import Rounds, Snapshot
+
+GROUPS_SERVICE = 8
+FRAME_BYTES = 256 * 1024
+"""A frame is sent before the end of the turn when it has so many bytes."""
+MEMBERS_A_TURN = 200
+"""Members whose turn is ended in one turn of the loop: some milliseconds."""
+STANDING_MAX, STANDING_MS = 50, 200
+"""So many members are in an election at once. One that takes longer is not counted."""
+FREE_CHECKS = 30
+"""Every so many checks of links, space that snapshots would free is given back."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class Groups:
+    """See the module. members: by group. node: the name of this node.
+
+    changed: called with a member whose leader, configuration or damage has changed. removed: called
+    with one that was removed from its group. leads: called with effects for the leader's node.
+    """
+
+    def __init__(
+        self, node: str, links: ServiceRegistry, store: GroupStore, kind: MachineKind,
+        clock: Clock, random: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.node = node
+        self.kind = kind
+        self.log = store.log
+        self.members: dict[int, GroupMember] = {}
+        self.changed: Callable[[GroupMember], object] = lambda member: None
+        self.removed: Callable[[GroupMember], object] = lambda member: None
+        self.leads: Callable[[GroupMember, list[Effect]], object] = lambda member, effects: None
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._loop = asyncio.get_running_loop()
+        self._peers: dict[str, Peer] = {}
+        self._uses: dict[int, GroupUse] = {}
+        self._on_node: dict[str, set[int]] = {}
+        self._nodes_of: dict[int, set[str]] = {}
+        self._marked: deque[GroupMember] = deque()
+        self._is_scheduled = self._is_closed = False
+        self._outgoing: dict[str, list[bytes]] = {}
+        self._outgoing_bytes: dict[str, int] = {}
+        self._own: deque[Item] = deque()
+        self._batch = 0
+        self._written: dict[int, list[tuple[GroupMember, int]]] = {}
+        self._wakes = Wakes(clock)
+        self._watch = LinkWatch(self, clock, self._checked)
+        self._standing: dict[GroupMember, int] = {}
+        """The members that are in an election, since when."""
+        self._checks = 0
+        self._freeing: asyncio.Task[object] | None = None
+        self.sending = SnapshotSending(self)
+        self.receiving = SnapshotReceiving(self)
+        links.register(GROUPS_SERVICE, self)
+
+    # Life
+
+    def begin(self, worker: Worker) -> None:
+        """Begin, after the log was read: run the members that are there. Raises StoreError.
+
+        worker: a thread for the disk.
+        """
+        self._store.begin(worker, self)
+        for group, state in list(self.log.groups.items()):
+            if state.damage:
+                member = self._add(group, state.me, Stored(Configuration()), self.kind.new())
+                member.damage = state.damage
+                continue
+            data = self.rounds.machine_state(group)
+            machine = self.kind.restore(data) if data else self.kind.new()
+            state.live = machine.live()
+            self._add(group, state.me, stored_of(self.log, state), machine)
+
+    @property
+    def rounds(self) -> Rounds:
+        """The snapshots on disk."""
+        return self._store.rounds
+
+    def create(self, group: int, voters: Iterable[str], me: str = "") -> GroupMember:
+        """A member of a group on this node. Without voters it is one that a leader will add."""
+        me = me or self.node
+        configuration = Configuration(tuple(voters))
+        self.log.create(group, me, encode_configuration(configuration))
+        self.log.groups[group].live = ()
+        return self._add(group, me, Stored(configuration), self.kind.new())
+
+    def remove(self, group: int) -> None:
+        """The member of a group is removed with all that it has: its queue is deleted, say."""
+        member = self.members.pop(group)
+        member.damage = "it was removed"
+        member.sessions.end_all()
+        for node in self._nodes_of.pop(group, ()):
+            self._on_node[node].discard(group)
+        self.log.remove(group)
+
+    def use(self, group: int, nodes: Iterable[str], user: GroupUser) -> GroupUse:
+        """A client of a group, which has members on these nodes."""
+        use = self._uses[group] = GroupUse(self, self.kind, group, list(nodes), user)
+        for node in use.nodes:
+            use.find(node)
+        return use
+
+    def forget_use(self, use: GroupUse) -> None:
+        """A client has ended."""
+        if self._uses.get(use.group) is use:
+            del self._uses[use.group]
+
+    def close(self) -> None:
+        """The node stops."""
+        self._is_closed = True
+        self._watch.close()
+        self._wakes.close()
+        if self._freeing is not None:
+            self._freeing.cancel()
+
+    def _add(self, group: int, me: str, stored: Stored, machine: GroupMachine) -> GroupMember:
+        member = self.members[group] = GroupMember(self, group, me, stored, machine, self._random)
+        member.raft.wake(self.now_ms())
+        self.members_changed(member)
+        self.mark(member)
+        return member
+
+    # Turns
+
+    def now_ms(self) -> int:
+        """A time that never goes back."""
+        return self._clock.now_ms()
+
+    def wall_ms(self) -> int:
+        """The wall clock."""
+        return int(self._clock.wall_time_s() * 1000)
+
+    def mark(self, member: GroupMember) -> None:
+        """Have the member's turn ended."""
+        if not member.is_marked:
+            member.is_marked = True
+            self._marked.append(member)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._is_scheduled = False
+        if self._is_closed:
+            return
+        written: list[tuple[GroupMember, int]] = []
+        self._take_own()
+        for _ in range(MEMBERS_A_TURN):
+            if not self._marked:
+                break
+            member = self._marked.popleft()
+            member.is_marked = False
+            writes = member.end_turn()
+            if writes:
+                written.append((member, writes))
+        if written:
+            self._batch += 1
+            self._written[self._batch] = written
+            self.log.when_synced(self, self._batch)  # GT1
+        for node in list(self._outgoing):
+            self._flush(node)
+        if self._marked or self._own:
+            self._schedule()
+
+    def confirm(self, first: int, holder: object) -> None:
+        """What was written in a turn is on disk."""
+        now_ms = self.now_ms()
+        for member, writes in self._written.pop(first):
+            if self.members.get(member.group) is member and not member.damage:
+                member.raft.synced(writes, now_ms)
+                self.mark(member)
+
+    def may_stand(self, member: GroupMember) -> bool:
+        """Whether a member may begin an election: not too many others are in one.
+
+        When a node dies that led very many groups, all elections at once would take longer than
+        each waits for the answers, and would begin again and again.
+        """
+        now_ms = self.now_ms()
+        standing = self._standing
+        if len(standing) >= STANDING_MAX:
+            for other, since_ms in list(standing.items()):
+                if other.raft.campaign is None or now_ms - since_ms > STANDING_MS:
+                    del standing[other]
+        if len(standing) >= STANDING_MAX:
+            return False
+        standing[member] = now_ms
+        return True
+
+    def wake_at(self, member: GroupMember, at_ms: int) -> None:
+        """Have the member woken."""
+        self._wakes.at(at_ms, member.wake)
+
+    # Sending
+
+    def send_raft(self, sender: str, to: str, message: Message) -> None:
+        """Send a message to another member."""
+        self._send(node_of(to), encode_raft(sender, to, encode_message(message)))
+
+    def send_item(self, node: str, item: Item) -> None:
+        """Send an item to a node. To this one it comes in the next turn."""
+        if node == self.node:
+            self._own.append(item)
+            self._schedule()
+        else:
+            self._send(node, encode_item(item))
+
+    def _send(self, node: str, data: bytes) -> None:
+        if node not in self._peers:
+            return
+        self._outgoing.setdefault(node, []).append(data)
+        octets = self._outgoing_bytes.get(node, 0) + len(data)
+        self._outgoing_bytes[node] = octets
+        if octets >= FRAME_BYTES:
+            self._flush(node)
+        else:
+            self._schedule()
+
+    def _flush(self, node: str) -> None:
+        pieces = self._outgoing.pop(node, [])
+        self._outgoing_bytes.pop(node, None)
+        peer = self._peers.get(node)
+        if peer is not None and pieces:
+            peer.send(GROUPS_SERVICE, *pieces)
+            self._watch.sent(node)
+
+    def send_sign_of_life(self, peer: Peer) -> None:
+        """Send an empty frame."""
+        peer.send(GROUPS_SERVICE)
+
+    def is_congested(self, node: str) -> bool:
+        """Whether a node takes no more for now."""
+        peer = self._peers.get(node)
+        return peer is not None and peer.is_congested
+
+    def tell_use(
+        self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> None:
+        """Tell a client on this node."""
+        use = self._uses.get(group)
+        if use is not None and use.leader == self.node:
+            use.told(session, effects, entries)
+
+    # A `Service` of links
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        node = peer.name
+        self._peers[node] = peer
+        self._watch.link_up(peer)
+        now_ms = self.now_ms()
+        for member, other in self._members_with(node):
+            member.raft.link_up(other, now_ms)
+            self.mark(member)
+        for use in self._uses.values():
+            if node in use.nodes:
+                use.find(node)
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """A link to a node is down."""
+        node = peer.name
+        self._peers.pop(node, None)
+        self._outgoing.pop(node, None)
+        self._outgoing_bytes.pop(node, None)
+        self._watch.link_down(node)
+        now_ms = self.now_ms()
+        self.sending.link_down(node)
+        self.receiving.link_down(node)
+        for member in self.members.values():
+            member.watchers.discard(node)
+            member.sessions.end(node)
+        for member, other in self._members_with(node):
+            member.raft.link_down(other, now_ms)
+            self.mark(member)
+        for use in list(self._uses.values()):
+            use.link_down(node)
+
+    def drained(self, peer: Peer) -> None:
+        """A node takes more."""
+        self.sending.drained(peer.name)
+        for member in self.members.values():
+            member.sessions.drained(peer.name)
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """A frame has come. Raises ValueError if it is damaged."""
+        items = list(items_of(payload))
+        self._watch.received(peer.name)  # GT2
+        for item in items:
+            if isinstance(item, RaftItem):
+                self._take_raft(peer.name, item)
+            else:
+                self._take(peer.name, item)
+
+    def _take_raft(self, node: str, item: RaftItem) -> None:
+        message = decode_message(item.message)
+        member = self.members.get(message.group)
+        if member is None or node_of(item.sender) != node:
+            return
+        is_newer = generation_of(item.to) > generation_of(member.me)
+        if is_newer and isinstance(message, Entries):
+            # The leader has replaced a member that had lost entries; this one begins with nothing.
+            self.remove(message.group)
+            member = self.create(message.group, (), item.to)
+        if member.damage:
+            self.send_item(node, Damaged(message.group, member.me))
+            return
+        if item.to != member.me:
+            return
+        if item.sender not in member.raft.state.linked:
+            member.raft.link_up(item.sender, self.now_ms())
+        member.raft.received(item.sender, message, self.now_ms())
+        self.mark(member)
+
+    def _take_own(self) -> None:
+        for _ in range(len(self._own)):
+            self._take(self.node, self._own.popleft())
+
+    def _take(self, node: str, item: Item) -> None:
+        if isinstance(item, Find | Attach | Commands | Question | Damaged):
+            self._take_for_member(node, item)
+        elif isinstance(item, Leads | LeadsNoMore | Told | Answered):
+            use = self._uses.get(item.group)
+            if use is not None:
+                use.take(node, item)
+        else:
+            self.sending.take(node, item)
+            self.receiving.take(node, item)
+
+    def _take_for_member(self, node: str, item: Item) -> None:
+        member = self.members.get(item.group)
+        if member is None:
+            if isinstance(item, Question):
+                self.send_item(node, Answered(item.group, item.number, None))
+        elif isinstance(item, Find):
+            member.watch(node)
+        elif isinstance(item, Damaged):
+            if node_of(item.member) == node:
+                member.replace(item.member)
+        else:
+            member.take(node, item)
+
+    # Groups and nodes
+
+    def members_changed(self, member: GroupMember) -> None:
+        """The configuration of a group has changed, or its leader."""
+        group, state = member.group, member.raft.state
+        names = [one for one in state.log.configuration.members if one != member.me]
+        nodes = {node_of(one) for one in names} - {self.node}
+        before = self._nodes_of.get(group, set())
+        self._nodes_of[group] = nodes
+        for node in before - nodes:
+            self._on_node[node].discard(group)
+        for node in nodes - before:
+            self._on_node.setdefault(node, set()).add(group)
+        for name in names:
+            if node_of(name) in self._peers and name not in state.linked:
+                member.raft.link_up(name, self.now_ms())
+        self.changed(member)
+
+    def _members_with(self, node: str) -> Iterable[tuple[GroupMember, str]]:
+        """The members that share a group with a node, with the names of that node's members."""
+        for group in sorted(self._on_node.get(node, ())):
+            member = self.members[group]
+            if member.damage:
+                continue
+            state = member.raft.state
+            for other in {*state.log.configuration.members, *state.linked}:
+                if node_of(other) == node:
+                    yield member, other
+
+    def member_named(self, group: int, name: str) -> GroupMember | None:
+        """The member of this node with this name, if it can be used."""
+        member = self.members.get(group)
+        return member if member is not None and member.me == name and not member.damage else None
+
+    def has_groups_on(self, node: str) -> bool:
+        """Whether a group has members on this node and on that one."""
+        return bool(self._on_node.get(node))
+
+    def is_silent(self, node: str) -> None:
+        """Nothing comes from a node."""
+        now_ms = self.now_ms()
+        for member, other in self._members_with(node):
+            member.raft.link_silent(other, now_ms)
+            self.mark(member)
+
+    def is_heard(self, node: str) -> None:
+        """A node was silent, and something has come."""
+        now_ms = self.now_ms()
+        for member, other in self._members_with(node):
+            member.raft.link_heard(other, now_ms)
+            self.mark(member)
+
+    # What members ask for
+
+    def send_snapshot(self, member: GroupMember, to: str) -> None:
+        """Send the newest snapshot to another member."""
+        self.sending.send(member, to)
+
+    def cancel_snapshot(self, member: GroupMember, to: str) -> None:
+        """A snapshot is not wanted any more."""
+        self.sending.cancel(member, to)
+
+    def is_removed(self, member: GroupMember) -> None:
+        """A member was removed from its group."""
+        self.removed(member)
+
+    def lead_effects(self, member: GroupMember, effects: list[Effect]) -> None:
+        """Effects for the node that leads."""
+        self.leads(member, effects)
+
+    # A `SnapshotSource`
+
+    async def take(self, group: int) -> Snapshot | None:
+        """A snapshot of what a group has applied."""
+        await asyncio.sleep(0)
+        member = self.members.get(group)
+        return snapshot_of(member) if member is not None else None
+
+    def taken(self, group: int, snapshot: Snapshot) -> None:
+        """A snapshot is on disk."""
+        member = self.members.get(group)
+        if member is not None and not member.damage:
+            member.raft.snapshot_taken(snapshot.name.index)
+            member.raft.discarded(snapshot.discard)
+
+    def _checked(self) -> None:
+        """Links were checked: from time to time, give back space."""
+        self._checks += 1
+        if self._checks % FREE_CHECKS or self._freeing is not None or not self._store.has_kept:
+            return
+        changed = [
+            group
+            for group, member in self.members.items()
+            if not member.damage and member.applied > self.log.groups[group].snapshot.index
+        ]
+        if changed:
+            self._freeing = self._loop.create_task(self.rounds.free_space(changed))
+            self._freeing.add_done_callback(self._freed)
+
+    def _freed(self, task: "asyncio.Task[object]") -> None:
+        self._freeing = None
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("space of quorum queues is not given back: %s", task.exception())

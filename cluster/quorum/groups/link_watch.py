@@ -1,0 +1,104 @@
+"""Whether the nodes on the other ends of links are heard: one check a second for all groups.
+
+A node that has nothing to say sends an empty frame, so a link on which nothing comes for two checks
+is silent. Checks are counted and not time: a check that comes late, because this process did not
+run, is one, and what came before it is still in the socket. A link of which no group has a member
+is not watched.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.cluster.links.services import Peer
+
+CHECK_MS = 1_000
+SILENT_CHECKS = 2
+
+
+class WatchHost(Protocol):
+    """The service of the node."""
+
+    def has_groups_on(self, node: str) -> bool:
+        """Whether a group has members on this node and on that one."""
+
+    def is_silent(self, node: str) -> None:
+        """Nothing comes from a node."""
+
+    def is_heard(self, node: str) -> None:
+        """A node was silent, and something has come."""
+
+    def send_sign_of_life(self, peer: Peer) -> None:
+        """Send an empty frame."""
+
+
+class _Watched:
+    """One link. frames: that have come, or gone, since the last check."""
+
+    __slots__ = ("is_silent", "peer", "received", "sent", "silent_checks")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.received = self.sent = self.silent_checks = 0
+        self.is_silent = False
+
+
+class LinkWatch:
+    """The links of a node. checked: called at each check."""
+
+    def __init__(self, host: WatchHost, clock: Clock, checked: Callable[[], object]) -> None:
+        self._host = host
+        self._clock = clock
+        self._checked = checked
+        self._links: dict[str, _Watched] = {}
+        self._timer: Timer | None = None
+
+    def link_up(self, peer: Peer) -> None:
+        """A link is up."""
+        self._links[peer.name] = _Watched(peer)
+        if self._timer is None:
+            self._timer = self._clock.call_later_ms(CHECK_MS, self._check)
+
+    def link_down(self, node: str) -> None:
+        """A link is down."""
+        self._links.pop(node, None)
+
+    def received(self, node: str) -> None:
+        """A frame has come."""
+        link = self._links.get(node)
+        if link is None:
+            return
+        link.received += 1
+        if link.is_silent:
+            link.is_silent = False
+            self._host.is_heard(node)
+
+    def sent(self, node: str) -> None:
+        """A frame has gone."""
+        link = self._links.get(node)
+        if link is not None:
+            link.sent += 1
+
+    def _check(self) -> None:
+        self._timer = None
+        for node, link in list(self._links.items()):
+            if not self._host.has_groups_on(node):
+                link.silent_checks = 0
+                continue
+            link.silent_checks = 0 if link.received else link.silent_checks + 1
+            if link.silent_checks >= SILENT_CHECKS and not link.is_silent:
+                link.is_silent = True
+                self._host.is_silent(node)
+            if not link.sent:
+                self._host.send_sign_of_life(link.peer)
+            link.received = link.sent = 0
+        self._checked()
+        if self._links:
+            self._timer = self._clock.call_later_ms(CHECK_MS, self._check)
+
+    def close(self) -> None:
+        """End the checks."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._links.clear()

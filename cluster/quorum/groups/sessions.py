@@ -1,0 +1,128 @@
+"""The clients that a leader serves: one session for each node.
+
+A session begins when a client attaches, and ends with the lead, with the link, or when the node
+attaches again. Effects go to it in their order, with the entries that the client needs with them.
+If a thread has to read an entry, all later effects of this session wait.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from leveret.cluster.quorum.groups.group_machine import Effect, MachineKind
+from leveret.storage.contract.backing_queue import BeingRead
+
+TOLD_BYTES = 256 * 1024
+"""Entries that are told together: other groups' items go between."""
+
+
+class SessionHost(Protocol):
+    """The member that leads."""
+
+    def tell(self, session: "Session", effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+        """Tell a client of effects."""
+
+    def read_entry(self, index: int) -> bytes:
+        """Read an entry. Raises as `GroupLog.read`."""
+
+    def is_congested(self, node: str) -> bool:
+        """Whether a node takes no more for now: `Sessions.drained` follows."""
+
+    def lost_entry(self, error: Exception) -> None:
+        """An entry cannot be read."""
+
+
+class Session:
+    """One client. sender: as its commands have it. number: of the session, chosen by the client."""
+
+    __slots__ = ("effects", "is_reading", "node", "number", "sender")
+
+    def __init__(self, node: str, number: int, sender: int) -> None:
+        self.node = node
+        self.number = number
+        self.sender = sender
+        self.effects: deque[Effect] = deque()
+        self.is_reading = False
+
+
+class Sessions:
+    """The sessions of one leader."""
+
+    def __init__(self, host: SessionHost, kind: MachineKind) -> None:
+        self._host = host
+        self._kind = kind
+        self._by_node: dict[str, Session] = {}
+        self._by_sender: dict[int, Session] = {}
+
+    def of_node(self, node: str) -> Session | None:
+        """The session of a node."""
+        return self._by_node.get(node)
+
+    def begin(self, session: Session, effects: list[Effect]) -> None:
+        """A client has attached, and lacks these effects."""
+        self.end(session.node)
+        self._by_node[session.node] = self._by_sender[session.sender] = session
+        session.effects += effects
+        self._flush(session)
+
+    def end(self, node: str) -> None:
+        """The session of a node has ended."""
+        session = self._by_node.pop(node, None)
+        if session is not None:
+            session.effects.clear()
+            if self._by_sender.get(session.sender) is session:
+                del self._by_sender[session.sender]
+
+    def end_all(self) -> None:
+        """The lead has ended."""
+        for node in list(self._by_node):
+            self.end(node)
+
+    def route(self, effects: list[tuple[int, Effect]]) -> None:
+        """Tell each client its effects. Those of clients that have no session are dropped."""
+        told = []
+        for sender, effect in effects:
+            session = self._by_sender.get(sender)
+            if session is not None:
+                if not session.effects:
+                    told.append(session)
+                session.effects.append(effect)
+        for session in told:
+            self._flush(session)
+
+    def drained(self, node: str) -> None:
+        """A node takes more."""
+        session = self._by_node.get(node)
+        if session is not None:
+            self._flush(session)
+
+    def _flush(self, session: Session) -> None:
+        host = self._host
+        while session.effects and not session.is_reading and not host.is_congested(session.node):
+            effects: list[Effect] = []
+            entries: dict[int, bytes] = {}
+            octets = 0
+            while session.effects and octets < TOLD_BYTES:
+                effect = session.effects[0]
+                try:
+                    for index in self._kind.entries_of(effect):
+                        if index not in entries:
+                            entries[index] = host.read_entry(index)
+                            octets += len(entries[index])
+                except BeingRead as reading:
+                    session.is_reading = True
+                    reading.when_done(self._after_read(session))
+                    break
+                except Exception as error:
+                    host.lost_entry(error)
+                    return
+                effects.append(session.effects.popleft())
+            if effects:
+                host.tell(session, effects, entries)
+
+    def _after_read(self, session: Session) -> Callable[[], None]:
+        def go_on() -> None:
+            session.is_reading = False
+            self._flush(session)
+
+        return go_on

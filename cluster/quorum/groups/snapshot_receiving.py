@@ -1,0 +1,174 @@
+"""Snapshots that come from leaders (snapshot_sending.py says how).
+
+The entries that come with a snapshot are written to the log as they arrive, and what is
+acknowledged is on disk. When all has come, the snapshot is made durable (rounds.py), and only then
+it takes the place of the log and of the machine.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from leveret.cluster.quorum.groups.group_frames import (
+    AllSent,
+    Body,
+    Installed,
+    Item,
+    Offer,
+    StatePiece,
+    Taken,
+    TransferEnded,
+    Want,
+)
+from leveret.cluster.quorum.groups.group_machine import MachineKind
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.snapshot_sending import octets_of
+from leveret.cluster.raft.configuration import decode_configuration
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.group_state import SnapshotName
+from leveret.storage.group_log.rounds import Rounds, Snapshot
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class ReceivingHost(Protocol):
+    """The service of the node."""
+
+    log: GroupLog
+    kind: MachineKind
+
+    @property
+    def rounds(self) -> Rounds:
+        """The snapshots on disk."""
+
+    def member_named(self, group: int, name: str) -> GroupMember | None:
+        """The member of this node with this name, if it can be used."""
+
+    def mark(self, member: GroupMember) -> None:
+        """Have the member's turn ended."""
+
+    def send_item(self, node: str, item: Item) -> None:
+        """Send an item to a node."""
+
+
+class _Receiving:
+    """One snapshot that is coming. after: the entries through this one are here."""
+
+    def __init__(self, node: str, member: GroupMember, offer: Offer) -> None:
+        self.node = node
+        self.member = member
+        self.offer = offer
+        self.name = SnapshotName(offer.index, offer.term)
+        self.after = member.raft.state.commit
+        self.state: list[bytes] = []
+        self.octets = self.acknowledged = 0
+        self.waits_for_sync = False
+
+
+class SnapshotReceiving:
+    """All snapshots that this node gets: one of a group at a time."""
+
+    def __init__(self, host: ReceivingHost) -> None:
+        self._host = host
+        self._by_group: dict[int, _Receiving] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, node: str, item: Item) -> None:
+        """An item about a snapshot has come."""
+        if isinstance(item, Offer):
+            self._offered(node, item)
+            return
+        one = self._by_group.get(item.group)
+        number = getattr(item, "transfer", 0)
+        if one is None or (one.node, one.offer.transfer) != (node, number):
+            return
+        if isinstance(item, StatePiece):
+            one.state.append(item.data)
+        elif isinstance(item, Body):
+            if item.index > one.after:
+                self._host.log.receive(
+                    item.group, one.name, item.index, item.term, item.kind, item.payload
+                )
+        elif isinstance(item, AllSent):
+            task = asyncio.get_running_loop().create_task(self._install(one))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        else:
+            del self._by_group[item.group]
+            return
+        one.octets += octets_of(item)
+        self._acknowledge(one)
+
+    def _offered(self, node: str, offer: Offer) -> None:
+        member = self._host.member_named(offer.group, offer.to)
+        if member is None:
+            self._host.send_item(node, TransferEnded(offer.group, offer.transfer))
+            return
+        one = self._by_group[offer.group] = _Receiving(node, member, offer)
+        self._host.send_item(node, Want(offer.group, offer.transfer, one.after))
+
+    def _acknowledge(self, one: _Receiving) -> None:
+        """Tell the leader what is on disk, as soon as it is."""
+        if not one.waits_for_sync and one.octets > one.acknowledged:
+            one.waits_for_sync = True
+            self._host.log.when_synced(_Acknowledging(self, one), one.octets)
+
+    def synced(self, one: _Receiving, octets: int) -> None:
+        """So many bytes are on disk."""
+        one.waits_for_sync = False
+        if self._by_group.get(one.offer.group) is one:
+            one.acknowledged = octets
+            self._host.send_item(one.node, Taken(one.offer.group, one.offer.transfer, octets))
+            self._acknowledge(one)
+
+    async def _install(self, one: _Receiving) -> None:
+        offer, member = one.offer, one.member
+        state = b"".join(one.state)
+        try:
+            if len(state) != offer.state_bytes:
+                raise ValueError(f"{len(state)} of its {offer.state_bytes} bytes have come")
+            machine = self._host.kind.restore(state) if state else self._host.kind.new()
+            configuration = decode_configuration(offer.configuration)
+            live = machine.live()
+            snapshot = Snapshot(one.name, offer.configuration, state, live, offer.index)
+            if offer.index > member.raft.state.commit:
+                await self._host.rounds.install(offer.group, snapshot, one.after)
+        except (StoreError, ValueError) as error:
+            logger.error(
+                "a snapshot of group %d from node %s is not installed: %s", offer.group, one.node,
+                error,
+            )  # fmt: skip
+            self._end(one, TransferEnded(offer.group, offer.transfer))
+            return
+        if self._host.member_named(offer.group, member.me) is not member:
+            self._end(one, TransferEnded(offer.group, offer.transfer))
+            return
+        if member.raft.install(offer.index, offer.term, configuration):
+            member.installed(machine, offer.index)
+            self._host.log.groups[offer.group].live = live
+        self._host.mark(member)
+        self._end(one, Installed(offer.group, offer.transfer))
+
+    def _end(self, one: _Receiving, item: Item) -> None:
+        if self._by_group.get(one.offer.group) is one:
+            del self._by_group[one.offer.group]
+            self._host.send_item(one.node, item)
+
+    def link_down(self, node: str) -> None:
+        """The link to a node is down."""
+        for group in [group for group, one in self._by_group.items() if one.node == node]:
+            del self._by_group[group]
+
+
+class _Acknowledging:
+    """Waits for the sync of what has come."""
+
+    def __init__(self, receiving: SnapshotReceiving, one: _Receiving) -> None:
+        self._receiving = receiving
+        self._one = one
+
+    def confirm(self, first: int, holder: object) -> None:
+        """So many bytes are on disk."""
+        self._receiving.synced(self._one, first)

@@ -1,0 +1,236 @@
+"""Snapshots on their way to members that lack entries the leader has discarded.
+
+    leader                      member
+    Offer                 ->
+                          <-    Want: it has committed entries through an index
+    StatePiece, Body ...  ->
+                          <-    Taken: so many bytes, on disk
+    AllSent               ->
+                          <-    Installed
+
+Of the entries that the snapshot refers to, the member has those that it had committed itself. At
+most `WINDOW_BYTES` of a transfer are on the way, and `TRANSFERS_MAX` transfers to one node; others
+wait. Either end gives a transfer up with `TransferEnded`. The entries that are sent stay needed
+until then.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from leveret.cluster.quorum.groups.group_frames import (
+    AllSent,
+    Body,
+    Installed,
+    Item,
+    Offer,
+    StatePiece,
+    Taken,
+    TransferEnded,
+    Want,
+)
+from leveret.cluster.quorum.groups.group_member import GroupMember, node_of
+from leveret.storage.contract.backing_queue import BeingRead
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.group_log.entry_blocks import Block, needed_blocks
+from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.rounds import Rounds
+
+PIECE_BYTES = 256 * 1024
+WINDOW_BYTES = 1024 * 1024
+TRANSFERS_MAX = 4
+"""So many windows may be on the way to a node."""
+
+
+class SendingHost(Protocol):
+    """The service of the node."""
+
+    log: GroupLog
+
+    @property
+    def rounds(self) -> Rounds:
+        """The snapshots on disk."""
+
+    def now_ms(self) -> int:
+        """A time that never goes back."""
+
+    def mark(self, member: GroupMember) -> None:
+        """Have the member's turn ended."""
+
+    def send_item(self, node: str, item: Item) -> None:
+        """Send an item to a node."""
+
+    def is_congested(self, node: str) -> bool:
+        """Whether a node takes no more for now."""
+
+
+class _Transfer:
+    """One snapshot on its way. pieces: what is still to be sent."""
+
+    def __init__(self, number: int, member: GroupMember, to: str) -> None:
+        self.number = number
+        self.member = member
+        self.to = to
+        self.node = node_of(to)
+        self.index = 0
+        self.state = b""
+        self.pieces: Iterator[Item | None] = iter(())
+        self.sent = self.taken = 0
+        self.is_ended = self.is_reading = False
+
+
+class SnapshotSending:
+    """All snapshots that this node sends."""
+
+    def __init__(self, host: SendingHost) -> None:
+        self._host = host
+        self._number = 0
+        self._transfers: dict[int, _Transfer] = {}
+        self._waiting: deque[_Transfer] = deque()
+
+    def send(self, member: GroupMember, to: str) -> None:
+        """Send the newest snapshot of a group."""
+        self._number += 1
+        self._waiting.append(_Transfer(self._number, member, to))
+        self._start_waiting()
+
+    def cancel(self, member: GroupMember, to: str) -> None:
+        """The snapshot is not wanted any more."""
+        for one in [*self._transfers.values(), *self._waiting]:
+            if one.member is member and one.to == to:
+                self._host.send_item(one.node, TransferEnded(member.group, one.number))
+                self._end(one)
+
+    def link_down(self, node: str) -> None:
+        """The link to a node is down: its transfers have failed."""
+        for one in [*self._transfers.values(), *self._waiting]:
+            if one.node == node:
+                self._fail(one)
+
+    def drained(self, node: str) -> None:
+        """A node takes more."""
+        for one in list(self._transfers.values()):
+            if one.node == node:
+                self._go_on(one)
+
+    def take(self, node: str, item: Item) -> None:
+        """An item about a transfer has come."""
+        number = getattr(item, "transfer", 0)
+        one = self._transfers.get(number)
+        if one is None or one.node != node:
+            return
+        if isinstance(item, Want):
+            one.pieces = self._pieces(one, item.after)
+            self._go_on(one)
+        elif isinstance(item, Taken):
+            one.taken = item.octets
+            self._go_on(one)
+        elif isinstance(item, Installed):
+            one.member.raft.snapshot_sent(one.to, one.index)
+            self._end(one)
+            self._host.mark(one.member)
+        elif isinstance(item, TransferEnded):
+            self._fail(one)
+
+    def _start_waiting(self) -> None:
+        busy: dict[str, int] = {}
+        for one in self._transfers.values():
+            busy[one.node] = busy.get(one.node, 0) + 1
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if busy.get(one.node, 0) >= TRANSFERS_MAX:
+                self._waiting.append(one)
+            else:
+                busy[one.node] = busy.get(one.node, 0) + 1
+                self._offer(one)
+
+    def _offer(self, one: _Transfer) -> None:
+        self._transfers[one.number] = one
+        group = one.member.group
+        stored = self._host.log.groups[group]
+        try:
+            one.state = self._host.rounds.machine_state(group)
+        except StoreError as error:
+            one.member.lost_entry(error)
+            self._fail(one)
+            return
+        name = stored.snapshot
+        one.index = name.index
+        # Entries that the snapshot needs must not go until the member has said which it lacks.
+        stored.pins[one] = list(stored.live or ())
+        self._host.send_item(
+            one.node,
+            Offer(group, one.number, one.to, name.index, name.term, stored.configuration,
+                  len(one.state)),
+        )  # fmt: skip
+
+    def _pieces(self, one: _Transfer, after: int) -> Iterator[Item | None]:
+        """What is sent, in order; None while a thread reads."""
+        group, number = one.member.group, one.number
+        for start in range(0, len(one.state), PIECE_BYTES):
+            yield StatePiece(group, number, one.state[start : start + PIECE_BYTES])
+        stored = self._host.log.groups[group]
+        lacked = [(max(first, after + 1), last) for first, last in stored.pins[one] if last > after]
+        for block in needed_blocks(stored.blocks, one.index, lacked):
+            if block.first <= one.index:
+                yield from self._bodies(one, block)
+        yield AllSent(group, number)
+
+    def _bodies(self, one: _Transfer, block: Block) -> Iterator[Item | None]:
+        index, last = block.first, min(block.last, one.index)
+        while index <= last:
+            try:
+                payloads = self._host.log.reader.read(block, index, last, PIECE_BYTES)
+            except BeingRead as reading:
+                one.is_reading = True
+                reading.when_done(lambda: self._after_read(one))
+                yield None
+                continue
+            for payload in payloads:
+                yield Body(one.member.group, one.number, index, block.term, block.kind, payload)
+                index += 1
+
+    def _after_read(self, one: _Transfer) -> None:
+        one.is_reading = False
+        self._go_on(one)
+
+    def _go_on(self, one: _Transfer) -> None:
+        """Send what the window allows."""
+        while (
+            not one.is_ended and not one.is_reading and one.sent - one.taken < WINDOW_BYTES
+            and not self._host.is_congested(one.node)
+        ):  # fmt: skip
+            try:
+                piece = next(one.pieces, None)
+            except StoreError as error:
+                self._host.send_item(one.node, TransferEnded(one.member.group, one.number))
+                one.member.lost_entry(error)
+                self._fail(one)
+                return
+            if piece is None:
+                return
+            one.sent += octets_of(piece)
+            self._host.send_item(one.node, piece)
+
+    def _fail(self, one: _Transfer) -> None:
+        if not one.is_ended:
+            self._end(one)
+            one.member.raft.snapshot_failed(one.to, self._host.now_ms())
+            self._host.mark(one.member)
+
+    def _end(self, one: _Transfer) -> None:
+        one.is_ended = True
+        self._transfers.pop(one.number, None)
+        if one in self._waiting:
+            self._waiting.remove(one)
+        stored = self._host.log.groups.get(one.member.group)
+        if stored is not None:
+            stored.pins.pop(one, None)
+        self._start_waiting()
+
+
+def octets_of(piece: Item) -> int:
+    """What a piece counts in the window."""
+    if isinstance(piece, StatePiece):
+        return len(piece.data)
+    return len(piece.payload) if isinstance(piece, Body) else 0

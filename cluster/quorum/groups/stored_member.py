@@ -1,0 +1,61 @@
+"""A member as the log has it, for the core, and the snapshot of a member, for the log."""
+
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.raft.configuration import (
+    Configuration,
+    decode_configuration,
+    encode_configuration,
+)
+from leveret.cluster.raft.entry_log import Stored, StoredRun
+from leveret.cluster.raft.outputs import CONFIGURATION
+from leveret.storage.group_log.entry_blocks import block_of
+from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.group_state import GroupState, SnapshotName
+from leveret.storage.group_log.rounds import Snapshot
+
+KEPT_FOR_OTHERS = 100_000
+"""A member in reach that is further behind than so many entries gets a snapshot instead."""
+
+
+def stored_of(log: GroupLog, state: GroupState) -> Stored:
+    """What a restart found of a group. Raises StoreError if a configuration cannot be read."""
+    runs: list[StoredRun] = []
+    for found in state.runs():
+        run = StoredRun(found.first, found.count, found.term, found.kind, [])
+        if found.kind == CONFIGURATION:
+            for index in range(found.first, found.first + found.count):
+                block = block_of(state.blocks, index)
+                assert block is not None, "the run is of blocks"
+                run.payloads.append(log.reader.read_now(block, index))
+        last = runs[-1] if runs else None
+        if last is not None and (last.term, last.kind) == (run.term, run.kind):
+            last.count += run.count
+            last.payloads += run.payloads
+        else:
+            runs.append(run)
+    configuration = Configuration()
+    if state.configuration:
+        configuration = decode_configuration(state.configuration)
+    return Stored(
+        configuration, state.term, state.vote, state.snapshot.index, state.snapshot.term,
+        tuple(runs),
+    )  # fmt: skip
+
+
+def snapshot_of(member: GroupMember) -> Snapshot | None:
+    """A snapshot of what a member has applied; None if there is nothing new."""
+    log = member.raft.state.log
+    index = member.applied
+    if member.damage or index <= log.snapshot_index:
+        return None
+    leading = member.raft.leading
+    discard = index
+    if leading is not None:
+        behind = min(index, leading.needed_from() - 1)
+        discard = behind if index - behind < KEPT_FOR_OTHERS else index
+    configuration = encode_configuration(log.configuration_at(index)[1])
+    machine = member.machine
+    return Snapshot(
+        SnapshotName(index, log.term_of(index)), configuration, machine.snapshot(), machine.live(),
+        max(discard, log.base_index),
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""The groups that clients of this node use: where their leaders are, and what goes to and fro.
+
+A node asks each node with a member who leads, once when the client begins and once when a link
+comes up. The leader answers when it takes clients. A leader with a lower term than one that is
+known is old.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from leveret.cluster.quorum.groups.group_frames import (
+    Answered,
+    Attach,
+    Commands,
+    Find,
+    Item,
+    Leads,
+    LeadsNoMore,
+    Question,
+    Told,
+)
+from leveret.cluster.quorum.groups.group_machine import Effect, GroupUser, MachineKind
+
+AnswerTo = Callable[[bytes | None], object]
+
+
+class UseHost(Protocol):
+    """The service of the node."""
+
+    def send_item(self, node: str, item: Item) -> None:
+        """Send an item to a node, which may be this one."""
+
+    def forget_use(self, use: "GroupUse") -> None:
+        """The client has ended."""
+
+
+class GroupUse:
+    """One client of a group. nodes: those with a member. leader: its node; "" if none is known."""
+
+    def __init__(
+        self, host: UseHost, kind: MachineKind, group: int, nodes: list[str], user: GroupUser
+    ) -> None:
+        self.group = group
+        self.nodes = nodes
+        self.leader = ""
+        self.term = 0
+        self._host = host
+        self._kind = kind
+        self._user = user
+        self._questions: dict[int, AnswerTo] = {}
+        self._question = 0
+
+    # For the client
+
+    def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
+        """Begin a session with the leader."""
+        self._send(Attach(self.group, session, sender, seen, dict(received)))
+
+    def send(self, session: int, commands: list[bytes]) -> None:
+        """Send commands to the leader, which proposes them in this order."""
+        self._send(Commands(self.group, session, commands))
+
+    def ask(self, question: bytes, answer: AnswerTo) -> None:
+        """Ask the leader. The answer is None if there is no leader, or if it is lost."""
+        if not self.leader:
+            answer(None)
+            return
+        self._question += 1
+        self._questions[self._question] = answer
+        self._send(Question(self.group, self._question, question))
+
+    def set_nodes(self, nodes: list[str]) -> None:
+        """The members have changed."""
+        new = [node for node in nodes if node not in self.nodes]
+        self.nodes = nodes
+        for node in new:
+            self.find(node)
+
+    def close(self) -> None:
+        """The client has ended."""
+        self._host.forget_use(self)
+        self._lose_answers()
+
+    def _send(self, item: Item) -> None:
+        if self.leader:
+            self._host.send_item(self.leader, item)
+
+    # For the service
+
+    def find(self, node: str) -> None:
+        """Ask a node with a member who leads."""
+        self._host.send_item(node, Find(self.group))
+
+    def take(self, node: str, item: Item) -> None:
+        """An item for this client has come from a node."""
+        if isinstance(item, Leads):
+            self._found(node, item.term)
+        elif node != self.leader:
+            return
+        elif isinstance(item, Told):
+            self.told(item.session, self._kind.decode(item.effects), item.entries)
+        elif isinstance(item, LeadsNoMore):
+            if item.term >= self.term:
+                self.lose_leader()
+        elif isinstance(item, Answered):
+            answer = self._questions.pop(item.number, None)
+            if answer is not None:
+                answer(item.data)
+
+    def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+        """Effects have come."""
+        self._user.told(session, effects, entries)
+
+    def _found(self, node: str, term: int) -> None:
+        if term < self.term or (node == self.leader and term == self.term):
+            return
+        self.lose_leader()
+        self.leader, self.term = node, term
+        self._user.leader_found()
+
+    def link_down(self, node: str) -> None:
+        """The link to a node is down."""
+        if node == self.leader:
+            self.lose_leader()
+
+    def lose_leader(self) -> None:
+        """The leader is lost."""
+        if self.leader:
+            self.leader = ""
+            self._lose_answers()
+            self._user.leader_lost()
+
+    def _lose_answers(self) -> None:
+        questions, self._questions = self._questions, {}
+        for answer in questions.values():
+            answer(None)

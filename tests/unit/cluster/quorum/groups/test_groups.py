@@ -1,0 +1,179 @@
+"""Groups on three nodes with links and disks: leaders fall, members are away, files come and go."""
+
+import pytest
+
+from leveret.storage.group_log.kept_files import kept_numbers
+from tests.patience import until
+from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
+
+MANY = range(1, 51)
+
+
+async def test_entries_are_committed_and_told_to_clients_on_any_node(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create([1])
+        clients = [Client(node, 1, sender) for sender, node in enumerate(nodes.by_name.values(), 1)]
+        for client in clients:
+            client.add(b"one", b"two")
+        await until(lambda: all(client.is_done for client in clients))
+        await nodes.equal([1])
+        assert all(list(client.got.values())[:2] == [b"one", b"two"] for client in clients)
+
+
+async def test_fifty_groups_survive_their_leaders(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create(MANY)
+        await nodes.led(MANY)
+        user, _other, lost = NAMES
+        clients = {group: Client(nodes.by_name[user], group) for group in MANY}
+        for client in clients.values():
+            client.add(b"before")
+        await until(lambda: all(client.is_done for client in clients.values()))
+        await nodes.kill(lost)
+        for client in clients.values():
+            client.add(b"after", b"the fall")
+        await until(lambda: all(client.is_done for client in clients.values()))
+        assert all(
+            list(client.got.values()) == [b"before", b"after", b"the fall"]
+            for client in clients.values()
+        )
+        await nodes.start(lost)
+        await nodes.equal(MANY)
+
+
+async def test_all_nodes_are_killed_and_go_on_with_what_was_committed(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(*[b"%d" % number for number in range(100)])
+        client.settle(10)
+        await until(lambda: client.is_done)
+        for name in NAMES:
+            await nodes.kill(name)
+        for name in NAMES:
+            await nodes.start(name)
+        client = Client(nodes.by_name[NAMES[1]], 1, sender=2)
+        client.add(b"more")
+        await until(lambda: client.is_done)
+        await nodes.equal([1])
+        found = [client.got[index] for index in sorted(client.got)]
+        assert found == [b"%d" % number for number in range(10, 100)] + [b"more"]
+
+
+async def test_a_member_that_was_away_catches_up_by_entries(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"first")
+        await until(lambda: client.is_done)
+        await nodes.kill(NAMES[2])
+        client.add(*[b"%d" % number + bytes(2_000) for number in range(500)])
+        await until(lambda: client.is_done)
+        await nodes.start(NAMES[2])
+        await nodes.equal([1])
+
+
+async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tmp_path):
+    async with GroupedNodes(tmp_path, file_bytes=200_000) as nodes:
+        nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"old")
+        await until(lambda: client.is_done)
+        await nodes.kill(NAMES[2])
+        for _ in range(20):
+            client.add(*[b"%d" % number + bytes(2_000) for number in range(50)])
+            client.settle(30)
+            await until(lambda: client.is_done)
+        leader = nodes.leader(1)
+        await until(lambda: leader.groups.members[1].raft.state.log.base_index > 500)
+        away = await nodes.start(NAMES[2])
+        for _ in range(10):
+            client.add(b"beside" + bytes(1_000))
+        await nodes.equal([1])
+        await until(lambda: client.is_done)
+        assert away.groups.members[1].raft.state.log.snapshot_index > 500
+        # It has what the snapshot refers to: it can lead.
+        await nodes.kill(leader.name)
+        other = Client(away, 1, sender=2)
+        await until(lambda: len(other.got) == len(away.groups.members[1].machine.kept) > 400)
+
+
+async def test_bodies_outlive_log_files_and_go_when_they_are_settled(tmp_path):
+    async with GroupedNodes(tmp_path, file_bytes=100_000) as nodes:
+        nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        for _ in range(20):
+            client.add(*[bytes(2_000)] * 20)
+            await until(lambda: client.is_done)
+        node = nodes.by_name[NAMES[0]]
+        quorum = tmp_path / NAMES[0] / "quorum"
+        await until(lambda: len(kept_numbers(node.disk, quorum)) > 3)
+        client.settle(400)
+        await until(lambda: client.is_done)
+        await nodes.equal([1])
+        for one in nodes:
+            await one.store.rounds.free_space([1])
+        assert kept_numbers(node.disk, quorum) == []
+
+
+@pytest.mark.parametrize("is_found_at_the_start", [True, False])
+async def test_a_member_that_has_lost_entries_is_replaced(tmp_path, is_found_at_the_start):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"here is it")
+        await until(lambda: client.is_done)
+        await nodes.equal([1])
+        if is_found_at_the_start:
+            # Otherwise it is taken for the end of what the node was writing: the leader notices.
+            client.add(*[b"%d" % number for number in range(20)])
+            await until(lambda: client.is_done)
+            await nodes.equal([1])
+        lost = next(name for name in NAMES if not nodes.by_name[name].leads(1))
+        await nodes.kill(lost)
+        path = tmp_path / lost / "log" / "0000000001.log"
+        path.write_bytes(path.read_bytes().replace(b"here is it", b"here is IT"))
+        node = await nodes.start(lost)
+        await until(lambda: node.groups.members[1].me == f"{lost}/2")
+        await until(
+            lambda: f"{lost}/2" in node.groups.members[1].raft.state.log.configuration.voters
+        )
+        await nodes.equal([1])
+
+
+async def test_a_question_is_answered_by_the_leader(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create([1])
+        clients = [Client(node, 1, sender) for sender, node in enumerate(nodes, 1)]
+        answers = []
+        await until(lambda: all(client.use.leader for client in clients))
+        for client in clients:
+            client.use.ask(b"added", answers.append)
+        await until(lambda: len(answers) == 3)
+        assert answers == [b"added 0"] * 3
+
+
+async def test_idle_groups_cost_nothing(tmp_path):
+    groups = range(1, 1001)
+    async with GroupedNodes(tmp_path) as nodes:
+        nodes.create(groups)
+        await nodes.led(groups)
+        await nodes.equal(groups)
+        await until(lambda: not any(node.groups._wakes._heap for node in nodes))
+        calls = []
+        for node in nodes:
+            for member in node.groups.members.values():
+                member.end_turn = lambda: calls.append(1)
+        sent = [node.links.peers[other].sent_octets for node in nodes for other in NAMES
+                if other != node.name]  # fmt: skip
+        checks = [node.groups._checks for node in nodes]
+        await until(
+            lambda: all(
+                node.groups._checks >= seen + 2 for node, seen in zip(nodes, checks, strict=True)
+            )
+        )
+        assert calls == []
+        assert not any(node.groups._wakes._timer for node in nodes)
+        after = [node.links.peers[other].sent_octets for node in nodes for other in NAMES
+                 if other != node.name]  # fmt: skip
+        assert max(now - then for now, then in zip(after, sent, strict=True)) < 100
