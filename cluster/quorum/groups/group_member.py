@@ -5,8 +5,8 @@ carries out what Raft asks for, in order, and applies what is committed.
 
 Invariants:
 
-GM1  Entries are applied in the order of their indexes, each once.
-GM2  A client is served only after the first entry of the leader's term was applied.
+GMB1  Entries are applied in the order of their indexes, each once.
+GMB2  A client is served only after the first entry of the leader's term was applied.
 """
 
 import logging
@@ -238,7 +238,7 @@ class GroupMember:
                 payloads = self._log.read(self.group, first, last, APPLY_BYTES)
                 for payload in payloads:
                     self.machine.apply(self.applied + 1, payload, self._is_serving)
-                    self.applied += 1  # GM1
+                    self.applied += 1  # GMB1
             except BeingRead as reading:
                 self._is_reading = True
                 reading.when_done(self._after_read)
@@ -293,7 +293,7 @@ class GroupMember:
         leading = self.raft.leading
         if leading is None or leading.transfer_to or self.applied < leading.first_index:
             return
-        self._is_serving = True  # GM2
+        self._is_serving = True  # GMB2
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)

@@ -160,7 +160,7 @@ class Client:
 class GroupedNode:
     """One node. `start` it in a running loop; `kill` ends it as a crash would."""
 
-    def __init__(self, name, directory, ports, file_bytes=FILE_BYTES_MAX):
+    def __init__(self, name, directory, ports, file_bytes, kind):
         self.name = name
         self._ports = ports
         loop = asyncio.get_running_loop()
@@ -185,9 +185,7 @@ class GroupedNode:
         self.links = Links(
             Identity(name, next(_incarnations)), LinkOptions(COOKIE), AddressBook(None), clock
         )
-        self.groups = Groups(
-            name, self.links, self.store, KeepingKind(), clock, Random(name).random
-        )
+        self.groups = Groups(name, self.links, self.store, kind, clock, Random(name).random)
         self._retiring = None
         self.groups.begin(self._workers[1])
 
@@ -228,9 +226,10 @@ class GroupedNode:
 class GroupedNodes:
     """Three nodes, linked with each other."""
 
-    def __init__(self, directory, file_bytes=FILE_BYTES_MAX):
+    def __init__(self, directory, file_bytes=FILE_BYTES_MAX, kind=None):
         self.directory = directory
         self.file_bytes = file_bytes
+        self.kind = kind or KeepingKind()
         self.ports = {}
         self.by_name = {}
 
@@ -248,7 +247,7 @@ class GroupedNodes:
         return iter(self.by_name.values())
 
     async def start(self, name):
-        node = GroupedNode(name, self.directory / name, self.ports, self.file_bytes)
+        node = GroupedNode(name, self.directory / name, self.ports, self.file_bytes, self.kind)
         self.by_name[name] = node
         await node.start()
         return node
