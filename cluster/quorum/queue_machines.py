@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
+from leveret.cluster.quorum.entry_parts import needed_parts
 from leveret.cluster.quorum.machine.commands import (
     ClientCommand,
     CommandError,
@@ -100,6 +101,12 @@ class QueueMachines:
     def entries_of(self, effect: Effect) -> Sequence[int]:
         """The indexes of the entries that a client needs with an effect."""
         return [run.index for run in effect.runs] if isinstance(effect, Deliver) else ()
+
+    def needed_parts(
+        self, effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> tuple[list[Effect], dict[int, bytes]]:
+        """What a client on another node needs of entries, and effects that fit (entry_parts.py)."""
+        return needed_parts(effects, entries)
 
     def encode(self, effects: list[Effect]) -> bytes:
         """Effects for a client as bytes."""

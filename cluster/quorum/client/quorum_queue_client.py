@@ -56,6 +56,7 @@ from leveret.cluster.quorum.client.commands import (
 )
 from leveret.cluster.quorum.client.consumers import ClientConsumer, TakenMessage
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
+from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES, ENDED_GROUP
 from leveret.cluster.quorum.client.gathered import Gathered
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
 from leveret.cluster.quorum.client.group_service import GroupService
@@ -149,7 +150,7 @@ class QuorumQueueClient(Actor):
         self._owner = owner
         self._turns, self._clock = owner.turns, owner.clock
         self._node = node
-        self._service = service
+        self._service: GroupService = service
         self.vhost_name, self.name = specification.vhost, specification.name
         self.kind: QueueKind = specification.kind
         self.durable, self.auto_delete = specification.durable, specification.auto_delete
@@ -412,8 +413,8 @@ class QuorumQueueClient(Actor):
     def want_counts(self) -> None:
         """Ask for the counts, together with those of other queues."""
         figures = self.figures
-        assert isinstance(figures, RemoteFigures), "made so"
-        self._service.want_counts(figures)
+        if isinstance(figures, RemoteFigures):
+            self._service.want_counts(figures)
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
         """Ask for all figures."""
@@ -454,7 +455,9 @@ class QuorumQueueClient(Actor):
             question.answer.refuse(self.gone)
         self._hold.release()
         self.reader.forget()
-        self._service.close(is_deleted)
+        service, self._service = self._service, ENDED_GROUP
+        service.close(is_deleted)
+        self.figures = ENDED_FIGURES
         for consumer in consumers:
             consumer.queue_deleted()
         return consumers

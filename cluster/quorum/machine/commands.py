@@ -268,6 +268,11 @@ def messages_at(entry: bytes) -> int:
     return _ENTRY.size + _HEAD_LENGTH.size + int(length)
 
 
+def entry_with(messages: bytes) -> bytes:
+    """An entry that has only messages, for `messages_at`."""
+    return b"".join((_ENTRY.pack(VERSION, 0), _HEAD_LENGTH.pack(0), messages))
+
+
 def decode_command(data: bytes) -> Command:
     """Read a command without its messages. Raises CommandError."""
     command, _ = _read(memoryview(data))

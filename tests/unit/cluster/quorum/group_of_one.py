@@ -3,6 +3,7 @@
 import msgspec
 
 from leveret.broker.amqp.json_form import text
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
@@ -19,7 +20,8 @@ from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
-from tests.unit.broker.queues.fakes import FakeConsumer, FakeVhost, specified
+from leveret.storage.messages.message import Message
+from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, FakeVhost, specified
 
 NODE, INCARNATION = "a@host", 1_700_000_000_000_000
 
@@ -166,3 +168,10 @@ class LimitedConsumer(FakeConsumer):
     def figures(self, activity):
         figures = super().figures(activity)
         return msgspec.structs.replace(figures, tag=text(self.tag), prefetch_count=self.prefetch)
+
+
+def run_of(*bodies, publisher=None, first=1, header=HEADER):
+    """A publication of these messages."""
+    return publication_of(
+        [Message(ADDRESS, header, body) for body in bodies], None, publisher, first
+    )
