@@ -82,7 +82,7 @@ class Node:
     and its certificates. memory_watermark: the one that was set at run time instead of the
     configured one. exported: how much had been declared before the last export of all definitions,
     and its ETag. recent_log: the last lines of the log, if it has no file. rebalancing: the leaders
-    of queues are being spread over the nodes. users_passed_on: those whose requests other nodes are
+    of queues are being spread over the nodes. users_passed_on: users whose requests other nodes are
     answering, by the numbers under which they are known there. stop_requested: set when the process
     has to end.
     """

@@ -33,7 +33,7 @@ def churn(data: Evidence) -> Iterator[Finding]:
             f" of them at most {duration(one.median_us)}), {one.connections / minutes:,.0f} per"
             f" minute, {data.period(one.vhost, one.first_us, until_us)}"
             f"{each if one.published else ''}",
-            "Each costs a handshake and a login; everybody's connections become slower to open.",
+            "Each costs a handshake and a login; all connections become slower to open.",
             "Keep connections open and share them: one connection for a process, a channel for"
             " a thread.",
             f"tables connections (user {shown(one.user)}) and connection_churn",

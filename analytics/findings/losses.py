@@ -144,7 +144,7 @@ def dead_letters(data: Evidence) -> Iterator[Finding]:
 
 
 def is_retry(data: Evidence, one: DeadLetters) -> bool:
-    """Tell whether dead letters come back to the queue by way of others."""
+    """Tell whether dead letters come back to the queue through others."""
     return one.queue in reached(data.deaths, one.queue)
 
 
@@ -208,11 +208,11 @@ def _unroutable(data: Evidence, one: Unroutable) -> Finding:
     if not silent:
         told = "all were returned to their publisher"
     elif not one.returned:
-        told = "none was returned, so nobody was told"
+        told = "none was returned, so no publisher was told"
     else:
         told = (
-            f"{one.returned:,} were returned to their publisher, and nobody heard of the other"
-            f" {silent:,}"
+            f"{one.returned:,} were returned to their publisher, and no publisher heard of the"
+            f" other {silent:,}"
         )
     name = exchange_shown(one.exchange)
     return Finding(

@@ -54,8 +54,8 @@ CONSUMER_ACTIVITY = Table(
 
 UNATTENDED = Table(
     "unattended",
-    "Times of at least five seconds in which messages were ready and nobody held or got one: the"
-    " queue had no consumer",
+    "Times of at least five seconds in which messages were ready and no consumer held or got one:"
+    " the queue had no consumer",
     (
         VHOST,
         QUEUE,

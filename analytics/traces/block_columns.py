@@ -5,7 +5,7 @@ the line of a record of a rare event: both are rows of one small table, in which
 row for what begins its line, and one for the address of its message. So most columns of the block
 are columns of that table, with a number for each record.
 
-A block that has anything unusual is left to those who make lines, which say what is wrong with it.
+A block that has anything unusual is left to the code that makes lines, which reports what is wrong.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ _NOWHERE = 0xFFFF_FFFF
 
 
 class _UnusualError(ValueError):
-    """The block is left to those who make lines."""
+    """The block is left to the code that makes lines."""
 
 
 def columns_of(block: RecordBlock) -> pa.Table | bytes:

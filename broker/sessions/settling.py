@@ -64,7 +64,7 @@ def _settle_taken(session: Session, action: str, taken: list[tuple[int, Unacked]
 
 
 def _are_many(session: Session) -> bool:
-    """Whether there are so many deliveries that a turn may be too short to settle them."""
+    """Whether a turn may be too short to settle the deliveries."""
     return len(session.unacked) > SETTLED_AT_ONCE
 
 

@@ -53,7 +53,7 @@ class EarlyMessages:
         self._waiting_bytes = sum([len(message) for _, _, message in waiting])
 
     def caught_up(self, version: int) -> None:
-        """A catch-up has come: it replaces messages that were given up, unless they are newer."""
+        """A catch-up arrived: it replaces messages that were given up, unless they are newer."""
         if version >= self.lost_through:
             self.lost_from = self.lost_through = 0
 

@@ -64,7 +64,7 @@ def _checked(cookie: bytes, place: str, attribute: str) -> bytes:
         )
     if len(cookie) < SHORT_CHARACTERS:
         logger.warning(
-            "the cookie from %s has %d characters: use %d or more, so that nobody can guess it",
+            "the cookie from %s has %d characters: use %d or more, so that it cannot be guessed",
             place, len(cookie), SHORT_CHARACTERS,
         )  # fmt: skip
     return cookie

@@ -310,7 +310,7 @@ class Links:
             link.send(LINK_SERVICE, ADDRESSES, message)
 
     def told(self, link: Link, message: bytes) -> None:
-        """A message from the links of the other node has come."""
+        """A message from the links of the other node has arrived."""
         if message[:1] == ADDRESSES:
             try:
                 entries = msgspec.msgpack.decode(message[1:], type=list[KnownPort])

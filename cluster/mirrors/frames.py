@@ -35,7 +35,7 @@ From mirrors to the leader, and back:
                 term: that of the present leader
 
 place: the mirror's place in the ring (gm/group.py). A frame from or to an earlier member of its
-node may come late: turns and batches of another member are counted anew.
+node may come late: turns and batches of another member are counted from the start.
 
 Other bytes raise `FrameError`, which closes the link. Pure.
 """

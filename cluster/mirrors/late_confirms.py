@@ -43,7 +43,7 @@ class Facts(NamedTuple):
 
     member: the one of this node. living: all members. kept: the state of the mirrors, if this node
     leads. waiting: why the mirror on this node does not go on. has_come_round: if this node is to
-    lead, whether its first broadcast has come round. owed: the number of the first publish of this
+    lead, whether its first broadcast has gone round. owed: the number of the first publish of this
     node for which the leader owes a confirm. senders: the linked nodes by their sender numbers.
     """
 
@@ -187,7 +187,7 @@ class LateConfirms:
         after: list[Finding] = []
         if not has_come_round:
             others = sorted([one.node for one in facts.living if one != facts.member])
-            what = f"its first broadcast, which goes round by way of {', '.join(others)}"
+            what = f"its first broadcast, which goes round through {', '.join(others)}"
         elif waiting is not None and waiting.contents is not None:
             shown = _shown(waiting.contents, facts)
             what = f"{shown}: it leads without them, and their publishers are refused"

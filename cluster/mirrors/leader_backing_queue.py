@@ -16,7 +16,7 @@ Invariants:
 
 LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`, except those that a
      channel was about to give back when mirroring of the queue began. When they come back, a mirror
-     differs, and joins anew.
+     differs, and joins again.
 LQ2  The decisions of a run are in the order of its numbers, and name each of them once.
 """
 

@@ -182,7 +182,7 @@ class Mirror:
     # Input
 
     def contents(self, run: Publication) -> None:
-        """Contents have come from a sender. Their numbers follow those that came before."""
+        """Contents from a sender have arrived. Their numbers follow those of its earlier ones."""
         self.senders.add(run)
         if self.waits_for is not None:
             self.go_on()
@@ -205,13 +205,13 @@ class Mirror:
             self.go_on()
 
     def batch(self, batch: Batch) -> None:
-        """A batch of lacked messages has come."""
+        """A batch of missing messages has arrived."""
         self._batches.append(batch)
         if not self._is_going and self._apply_batches():
             self._surroundings.applied()
 
     def answered(self, batch: Batch) -> None:
-        """The requested messages have come, those that the leader has, or the first of them: a
+        """Requested messages have arrived: those that the leader has, or the first of them, since a
         batch is bounded in bytes. The mirror then asks for the rest.
         """
         asked = self._asked

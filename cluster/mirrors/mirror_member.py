@@ -147,7 +147,7 @@ class MirrorMember:
     # What comes
 
     def contents(self, publication: Publication, settled: int) -> None:
-        """Contents have come. settled: their sender knows the outcome of all below this number."""
+        """Contents arrived. settled: their sender knows the outcome of all below this number."""
         mirror, sender = self._mirror, publication.sender
         mirror.senders.told(sender, settled)
         if publication.number != mirror.senders.next_of(sender):
@@ -170,7 +170,7 @@ class MirrorMember:
         self._do(lambda: self._mirror.decided(payload))
 
     def batch(self, kind: int, payload: bytes) -> None:
-        """Messages that it lacks, or has asked for, have come. Raises ValueError."""
+        """Messages that it lacks or has requested have arrived. Raises ValueError."""
         batch = decode(payload, self._addresses, self._wall_offset_ms)
         take = self._mirror.batch if kind == frames.BATCH else self._mirror.answered
         self._do(lambda: take(batch))

@@ -13,7 +13,7 @@ Invariants:
 
 MQ4  The messages here, with the missing and the unrecoverable ones, are the leader's, at the same
      positions. A decision that does not fit raises `MirrorDiffers`: the member must leave and join
-     anew.
+     again.
 MM1  `_unacked` has exactly the entries that await settlement, by `position_of`.
 """
 

@@ -120,7 +120,7 @@ def first(name: str, identity: int, leader: Member) -> MirrorRecord:
 def require_leader(record: MirrorRecord, leader: Member) -> None:
     """Check that a requester that acts as the leader still leads. Raises Refused."""
     if record.leader != leader:
-        raise Refused(f"{leader} does not lead the queue any more, and decides nothing about it")
+        raise Refused(f"{leader} no longer leads the queue, and decides nothing about it")
 
 
 # Members that come

@@ -1,7 +1,7 @@
 """Submits the changes of records that policies, views and other changes call for.
 
 A queue is checked when its record or its policies have changed, and all queues are when the view
-has. Each check plans anew (planning.py), one change at a time: while a change is submitted and not
+has. Each check plans again (planning.py), one change at a time: while a change is submitted and not
 answered, the queue is left alone, and then checked again. A refused change was planned with an
 older record: the queue is checked when the newer one comes.
 

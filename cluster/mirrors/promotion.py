@@ -5,9 +5,9 @@ returned    the queue has waited for this node, which has a copy of its messages
 promoted    a mirror takes over: it tells the other mirrors that it leads and what it lacks, and
             publishes contents on which the former leader has not decided
 
-A mirror is promoted when its mark has come round (replica_steps.py) and all decisions that have
-come are applied. Contents that do not come for a net_ticktime, though their sender is linked, are
-given up (late_confirms.py).
+A mirror is promoted when its mark has gone round (replica_steps.py) and all decisions that have
+arrived are applied. Contents that do not come for a net_ticktime, though their sender is linked,
+are given up (late_confirms.py).
 
 A returned or promoted leader leads by an entry that may still be undone by nodes that then have
 another leader. So it confirms nothing before that entry is stable (MQ10).

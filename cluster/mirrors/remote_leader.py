@@ -1,6 +1,6 @@
-"""The leader of a mirrored queue while it is on another node, as this node uses it.
+"""The leader of a mirrored queue on another node, as used by this node.
 
-It is a remote queue, made anew for each leader: delivery tags grow over all leaders.
+It is a remote queue, a new one for each leader. Delivery tags keep growing over all leaders.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """One mirrored queue on this node: its client, and the member that this node has in its ring.
 
-What happens to the member when the record or the links change, the machine of the replica decides
-(replica_steps.py); its outputs are carried out here, in order. Contents, decisions, batches and
-confirms go past it, between the leader or the mirror of this node and those who send them.
+When the record or the links change, the machine of the replica (replica_steps.py) decides what
+happens to the member; its outputs are carried out here, in order. Contents, decisions, batches and
+confirms bypass the machine, between the leader or the mirror of this node and their senders.
 """
 
 import logging
@@ -321,7 +321,7 @@ class Replica(Flushable):
         )  # fmt: skip
 
     def _promote(self) -> None:
-        """Lead if all decisions that have come are applied."""
+        """Lead if all decisions that have arrived are applied."""
         mirror, record = self.own.mirror, self.record
         assert mirror is not None, "a mirror is promoted"
         assert record is not None, "it is promoted by a record"

@@ -186,7 +186,7 @@ class ReplicaFrames:
     def _wanted_again(
         self, asked: LeaderSession, peer: Peer, place_id: int, start: int, end: int
     ) -> None:
-        # The mirror asks anew when another member leads, and when it is linked again.
+        # The mirror asks again when another member leads, and when it is linked again.
         is_linked = self._host.peers.get(peer.name) is peer
         if is_linked and self._own.leading is asked:
             self._wanted(peer, place_id, start, end)

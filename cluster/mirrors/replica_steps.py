@@ -15,7 +15,7 @@ time a newer one is applied on this node:
     there is no record any longer   the queue lives on the leader's node alone
 
 **Promotion.** A mirror that the record names as the leader first broadcasts a mark, an empty
-payload, and waits until it has come round: by then all decisions of the former leader that any
+payload, and waits until it has gone round: by then all decisions of the former leader that any
 living member has are applied here, or wait for contents that are still to come. When all are
 applied, it leads (promotion.py).
 
@@ -29,7 +29,7 @@ RP1. This node has a member exactly while the record names a living one of this 
      that has begun here. A member that cannot begin, because its first entry was skipped, is
      reported dead.
 RP2. A node that leads follows no other leader.
-MQ8. A new leader serves no clients before its first broadcast has come round.
+MQ8. A new leader serves no clients before its first broadcast has gone round.
 OC1. A copy is deleted after the entry that makes it useless is stable, or with the queue.
 """
 
@@ -330,7 +330,7 @@ class ReplicaSteps:
         self._mark, self.has_come_round = 0, False
 
     def confirmed(self, through: int) -> list[Output]:
-        """Broadcasts of the member through a number have come round."""
+        """The member's broadcasts up to a number have gone round."""
         if not self._mark or through < self._mark:
             return []
         self.has_come_round = True

@@ -23,7 +23,7 @@ class Sender:
     """The contents of one sender.
 
     runs: the undecided ones. decided: decisions have named all numbers below. begin, arrived: the
-    contents from `begin` up to `arrived` have come. end: contents from this number on are void.
+    contents from `begin` up to `arrived` have arrived. end: contents from this number on are void.
     is_gone: its link to this node has ended, and it has not begun over another one. refused:
     numbers that decisions have refused. passed_over: numbers below were decided before this member
     began. told: the sender knows the outcome of numbers below.
@@ -88,7 +88,7 @@ class Senders:
         return self._sender(number).arrived
 
     def add(self, run: Publication) -> None:
-        """A run has come. Raises ValueError if it does not follow its sender's last one."""
+        """A run has arrived. Raises ValueError if it does not follow its sender's last one."""
         sender = self._sender(run.sender)
         if run.number != sender.arrived:
             raise ValueError(f"contents {run.number} follow those before {sender.arrived}")
@@ -117,7 +117,7 @@ class Senders:
     # From decisions
 
     def has(self, number: int, first: int, count: int) -> bool:
-        """Whether all of these contents have come."""
+        """Whether all of these contents have arrived."""
         sender = self._sender(number)
         return sender.begin <= first and first + count <= sender.arrived
 
@@ -128,7 +128,7 @@ class Senders:
         return is_cut or first < sender.begin
 
     def take(self, number: int, first: int, count: int) -> list[Publication]:
-        """Take out the contents that a decision names, those of them that have come."""
+        """Take out those of the contents named by a decision that have arrived."""
         sender = self._sender(number)
         assert sender.decided <= first, "MQ5: a decision names contents twice"
         runs, end = sender.runs, first + count
@@ -152,7 +152,7 @@ class Senders:
         return run
 
     def refuse(self, number: int, first: int, count: int) -> None:
-        """Contents are never published, whether they have come or not."""
+        """Contents are never published, whether they have arrived or not."""
         sender = self._sender(number)
         sender.refused.add_range(first, first + count)
         self.skip(number, first + count)

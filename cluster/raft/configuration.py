@@ -2,7 +2,7 @@
 
 A configuration is an entry of the log. It takes effect when it is appended and ceases to apply when
 it is truncated. Each change concerns one member, so any majority of the voters before the change
-and any majority after it have a member in common.
+and any majority after it share a member.
 
 Invariants:
 

@@ -411,7 +411,7 @@ class RemoteQueue:
         self._node.grant_later(consumer)
 
     def grant(self, number: int, messages: int, body_bytes: int) -> None:
-        """Tell the home node how many more deliveries it may send to a consumer."""
+        """Grant the home node more deliveries to a consumer."""
         self._node.send(frames.CREDIT_FRAME.pack(frames.CREDIT, number, messages, body_bytes))
 
     def deliver(self, consumer: RemoteConsumer, payload: bytes) -> None:

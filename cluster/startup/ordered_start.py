@@ -24,7 +24,7 @@ from leveret.cluster.rpc.rpc import Rpc
 CHECK_MEMBERSHIP_MS = 5_000
 """Time for a running node to take this one in, before this one asks whether it is a member."""
 POLL_SECONDS = 0.25
-"""How often a waiting node looks which nodes have come."""
+"""How often a waiting node checks which nodes have appeared."""
 
 MEET_MS_MAX, MEET_POLL_SECONDS = 3_000, 0.02
 """How long a node that starts waits for others that neither answer nor refuse, and how often it

@@ -196,7 +196,7 @@ class EmbeddedBroker:
     async def wait_for(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """Wait until clients have published so many messages, and return all that they published.
+        """Wait until clients have published `count` messages, and return all that they published.
 
         queue: only those routed to this queue. timeout: in seconds of real time. What was recorded
         before counts, too: see `clear_records`. Raises TimeoutError.
@@ -207,7 +207,7 @@ class EmbeddedBroker:
     async def wait_for_delivered(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """Wait until clients were given so many messages, as `wait_for` does."""
+        """Wait until `count` messages were delivered to clients, as `wait_for` does."""
         self._serving.running("wait_for_delivered")
         return await self._records.wait_for("delivered", count, queue, timeout)
 
@@ -268,7 +268,7 @@ class EmbeddedBroker:
             connection.abort()
 
     def drop_after_frames(self, frames: int) -> None:
-        """Abort each open connection once it has sent so many more frames."""
+        """Abort each open connection once it has sent `frames` more frames."""
         if type(frames) is not int or frames < 0:
             raise ValueError(f"drop_after_frames takes a number of frames from 0, not {frames!r}")
         for connection in self._serving.running("drop_after_frames").connections:
@@ -407,7 +407,7 @@ class ThreadedBroker:
     def wait_for(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """Wait until clients have published so many messages; return all that they published."""
+        """Wait until clients have published `count` messages; return all that they published."""
         wait_for = self._embedded.wait_for
         seconds = timeout + THREAD_SECONDS_MAX
         return self._run("wait_for", lambda: wait_for(count, queue=queue, timeout=timeout), seconds)
@@ -415,7 +415,7 @@ class ThreadedBroker:
     def wait_for_delivered(
         self, count: int, *, queue: str | None = None, timeout: float = WAIT_SECONDS
     ) -> list[RecordedMessage]:
-        """Wait until clients were given so many messages, as `wait_for` does."""
+        """Wait until `count` messages were delivered to clients, as `wait_for` does."""
         wait_for = self._embedded.wait_for_delivered
         seconds = timeout + THREAD_SECONDS_MAX
         return self._run(
@@ -450,7 +450,7 @@ class ThreadedBroker:
         self._ask(self._embedded.drop_connections)
 
     def drop_after_frames(self, frames: int) -> None:
-        """Abort each open connection once it has sent so many more frames."""
+        """Abort each open connection once it has sent `frames` more frames."""
         self._ask(lambda: self._embedded.drop_after_frames(frames))
 
     def hold_confirms(self) -> None:

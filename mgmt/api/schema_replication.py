@@ -69,7 +69,7 @@ async def set_schema_replication(call: Call) -> Any:
 
 @route("DELETE", "/schema-replication")
 async def clear_schema_replication(call: Call) -> Any:
-    """Follow no upstream any more, and forget the setting."""
+    """Stop following an upstream, and forget the setting."""
     call.require_administrator()
     await _note(call, "clear")
     await _act(call, "clear")

@@ -160,7 +160,7 @@ class Sampler:
         return int(self.facade.wall_time_s() * 1000)
 
     def forget_objects(self) -> None:
-        """Begin all series of objects anew."""
+        """Begin all series of objects again."""
         self.objects = ObjectSeries()
 
     def start(self) -> None:

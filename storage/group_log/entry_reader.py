@@ -16,7 +16,7 @@ from leveret.storage.group_log.kept_files import KeptFiles
 from leveret.storage.log.log_files import LogFiles
 
 READ_SPAN_BYTES = 1024 * 1024
-"""One read has at most so many bytes, but for a larger entry."""
+"""One read has at most this many bytes, except for a larger entry."""
 OPEN_MAX = 32
 
 

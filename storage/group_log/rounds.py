@@ -3,7 +3,7 @@
 When the log is to give up its oldest file, each group that has written to it since its rows were
 written is asked for a snapshot. One change of the rows (rows.py) has all of these, and where each
 group's entries are in which file. The file is kept under another name if any entry in it is needed.
-Kept files of which much is not needed any more are punched, and those without needed entries are
+Kept files of which much is no longer needed are punched, and those without needed entries are
 removed.
 
 A round, step by step; the node may crash after any of them:
@@ -44,7 +44,7 @@ from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFile, LogFiles
 
 FREED_BYTES_MIN, FREED_SHARE = 1024 * 1024, 4
-"""A kept file is punched when so much of it, and this part, is not needed any more."""
+"""A kept file is punched when more than this many bytes, and more than one in 4, are unneeded."""
 
 
 class Snapshot(NamedTuple):
@@ -271,7 +271,7 @@ class Rounds:
         return needed, free
 
     def _given_up(self) -> list[int]:
-        """The kept files that the log does not have any more."""
+        """The kept files that the log no longer has."""
         oldest = self._files.files[0].number
         return sorted([number for number in self._kept.numbers if number < oldest])
 

@@ -202,7 +202,7 @@ class Rows:
         DiskFull may be tried again. After any other error it is not known what is on disk.
         """
         if self._has_failed:
-            raise StoreError(f"{self.path} is not written any more: an earlier sync failed")
+            raise StoreError(f"{self.path} is no longer written: an earlier sync failed")
         try:
             self._change(put, delete)
         except DiskFull:

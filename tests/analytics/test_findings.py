@@ -111,7 +111,7 @@ def test_returned_messages_are_told_from_lost_ones():
     [lost] = findings(data)
     assert lost.sentence == (
         "Exchange orders: 137 messages with routing key uk had no queue, from 12:10:00 to"
-        " 12:14:00; 60 were returned to their publisher, and nobody heard of the other 77"
+        " 12:14:00; 60 were returned to their publisher, and no publisher heard of the other 77"
     )
     data.unroutable = [data.unroutable[0]._replace(returned=137, exchange="")]
     [returned] = findings(data)

@@ -3,7 +3,7 @@
 A policy federates exchanges and queues: each has a link for each upstream that the policy asks for.
 Links follow policies, the parameters of upstreams and sets, the name of the cluster, and
 declarations and deletions. After a change, the subjects that it may affect are planned again, in
-slices if there are many; only links whose definitions differ then start anew. In a cluster all
+slices if there are many; only links whose definitions differ then restart. In a cluster all
 nodes have the same plans, and each kind of links knows which run on this node (link_kind.py).
 """
 
@@ -75,7 +75,7 @@ class Federation:
         return [link.status for link in self._runs.by_place.values()]
 
     def find(self, vhost: str, link_id: str) -> LinkPlace | None:
-        """The link of this id that is to run on this node, also while it is being started anew."""
+        """The link of this id that is to run on this node, also while it is being restarted."""
         for subject, plan in self._plans.items():
             for place in plan:
                 if subject.vhost == vhost and place.link_id == link_id:
@@ -83,7 +83,7 @@ class Federation:
         return None
 
     def restart(self, place: LinkPlace) -> None:
-        """Start a link anew."""
+        """Restart a link."""
         self._runs.follow((place,))
 
     # Starting and stopping

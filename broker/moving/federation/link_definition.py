@@ -53,7 +53,7 @@ def _link_id(place: LinkPlace) -> str:
 
 @dataclass(frozen=True)
 class LinkDefinition:
-    """A link at a place; when any part changes, the link starts anew.
+    """A link at a place; when any part changes, the link restarts.
 
     policy: the name of the policy that federates the subject. cluster_name: this cluster's name.
     federated: the exchange or queue itself, compared by identity: another one may get its name.

@@ -15,7 +15,7 @@ def link_changed(events: Events, status: LinkStatus) -> None:
 
 
 def link_removed(events: Events, status: LinkStatus) -> None:
-    """A link has ended, is started anew, or another node runs it."""
+    """A link has ended, is being restarted, or another node runs it."""
     if events.are_wanted:
         events.notify("federation.link.removed", _identity(status))
 

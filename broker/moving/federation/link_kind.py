@@ -28,7 +28,7 @@ class FederationLink(Protocol):
     async def stop(self, is_removed: bool) -> None:
         """End. is_removed: delete its objects upstream.
 
-        They stay when the node stops, or when the link starts anew unchanged, here or on another
+        They stay when the node stops, or when the link restarts unchanged, here or on another
         node.
         """
 

@@ -82,7 +82,7 @@ async def declare_exchange(connection: ClientConnection, name: str, like: Exchan
 
 
 async def declare_internal_exchange(ends: LinkEnds, name: str, definition: LinkDefinition) -> None:
-    """Declare the internal exchange anew; as a fanout, if the upstream does not know federation.
+    """Declare the internal exchange again; as a fanout, if the upstream does not know federation.
 
     Then it gets unwanted messages, which the link drops. Raises ConnectionFailed, ChannelClosed and
     ConnectionClosed.

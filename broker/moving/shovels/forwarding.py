@@ -43,7 +43,7 @@ def leads_back(definition: ShovelDefinition) -> bool:
         return False
     if destination.queue is not None:
         return destination.queue == source.queue
-    # By the default exchange, or by the way that they have come.
+    # Through the default exchange, or through the exchange and key they came with.
     return not destination.exchange and destination.exchange_key in (None, source.queue)
 
 

@@ -1,8 +1,8 @@
 """All shovels of a node: one for each parameter of the component `shovel` that is to run here, and
 the static ones, which are in the configuration.
 
-A shovel follows its parameter: it starts when that is set, starts anew when it is changed, and ends
-when it is deleted, or its virtual host (transfers/runs.py). In a cluster each shovel runs on one of
+A shovel follows its parameter: it starts when that is set, restarts when it is changed, and ends
+when it or its virtual host is deleted (transfers/runs.py). In a cluster each shovel runs on one of
 the nodes that run, which all of them choose alike (transfers/placement_by_hash.py); a static one
 runs on one of those whose configurations have it.
 """
@@ -118,7 +118,7 @@ class Shovels:
         )
 
     def restart(self, vhost: str, name: str) -> bool:
-        """Start a shovel anew; whether one is to run on this node."""
+        """Restart a shovel; whether one is to run on this node."""
         has_it = self._parameters.get(COMPONENT, vhost, name) is not None
         if not (has_it and self._is_here((vhost, name))):
             return False

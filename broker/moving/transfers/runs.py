@@ -54,7 +54,7 @@ class RunningByPlace(Generic[Place, Thing]):
         await asyncio.gather(*(self._stop(*one) for one in running.items()))
 
     def follow(self, places: Iterable[Place]) -> None:
-        """Start the things at these places anew, by their present declarations."""
+        """Restart the things at these places with their present declarations."""
         if not self._has_started:
             return
         for place in places:

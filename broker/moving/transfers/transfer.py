@@ -49,7 +49,7 @@ REFUSED_MS: Final = 1000
 WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
 """A thousand messages of 32 KB: a thousand is RabbitMQ's prefetch count of shovels and links."""
 UNSETTLED_MAX: Final = 2 * 65_535
-"""Twice the largest prefetch count: a queue whose leader has died delivers as many anew."""
+"""Twice the largest prefetch count: a queue whose leader has died delivers as many again."""
 
 
 class TransferDelivery(Protocol):

@@ -24,7 +24,7 @@ class ConfirmHolder:
 
     def hold(self, publisher: Publisher, first: int, count: int) -> None:
         """A run will be confirmed later. A dead holder cannot hold anything."""
-        assert not self.is_dead, f"{self!r} is dead and holds nothing any more"
+        assert not self.is_dead, f"{self!r} is dead and can hold nothing"
         publisher.hold(first, count, self)
         self._owed[publisher] += 1
 

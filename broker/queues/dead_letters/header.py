@@ -148,7 +148,7 @@ def _field_at(fields: bytes, places: dict[bytes, tuple[int, int, int]], name: by
 def without_deaths(header: ContentHeader) -> ContentHeader:
     """The header without the headers that record deaths.
 
-    A message begins anew when an operator retries it, so that it may die in the same queue
+    A message starts over when an operator retries it, so that it may die in the same queue
     again, and when a client publishes it to a node that behaves as RabbitMQ 4.
     """
     headers = {name: field for name, field in header.headers.items() if name not in DEATH_HEADERS}

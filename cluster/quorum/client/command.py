@@ -37,7 +37,7 @@ class Command:
         return True
 
     def is_in_doubt(self) -> bool:
-        """The group has forgotten its sender, so nobody knows whether it was applied; whether the
+        """The group has forgotten its sender, so it is unknown whether it was applied; whether the
         next sender is to send it.
         """
         return self.sender_ended()
@@ -45,5 +45,5 @@ class Command:
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """It will not be done: the queue is deleted, or the node stops.
 
-        error: for those who wait for an answer.
+        error: for callers that wait for an answer.
         """

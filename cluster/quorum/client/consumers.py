@@ -1,4 +1,4 @@
-"""The consumers of a quorum queue on this node, and those who take one message (basic.get).
+"""The consumers of a quorum queue on this node, and the requests for one message (basic.get).
 
 The group gives a consumer as many messages as its prefetch limit allows. What a consumer has no
 room for now (its client does not read) waits here, not decoded.

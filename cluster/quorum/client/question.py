@@ -1,4 +1,4 @@
-"""A question of a client to a quorum queue, which is answered in time although nobody leads."""
+"""A client's question to a quorum queue, which is answered in time even without a leader."""
 
 from collections.abc import Callable
 from typing import Any

@@ -5,7 +5,7 @@ It is the same object through all changes of the leader. What clients ask become
 group carries to the leader (group_service.py). Publishes and settlements of one turn are one
 command each.
 
-While nobody leads with a majority, publishes wait, and publishers are held back
+While there is no leader with a majority, publishes wait, and publishers are held back
 (unapplied_hold.py). Questions have RabbitMQ's error after a time (question.py). A passive declare
 is answered with the numbers that are known, as in RabbitMQ.
 
@@ -307,7 +307,7 @@ class QuorumQueueClient(Actor):
         self._ask_lengths()
 
     def _ask_lengths(self) -> None:
-        """Ask those whose earlier commands are done. Without a leader, say what is known."""
+        """Send questions whose earlier commands are done. With no leader, give known numbers."""
         lengths, self._lengths = self._lengths, []
         for question in lengths:
             if not self._group.is_led:

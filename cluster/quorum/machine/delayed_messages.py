@@ -31,7 +31,7 @@ class DelayedMessages:
         self.bytes += run.count * run.size
 
     def take_ready(self, now_ms: int) -> list[Run]:
-        """Take those whose time has come."""
+        """Take the messages that are due."""
         end = 0
         while end < len(self.runs) and self.runs[end].time_ms <= now_ms:
             end += 1

@@ -106,7 +106,7 @@ def test_a_broadcast_that_does_not_come_round_is_told(nodes, monkeypatch, caplog
     nodes.make_stable()
     look(nodes, 2 * LOOKS_IN_TICK_TIME + 1)
     start = "mirrored queue 'q' in vhost '/': the next leader, on this node, has waited for"
-    what = "for its first broadcast, which goes round by way of c@host, d@host"
+    what = "for its first broadcast, which goes round through c@host, d@host"
     lines = [line for line in warnings(caplog) if line.startswith(start)]
     assert lines == [f"{start} net_ticktime {what}", f"{start} 2 times net_ticktime {what}"]
     assert nodes.by_name[B].replicas.late_count == 1

@@ -63,7 +63,7 @@ class TestMembers:
 
     def test_what_a_former_leader_says_of_its_mirrors_does_not_count(self):
         record = died(mirrored("b", unsynchronised="c"), A)
-        with pytest.raises(Refused, match="does not lead the queue"):
+        with pytest.raises(Refused, match="no longer leads the queue"):
             records.synchronised(record, C, A)
 
     def test_a_node_has_one_member(self):

@@ -123,13 +123,13 @@ def test_a_node_has_another_name():
 
 
 class TestALeaderBefore:
-    """What was planned by one comes after another one leads: it has the old record in mind."""
+    """A change that it planned with the old record comes after another member leads."""
 
     HANDED_OVER = (*MIRRORED, Promote(B, A))
 
     @pytest.mark.parametrize("change", [Drop(A, A), Promote(A, A), End(A), DropCopy("b", A)])
     def test_it_decides_nothing(self, change):
-        with pytest.raises(Refused, match="a:1.1 does not lead the queue"):
+        with pytest.raises(Refused, match="a:1.1 no longer leads the queue"):
             after(*self.HANDED_OVER, change)
 
     def test_the_queue_may_wait_for_it(self):
