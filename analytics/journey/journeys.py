@@ -70,7 +70,7 @@ class Journey:
 
     @property
     def nodes(self) -> set[str]:
-        """See the class."""
+        """The names of the nodes that recorded its events."""
         return {str(event.get("node", "")) for event in self.events}
 
     @property

@@ -70,7 +70,7 @@ class Listener(Protocol):
 
 
 class MirroredFactory(PlacedFactory):
-    """See the module."""
+    """Places and makes classic queues that live on one node, or are mirrored."""
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class LeaderQuestion:
 
 
 class MirroredQueue:
-    """See the module, and `QueueClient`. It is never exclusive.
+    """The `QueueClient` of a queue that may be mirrored. It is never exclusive.
 
     leader: the queue that takes the calls; None while no node leads. is_down: it waits for a node.
     ended: called when the queue is deleted (True), or the node stops (False); may be replaced.

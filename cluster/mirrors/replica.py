@@ -51,7 +51,8 @@ class ReplicaRequests(NamedTuple):
 
 
 class Replica(Flushable):
-    """See the module. identity: that of the ring. queue: the client. publishing: the client's part.
+    """A mirrored queue here. identity: its ring's. queue: the client. publishing: the client's
+    part.
 
     record: the one that is applied; None before the first. own: the member of this node. copy: the
     messages that the node has without one. is_dirty: `flush` is due at the end of the round.

@@ -44,7 +44,7 @@ LATE_MS = 60_000
 
 
 class Replicas:
-    """See `Service`. host: the node. by_identity: the mirrored queues by their rings' identities.
+    """The links' service for mirrored queues. host: the node. by_identity: queues by their rings'.
 
     is_in_view: the records here are those of a view.
     """

@@ -61,7 +61,7 @@ class OwnMember(Protocol):
 
 
 class QueueGroup:
-    """See the module."""
+    """The `GroupService` of a queue's client."""
 
     def __init__(self, use: GroupUse, member: OwnMember) -> None:
         self._use = use

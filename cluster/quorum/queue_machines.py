@@ -36,7 +36,7 @@ ForClient = Applied | Deliver | Result | ActiveChanged | TimedOut | UnknownSende
 
 
 class QueueMachine:
-    """See the module, and `GroupMachine`. queue: the machine itself."""
+    """The `GroupMachine` of a queue. queue: the machine itself."""
 
     def __init__(self, queue: QuorumMachine) -> None:
         self.queue = queue

@@ -64,7 +64,7 @@ class Groups(Protocol):
 
 
 class QuorumFactory(QueueFactory):
-    """See the module. local: the factory of the kind on a node on its own. node: this one."""
+    """Makes quorum queues. local: the factory of the kind on a node on its own. node: this one."""
 
     def __init__(self, local: QueueFactory, node: OwnNode, nodes: Nodes, groups: Groups) -> None:
         super().__init__(local.kind, local.make_here)

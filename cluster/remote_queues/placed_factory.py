@@ -17,7 +17,7 @@ from leveret.storage.contract.backing_queue import BackingQueue
 
 
 class PlacedFactory(QueueFactory):
-    """See the module. local: the factory of the kind on a node on its own."""
+    """Places and makes queues. local: the factory of the kind on a node on its own."""
 
     def __init__(self, local: QueueFactory, queues: RemoteQueues) -> None:
         super().__init__(local.kind, local.make_here)

@@ -51,7 +51,7 @@ from leveret.storage.messages.message import Entry
 
 
 class RemoteQueue:
-    """See the module, and `QueueClient`.
+    """The `QueueClient` of a queue on another node.
 
     first_tag: the first tag of its deliveries. leader_lost: called with its consumers when the link
     goes down, if the queue is mirrored; None: they are cancelled. leads_again: called with this
@@ -139,7 +139,7 @@ class RemoteQueue:
         self.options = options
 
     def watch(self, demand: Demand | None) -> None:
-        """See `QueueClient.watch`. The queue lives on another node."""
+        """Keep a demand, which stays as it is: the queue lives on another node."""
         self.demand = demand
 
     @property

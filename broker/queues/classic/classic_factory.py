@@ -7,7 +7,7 @@ from leveret.storage.contract.backing_queue import BackingQueue
 
 
 class ClassicFactory(QueueFactory):
-    """See the module, and `QueueFactory`."""
+    """Makes classic queues, and finds the messages of one."""
 
     def messages_here(self, queue: QueueClient) -> BackingQueue | None:
         """The queue's messages, after the deliveries that its next turn would make."""

@@ -1,8 +1,8 @@
 """The factory of a kind of queues: makes them on a node, and knows where they live.
 
-Whoever declares, stores, moves or deletes queues passes their placements on (placement.py) and asks
-the factory of their kind what they mean. `QueueFactory` is that of a node on its own, where every
-queue lives on the node. A cluster adds factories in its place (`QueueKinds.add`):
+Code that declares, stores, moves or deletes queues passes their placements on (placement.py) and
+asks the factory of their kind what they mean. `QueueFactory` is that of a node on its own, where
+every queue lives on the node. A cluster adds factories in its place (`QueueKinds.add`):
 
     cluster/remote_queues/placed_factory.py   each queue lives on one node
     cluster/mirrors/mirrored_factory.py       classic queues, which may have mirrors
@@ -41,7 +41,7 @@ class PlacementChange(NamedTuple):
 
 
 class QueueFactory:
-    """See the module. kind: that of its queues. make_here: makes those that live on this node."""
+    """Makes queues of one kind. kind: theirs. make_here: makes a queue that lives on this node."""
 
     def __init__(self, kind: QueueKind, make_here: MakeQueue) -> None:
         self.kind = kind

@@ -2,7 +2,7 @@
 
 
 class RemoteOwner:
-    """See `ExclusiveOwner`. node: the connection's."""
+    """An `ExclusiveOwner` on another node. node: the connection's."""
 
     __slots__ = ("name", "node", "peer_host", "peer_port")
 

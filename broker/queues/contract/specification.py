@@ -14,7 +14,7 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 
 
 class QueueSpecification(NamedTuple):
-    """See the module.
+    """Everything that a queue is declared with.
 
     options: those from the arguments. owner: the connection that owns an exclusive queue.
     storage_id: the number under which this node stores the queue's messages; 0 if it does not.

@@ -19,7 +19,7 @@ DELIVERY_COUNT = "x-delivery-count"
 
 
 class DeliveryReader:
-    """See the module. addresses: shared by all messages that come from other nodes."""
+    """Decodes deliveries. addresses: shared by all messages that come from other nodes."""
 
     __slots__ = ("_addresses", "_data", "_place", "_reader", "_start")
 

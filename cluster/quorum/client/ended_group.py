@@ -20,7 +20,7 @@ _GONE: Final = "the queue is deleted, or its node stops"
 
 
 class EndedGroup:
-    """See `GroupService`, and `FiguredQueue` in remote_figures.py."""
+    """A `GroupService`, and a `FiguredQueue` (remote_figures.py), of a queue that has ended."""
 
     is_down = True
 

@@ -20,7 +20,7 @@ PUBLISH_BYTES_MAX: Final = 512 * 1024
 
 
 class Gathered:
-    """See the module."""
+    """The requests of one turn, not yet sent."""
 
     __slots__ = ("_action", "_group", "_hold", "_publish", "_settlement")
 

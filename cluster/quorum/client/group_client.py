@@ -105,7 +105,7 @@ class Senders(Protocol):
 
 
 class GroupClient:
-    """See the module. session: the number of the last one. holders: see holders.py."""
+    """A node's use of one quorum queue. session: the last one's number. holders: see holders.py."""
 
     __slots__ = (
         "_commands",

@@ -13,7 +13,7 @@ from leveret.cluster.quorum.client.command import Command
 
 
 class NumberedCommands:
-    """See the module.
+    """The commands of one sender.
 
     sender: its number. last: the number of the last command. seen: all commands through this number
     were applied, and their results have arrived. kept_bytes: of the commands that are kept.

@@ -11,7 +11,7 @@ ANSWER_MS = 10_000
 
 
 class Question:
-    """See the module. A value that comes too late is given back (`Answer.give`)."""
+    """A question with a time limit. A value that comes too late is given back (`Answer.give`)."""
 
     __slots__ = ("_answer", "_timer")
 

@@ -96,7 +96,7 @@ class LengthQuestion(NamedTuple):
 
 
 class QuorumQueueClient(Actor):
-    """See the module, and `QueueClient`.
+    """The `QueueClient` of a quorum queue.
 
     reader: decodes deliveries.
     """

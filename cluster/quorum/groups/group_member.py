@@ -120,7 +120,7 @@ class MemberHost(Protocol):
 
 
 class GroupMember:
-    """See the module. applied: the last entry that was. damage: why the member cannot be used."""
+    """A group's member here. applied: the last applied entry. damage: why it cannot be used."""
 
     def __init__(
         self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,

@@ -73,7 +73,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class Groups:
-    """See the module. members: by group. node: the name of this node.
+    """The groups of a node. members: by group. node: the name of this node.
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
     with one that was removed from its group. leads: called with effects for the leader's node.

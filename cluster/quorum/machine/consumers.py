@@ -80,7 +80,7 @@ class _Turns:
 
 
 class Consumers:
-    """See the module. subscribed: in the order of their subscription, without gets.
+    """All consumers of a queue. subscribed: in the order of their subscription, without gets.
 
     active: the single active one; None if there is none, or the queue has no such rule.
     is_quiescing: another one is to be active as soon as the active one holds nothing.

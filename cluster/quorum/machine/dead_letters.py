@@ -6,7 +6,7 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 class KeptLetters:
-    """See the module. by_reason: in the order of reasons. died: how many letters there have been.
+    """Unconfirmed letters. by_reason: in the order of reasons. died: how many there have been.
 
     The `delivery` of a letter is its number among all, by which they are in order.
     """

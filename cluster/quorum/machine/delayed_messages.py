@@ -4,7 +4,7 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 class DelayedMessages:
-    """See the module. runs: in the order of times, then of positions. count: of messages."""
+    """Delayed messages. runs: in the order of times, then of positions. count: of messages."""
 
     __slots__ = ("bytes", "count", "runs")
 

@@ -9,7 +9,7 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 class HeldRuns:
-    """See the module. runs: in the order of positions. count: how many messages they have."""
+    """Runs that are held. runs: in the order of positions. count: how many messages they have."""
 
     __slots__ = ("bytes", "count", "runs")
 

@@ -40,7 +40,7 @@ ROOM_AGAIN: Final = 0.8
 
 
 class QueueMessages:
-    """See the module. position: that of the next message. is_refusing: publishes are refused.
+    """A queue's messages. position: that of the next one. is_refusing: publishes are refused.
 
     held_count, held_bytes: of what all consumers hold.
     """

@@ -67,7 +67,7 @@ EXPIRED_AGAIN_MS: Final = 1_000
 
 
 class QuorumMachine:
-    """See the module. applied: the index of the last entry.
+    """The state of a quorum queue. applied: the index of the last entry.
 
     used_ms: when a consumer or a get last used the queue (x-expires). checked_ms: when consumers
     were last checked for messages held for too long. timeout_ms: the shortest time that one of them

@@ -27,7 +27,7 @@ class Level:
 
 
 class ReadyMessages:
-    """See the module. priorities: how many levels there are. levels: the highest one first.
+    """Ready messages. priorities: how many levels there are. levels: the highest one first.
 
     taken: with two priorities, how many messages were taken since one of normal priority was due.
     """

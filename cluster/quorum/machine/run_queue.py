@@ -33,7 +33,7 @@ class Block:
 
 
 class RunQueue:
-    """See the module. count: how many messages it has. expiring: how many runs of it may expire."""
+    """A long queue of runs. count: how many messages it has. expiring: how many runs may expire."""
 
     __slots__ = ("_at", "_blocks", "_first", "_last", "bytes", "count", "expiring")
 
