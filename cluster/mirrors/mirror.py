@@ -13,8 +13,8 @@ The stream of decisions waits, in its order, for
   `go_on`.
 
 A mirror that joins ignores all decisions before the one with which it begins. It lacks the messages
-that the leader had then; batches bring them (missing_ranges.py, mirror_storage.py). A batch waits
-until the decisions of its turn, after which it was read, are applied.
+that the leader had then; batches bring them (missing_ranges.py). A batch waits until the decisions
+of its turn, after which it was read, are applied.
 """
 
 from collections import deque

@@ -25,7 +25,7 @@ from leveret.cluster.mirrors.decisions import DecisionError, Range
 from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror import Contents, Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
-from leveret.cluster.mirrors.reading_again import AGAIN_MS
+from leveret.cluster.mirrors.synchronisation import AGAIN_MS
 from leveret.cluster.remote_queues.message_runs import RunError
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
 from leveret.storage.messages.addresses import Addresses

@@ -25,7 +25,7 @@ from leveret.cluster.mirrors.mirror import Promoted
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.mirrors.reading_again import when_readable
+from leveret.cluster.mirrors.synchronisation import when_readable
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.intervals import Intervals

@@ -15,9 +15,9 @@ from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedMember
 from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.sending_node import SendingNode
+from leveret.cluster.mirrors.synchronisation import when_readable
 from leveret.cluster.remote_queues.queue_frames import FrameError
 from leveret.storage.contract.backing_queue import Unreadable
 

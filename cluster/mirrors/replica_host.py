@@ -1,8 +1,9 @@
 """A node, as the replicas of its mirrored queues use it: its links, its queues and its time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.priority_levels import PriorityLevels, priority_levels
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.specification import specification_of
@@ -15,7 +16,6 @@ from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.early_frames import EarlyFrames
 from leveret.cluster.mirrors.leader_session import sender_number
-from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
@@ -24,6 +24,7 @@ from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.queue.chained_queue import ChainedQueue
 
 
 class ReplicaHost:
@@ -153,3 +154,30 @@ class ReplicaHost:
 def _levels_of(queue: MirroredQueue) -> PriorityLevels | None:
     priority_max = queue.declared.max_priority
     return priority_levels(priority_max) if priority_max else None
+
+
+MakePart = Callable[[int, bool], BackingQueue]
+"""Makes the queue of a level: of its head, if the flag is set, else of its tail."""
+
+
+def make_mirror_queue(
+    lacked: Iterable[tuple[int, int]], levels: PriorityLevels | None, make_part: MakePart
+) -> BackingQueue:
+    """The backing queue of a mirror that lacks these positions.
+
+    levels: those of a queue with priorities. A level that lacks nothing has no head.
+    """
+    boundaries = dict(lacked)
+
+    def make_level(level: int, first: int) -> BackingQueue:
+        boundary = boundaries.get(first, first) - first
+        tail = make_part(level, False)
+        return ChainedQueue(make_part(level, True), tail, boundary) if boundary else tail
+
+    if levels is None:
+        return make_level(0, 0)
+    queue = PriorityQueue(levels, lambda level: make_level(level, queue.first_position(level)))
+    for end in boundaries.values():
+        # The level is made: the positions before its end are not given again.
+        queue.go_on_at(end)
+    return queue

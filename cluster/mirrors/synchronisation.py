@@ -29,7 +29,7 @@ from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.storage.contract.backing_queue import Cursor, Unreadable
+from leveret.storage.contract.backing_queue import BeingRead, Cursor, Unreadable
 from leveret.storage.messages.message import ENTRY_BYTES, Entry
 
 BATCH_MESSAGES_MAX: Final = 4096
@@ -38,10 +38,24 @@ READ_BYTES: Final = 256 * 1024
 IN_FLIGHT_MAX: Final = 2
 WINDOW_POSITIONS: Final = 65_536
 """The most positions that a batch covers, in a queue in which more messages await settlement."""
+AGAIN_MS: Final = 1000
+"""The pause after a read that failed. One by a thread is repeated when the thread is done."""
 
 
 ReadAgain = Callable[[Unreadable, Callable[[], object]], object]
 """Calls back when a failed read may succeed, and has `batches` called right after that."""
+
+
+def when_readable(
+    error: Unreadable,
+    call_later_ms: Callable[[int, Callable[[], object]], object],
+    read: Callable[[], object],
+) -> None:
+    """Call `read` when a read from the disk that failed may succeed."""
+    if isinstance(error, BeingRead):
+        error.when_done(read)
+    else:
+        call_later_ms(AGAIN_MS, read)
 
 
 class Synchronisation:

@@ -16,7 +16,7 @@ from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.mirror import Mirror
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
-from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
+from leveret.cluster.mirrors.replica_host import make_mirror_queue
 from leveret.cluster.mirrors.synchronisation import Synchronisation, read_batch
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Address, Message

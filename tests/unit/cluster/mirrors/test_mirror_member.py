@@ -9,7 +9,7 @@ from leveret.cluster.mirrors.decisions import DecisionWriter
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
+from leveret.cluster.mirrors.replica_host import make_mirror_queue
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.queue.transient_queue import TransientQueue

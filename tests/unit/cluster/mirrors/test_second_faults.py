@@ -5,8 +5,7 @@ import pytest
 from leveret.broker.amqp.field_table import encode_table
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
-from leveret.cluster.mirrors.reading_again import AGAIN_MS
-from leveret.cluster.mirrors.synchronisation import BATCH_BYTES_MAX
+from leveret.cluster.mirrors.synchronisation import AGAIN_MS, BATCH_BYTES_MAX
 from leveret.storage.contract.backing_queue import BeingRead, Unreadable
 from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
