@@ -1,6 +1,6 @@
-"""The three ways in which a node comes to lead a mirrored queue, with the messages that it has.
+"""The ways in which a node comes to lead a mirrored queue, with the messages that it has.
 
-begun       mirroring of the queue on this node begins
+leading     mirroring of the queue on this node begins
 returned    the queue has waited for this node, which has a copy of its messages
 promoted    a mirror takes over: it tells the other mirrors that it leads and what it lacks, and
             publishes contents on which the former leader has not decided
@@ -14,17 +14,20 @@ another leader. So it confirms nothing before that entry is stable (MQ10).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirror import Promoted
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
-from leveret.cluster.mirrors.planning import Mirroring
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.synchronisation import when_readable
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
@@ -32,22 +35,18 @@ from leveret.storage.messages.intervals import Intervals
 
 
 class LeaderParts(NamedTuple):
-    """The arguments common to all leaders of a queue on this node.
+    """The arguments common to all leaders of a queue on this node. queue: its client.
 
-    mirroring: returns the present policy. synchronised: called with a mirror that has all messages.
-    make_queue: makes the queue that leads, on a backing queue. when_stable: calls back when all
-    that is applied on this node now is stable. flush: broadcasts, and sends batches; flush_later
-    has it called at the end of the round.
+    synchronised: called with a mirror that has all messages. flush: broadcasts, and sends batches;
+    flush_later has it called at the end of the round.
     """
 
-    mirroring: Callable[[], Mirroring]
+    host: ReplicaHost
+    vhost: VirtualHost
+    queue: MirroredQueue
     synchronised: Callable[[Member], object]
-    make_queue: Callable[[BackingQueue], ClassicQueue]
-    when_stable: Callable[[Callable[[], object]], object]
     flush: Callable[[], object]
     flush_later: Callable[[], object]
-    call_later_ms: Callable[[int, Callable[[], object]], object]
-    wall_offset_ms: int
 
     def leading(
         self,
@@ -57,8 +56,9 @@ class LeaderParts(NamedTuple):
         refused: dict[int, Intervals] | None = None,
     ) -> LeaderSession:
         """The leader. See `LeaderSession`."""
+        mirroring = partial(self.host.mirroring_of, self.vhost.name, self.queue)
         return LeaderSession(
-            queue, backing, kept, self.mirroring, self.synchronised, self.flush_later,
+            queue, backing, kept, mirroring, self.synchronised, self.flush_later,
             self._read_again, refused,
         )  # fmt: skip
 
@@ -67,28 +67,28 @@ class LeaderParts(NamedTuple):
             again()
             self.flush()
 
-        when_readable(error, self.call_later_ms, read)
+        when_readable(error, self.host.call_later_ms, read)
 
-    def doubt(self, leading: LeaderSession) -> None:
-        """Have a leader confirm nothing before all that is applied here now is stable (MQ10)."""
+    def in_doubt(
+        self,
+        backing: LeaderBackingQueue,
+        kept: KeptTurns,
+        refused: dict[int, Intervals] | None = None,
+    ) -> LeaderSession:
+        """A leader that confirms nothing before all that is applied here now is stable (MQ10)."""
+        queue = self.host.make_leader(self.vhost, self.queue, backing)
+        leading = self.leading(queue, backing, kept, refused)
         leading.in_doubt()
-        self.when_stable(leading.is_stable)
-
-
-def begun(
-    parts: LeaderParts, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns
-) -> LeaderSession:
-    """The queue on this node leads."""
-    return parts.leading(queue, backing, kept)
+        self.host.when_stable(leading.is_stable)
+        return leading
 
 
 def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> LeaderSession:
     """The copy on this node leads, alone."""
     kept = KeptTurns(copy, parts.flush_later)
-    backing = LeaderBackingQueue(copy, kept, parts.wall_offset_ms, term=record.group.version)
-    leading = parts.leading(parts.make_queue(backing), backing, kept)
-    parts.doubt(leading)
-    return leading
+    offset_ms = parts.host.wall_offset_ms
+    backing = LeaderBackingQueue(copy, kept, offset_ms, term=record.group.version)
+    return parts.in_doubt(backing, kept)
 
 
 def promoted(
@@ -97,12 +97,11 @@ def promoted(
     """The mirror on this node leads from now on. member: the one of this node."""
     kept = KeptTurns(mirror.backing, parts.flush_later)
     backing = LeaderBackingQueue(
-        mirror.backing, kept, parts.wall_offset_ms,
+        mirror.backing, kept, parts.host.wall_offset_ms,
         term=record.group.version, turn=mirror.turn + 1,
     )  # fmt: skip
     backing.decided.update(mirror.decided)
-    leading = parts.leading(parts.make_queue(backing), backing, kept, mirror.refused)
-    parts.doubt(leading)
+    leading = parts.in_doubt(backing, kept, mirror.refused)
     mirrors = [one for one in record.members if one.id != member]
     for one in mirrors:
         leading.mirror_follows(one.id)

@@ -123,7 +123,7 @@ class Replica(Flushable):
 
     def lead_first(self, queue: ClassicQueue, backing: LeaderBackingQueue, kept: KeptTurns) -> None:
         """Mirroring of the queue on this node begins: it leads, as the record will say."""
-        self.own.leading = promotion.begun(self._leader_parts(), queue, backing, kept)
+        self.own.leading = self._leader_parts().leading(queue, backing, kept)
         self._steps.lead_first()
 
     def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
@@ -313,13 +313,10 @@ class Replica(Flushable):
     # Promotion
 
     def _leader_parts(self) -> promotion.LeaderParts:
-        host, vhost, queue = self._host, self.vhost, self.queue
+        synchronised = partial(self._requests.synchronised, self)
         return promotion.LeaderParts(
-            partial(host.mirroring_of, vhost.name, queue),
-            partial(self._requests.synchronised, self),
-            partial(host.make_leader, vhost, queue), host.when_stable, self.flush,
-            self.flush_later, host.call_later_ms, host.wall_offset_ms,
-        )  # fmt: skip
+            self._host, self.vhost, self.queue, synchronised, self.flush, self.flush_later
+        )
 
     def _promote(self) -> None:
         """Lead if all decisions that have arrived are applied."""
