@@ -3,25 +3,22 @@
 It is a remote queue, a new one for each leader. Delivery tags keep growing over all leaders.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
+from leveret.broker.queues.contract.specification import specification_of
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
-
-MakeRemote: TypeAlias = Callable[[MirroredQueue, int], RemoteQueue]
-"""Makes the client of a leader, given the first tag of its deliveries."""
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 
 
 class RemoteLeader:
     """The leader on another node, or none."""
 
-    __slots__ = ("_make_remote", "_next_tag", "_queue", "_remote")
+    __slots__ = ("_next_tag", "_queue", "_remote", "_remote_queues")
 
-    def __init__(self, queue: MirroredQueue, make_remote: MakeRemote) -> None:
+    def __init__(self, queue: MirroredQueue, remote_queues: RemoteQueues) -> None:
+        """queue: the client on this node."""
         self._queue = queue
-        self._make_remote = make_remote
+        self._remote_queues = remote_queues
         self._remote: RemoteQueue | None = None
         self._next_tag = REMOTE_TAGS
 
@@ -33,8 +30,13 @@ class RemoteLeader:
 
     def turn_to(self) -> RemoteQueue:
         """Another node leads, and is linked."""
-        remote = self._remote = self._make_remote(self._queue, self._next_tag)
-        self._queue.led_by(remote, is_here=False)
+        queue = self._queue
+        remote = self._remote = RemoteQueue(
+            self._remote_queues.home_node(queue.placement.node),
+            specification_of(queue.vhost_name, queue),
+            self._next_tag, queue.leader_lost, queue.leads_again,
+        )  # fmt: skip
+        queue.led_by(remote, is_here=False)
         return remote
 
     def leave(self) -> None:

@@ -82,7 +82,7 @@ class Replica(Flushable):
         )
         self.queue = MirroredQueue(specification, self.publishing)
         self.record: MirrorRecord | None = None
-        self._remote_leader = RemoteLeader(self.queue, host.make_remote)
+        self._remote_leader = RemoteLeader(self.queue, host.remote_queues)
         self._steps = steps.ReplicaSteps(host.node, host.incarnation, specification.durable)
         for peer in host.peers.values():
             self._steps.linked(peer.name, peer.incarnation)
@@ -339,7 +339,8 @@ class Replica(Flushable):
 
     def confirmed(self, through: int) -> None:
         """All members have delivered this member's broadcasts through a number."""
-        self._carry_out(self._steps.confirmed(through))
+        if self.own.mirror is not None:
+            self._carry_out(self._steps.confirmed(through))
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one."""

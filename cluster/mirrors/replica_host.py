@@ -21,7 +21,6 @@ from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
-from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.queue.chained_queue import ChainedQueue
@@ -129,12 +128,6 @@ class ReplicaHost:
     ) -> ClassicQueue:
         """The queue that leads, on a backing queue."""
         return ClassicQueue(vhost, specification_of(vhost.name, client), backing)
-
-    def make_remote(self, queue: MirroredQueue, first_tag: int) -> RemoteQueue:
-        """The client of the leader on another node. first_tag: that of its first delivery."""
-        node = self.remote_queues.home_node(queue.placement.node)
-        specification = specification_of(queue.vhost_name, queue)
-        return RemoteQueue(node, specification, first_tag, queue.leader_lost, queue.leads_again)
 
     def make_mirror_backing(
         self, vhost: VirtualHost, queue: MirroredQueue, lacked: list[Range]
