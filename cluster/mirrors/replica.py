@@ -1,8 +1,9 @@
 """One mirrored queue on this node: its client, and the member that this node has in its ring.
 
-When the record or the links change, the machine of the replica (replica_steps.py) decides what
-happens to the member; its outputs are carried out here, in order. Contents, decisions, batches and
-confirms bypass the machine, between the leader or the mirror of this node and their senders.
+The state machine of the replica (replica_steps.py) decides what happens to the member when the
+record or the links change; its outputs are carried out here, in order. Contents, decisions, batches
+and confirms do not pass through the machine: they go directly to the leader or the mirror of this
+node (own_member.py).
 """
 
 import logging
@@ -32,7 +33,6 @@ from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_host import ReplicaHost
-from leveret.cluster.mirrors.replica_steps import Output
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.contract.backing_queue import BackingQueue
@@ -162,7 +162,7 @@ class Replica(Flushable):
 
     # Outputs of the machine
 
-    def _carry_out(self, outputs: list[Output]) -> None:
+    def _carry_out(self, outputs: list[steps.Output]) -> None:
         host = self._host
         for output in outputs:
             match output:

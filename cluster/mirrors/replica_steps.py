@@ -38,7 +38,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from leveret.cluster.gm.group import Change, Died, Group, Member
+from leveret.cluster.gm.group import Change, Died, Group, Member, Place
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 
 
@@ -209,9 +209,8 @@ class ReplicaSteps:
         ]
         self.record = record
         self._record_count += 1
-        named = record.on(self._node)
-        is_here = named is not None and named.id.incarnation == self._incarnation
-        member = named.id if named is not None and is_here else None
+        own = record.on(self._node)
+        member = None if own is None or own.id.incarnation != self._incarnation else own.id
         outputs += self._end(record, member)
         if member is not None and self.member is None:
             outputs += self._begin(record, member, storage_id, has_messages)
@@ -239,7 +238,7 @@ class ReplicaSteps:
             return [PassOnEarly(), EndMember()]
         if self.role is Role.LEADER and member != record.leader:
             self._become(Role.MIRROR)
-            return [Demote(_place_id(record, member))]
+            return [Demote(_place(record, member).place_id)]
         return []
 
     def _become(self, role: Role) -> None:
@@ -251,12 +250,11 @@ class ReplicaSteps:
         self, record: MirrorRecord, member: Member, storage_id: int, has_messages: bool
     ) -> list[Output]:
         """A new member of this node begins in the ring (RP1)."""
-        place = record.group.place_of(member)
-        assert place is not None, "MQ9: a member of the record is in its ring"
+        place = _place(record, member)
         has_room = storage_id != 0 or not self._is_durable
         outputs: list[Output] = []
         if self.role is Role.LEADER:
-            pass
+            pass  # It leads first.
         elif member == record.leader and has_messages:
             self._become(Role.LEADER)
             outputs.append(LeadWithCopy())
@@ -389,7 +387,7 @@ def _names(record: MirrorRecord, node: str) -> bool:
     return record.on(node) is not None or any(copy.node == node for copy in record.has_copy)
 
 
-def _place_id(record: MirrorRecord, member: Member | None) -> int:
+def _place(record: MirrorRecord, member: Member | None) -> Place:
     place = None if member is None else record.group.place_of(member)
     assert place is not None, "MQ9: a member of the record is in its ring"
-    return place.place_id
+    return place
