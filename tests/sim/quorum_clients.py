@@ -168,11 +168,20 @@ class User:
 
     def __init__(self, name, incarnation, senders, books):
         self.name, self.incarnation, self.books = name, incarnation, books
-        self.client = GroupClient(lambda: next(senders), lambda: JoinQueue(self))
+        self._senders = senders
+        self.client = GroupClient(self)
         self.consumers = []
         self.waiting = 0
         self.leader = None
         self.numbers = count(incarnation * 100_000)
+
+    # The senders of the client
+
+    def next_number(self):
+        return next(self._senders)
+
+    def join(self):
+        return JoinQueue(self)
 
     # What its users do
 
@@ -205,9 +214,7 @@ class User:
 
     def told(self, session, kind, *what):
         client = self.client
-        if kind == "attached":
-            client.attached(session)
-        elif kind == "applied":
+        if kind == "applied":
             client.applied(session, *what)
         elif kind == "result":
             client.result(session, *what)

@@ -235,7 +235,6 @@ class QuorumWorld(RaftWorld):
             node.attached[name] = (session, number)
             for effect in self.queue(node).attach(number, seen, received):
                 self._tell(node, name, session, effect)
-            self._send(node.name, name, Frame("told", session, "attached"))
         node.attaching = {}
 
     def update(self, node):

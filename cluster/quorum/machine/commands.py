@@ -33,8 +33,9 @@ TTL_MAX_MS = (1 << 32) - 2
 DEFAULT_PRIORITY = 4
 """That of a message without a priority, as in RabbitMQ 4.3."""
 RUN_FIELDS = 4
-_ENTRY = Struct("<Bq")
-_HEAD_LENGTH = Struct("<I")
+_TIME = Struct("<Bq")
+_COMMAND = Struct("<I")
+_START = Struct("<BqI")
 
 
 class CommandError(ValueError):
@@ -254,29 +255,28 @@ def intervals_of(positions: Sequence[int]) -> list[int]:
 def encode_command(command: Command, messages: bytes = b"") -> bytes:
     """A command as bytes. messages: those of an `Enqueue`."""
     head = _ENCODER.encode(command)
-    return b"".join((_HEAD_LENGTH.pack(len(head)), head, messages))
+    return b"".join((_COMMAND.pack(len(head)), head, messages))
 
 
 def entry_of(command: bytes, now_ms: int) -> bytes:
     """The entry of a command that a leader proposes at this time."""
-    return _ENTRY.pack(VERSION, now_ms) + command
+    return _TIME.pack(VERSION, now_ms) + command
 
 
 def messages_at(entry: bytes) -> int:
     """Where the messages of the entry of an `Enqueue` begin, which is not read."""
-    (length,) = _HEAD_LENGTH.unpack_from(entry, _ENTRY.size)
-    return _ENTRY.size + _HEAD_LENGTH.size + int(length)
+    (length,) = _COMMAND.unpack_from(entry, _TIME.size)
+    return _START.size + int(length)
 
 
 def entry_with(messages: bytes) -> bytes:
     """An entry that has only messages, for `messages_at`."""
-    return b"".join((_ENTRY.pack(VERSION, 0), _HEAD_LENGTH.pack(0), messages))
+    return _START.pack(VERSION, 0, 0) + messages
 
 
 def decode_command(data: bytes) -> Command:
     """Read a command without its messages. Raises CommandError."""
-    command, _ = _read(memoryview(data))
-    return command
+    return decode_entry(entry_of(data, 0)).command
 
 
 class Entry(NamedTuple):
@@ -289,56 +289,55 @@ class Entry(NamedTuple):
 
 def decode_entry(entry: bytes) -> Entry:
     """Read an entry without its messages. Raises CommandError."""
+    # In place of helpers and of views: half of the time of applying an entry of ten messages.
     try:
-        version, now_ms = _ENTRY.unpack_from(entry)
-    except StructError as error:
-        raise CommandError(
-            f"an entry of a quorum queue has {len(entry)} bytes, fewer than its start"
-        ) from error
-    if version != VERSION:
-        raise CommandError(
-            f"an entry of a quorum queue is of version {version}; this node reads {VERSION}: "
-            "update it"
-        )
-    command, length = _read(memoryview(entry)[_ENTRY.size :])
-    return Entry(now_ms, command, _ENTRY.size + length)
-
-
-def _read(data: memoryview) -> tuple[Command, int]:
-    """A command, and where its messages begin."""
-    try:
-        (length,) = _HEAD_LENGTH.unpack_from(data)
-        end = _HEAD_LENGTH.size + length
-        command = _DECODER.decode(data[_HEAD_LENGTH.size : end])
+        version, now_ms, length = _START.unpack_from(entry)
+        if version != VERSION:
+            raise CommandError(
+                f"an entry of a quorum queue is of version {version}; this node reads {VERSION}: "
+                "update it"
+            )
+        end = _START.size + length
+        command = _DECODER.decode(entry[_START.size : end])
     except (StructError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CommandError(f"a command for a quorum queue is damaged: {error}") from error
-    _check(command, len(data) - end)
-    return command, end
+        raise CommandError(f"an entry of a quorum queue is damaged: {error}") from error
+    if type(command) is Enqueue:
+        _check_runs(command.runs)
+    else:
+        _check(command, len(entry) - end)
+    return Entry(now_ms, command, end)
+
+
+def _check_runs(runs: list[int]) -> None:
+    """Check the runs of a publish. Raises CommandError."""
+    if not runs or len(runs) % RUN_FIELDS or 0 in runs[::RUN_FIELDS]:
+        raise CommandError("a publish to a quorum queue has no runs, or a run without messages")
 
 
 def _check(command: Command, messages_bytes: int) -> None:
     """Check what the types of the fields leave open. Raises CommandError."""
-    if isinstance(command, Enqueue):
-        runs = command.runs
-        if not runs or len(runs) % RUN_FIELDS or 0 in runs[::RUN_FIELDS]:
-            raise CommandError("a publish to a quorum queue has no runs, or a run without messages")
-    elif messages_bytes:
+    if messages_bytes:
         raise CommandError(
             f"a {type(command).__name__} for a quorum queue has {messages_bytes} bytes after it"
         )
-    elif isinstance(command, Settle | Return | Discard | LettersDone):
-        positions = command.positions
-        if (
-            not positions
-            or len(positions) % 2
-            or any(
-                positions[at] > positions[at + 1] or (at and positions[at - 1] >= positions[at])
-                for at in range(0, len(positions), 2)
-            )
-        ):
+    if isinstance(command, Settle | Return | Discard | LettersDone):
+        if not _are_intervals(command.positions):
             raise CommandError(f"a {type(command).__name__} has positions that are no intervals")
     elif isinstance(command, Join) and command.number != 1:
         raise CommandError(f"a sender of a quorum queue joins with its command {command.number}")
+
+
+def _are_intervals(positions: list[int]) -> bool:
+    if len(positions) == 2:
+        return positions[0] <= positions[1]
+    return (
+        len(positions) > 0
+        and len(positions) % 2 == 0
+        and all(
+            positions[at] <= positions[at + 1] and (not at or positions[at - 1] < positions[at])
+            for at in range(0, len(positions), 2)
+        )
+    )
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -29,7 +29,7 @@ from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 from tests.unit.cluster.quorum.machine.programs import Program
 from tests.unit.cluster.quorum.machine.queue_model import QueueModel
 
-PROGRAMS, STEPS = int(os.environ.get("PROGRAMS", "120")), 150
+PROGRAMS, STEPS = int(os.environ.get("PROGRAMS", "60")), 150
 FIRST = int(os.environ.get("FIRST", "1"))
 NAMES = {Outcome.EMPTY: "empty", Outcome.GOT: "got", Outcome.PURGED: "purged",
          Outcome.SINGLE_ACTIVE: "single active"}  # fmt: skip
