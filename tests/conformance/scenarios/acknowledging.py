@@ -31,9 +31,8 @@ def get_from_missing_queue(ctx):
 
 
 @scenario
-def get_without_ack_cannot_be_acked(ctx):
+def get_without_ack_cannot_be_acked(ctx, channel):
     """A no-ack get uses up a delivery tag that may not be acknowledged."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a")
     got = ctx.get(channel, queue, auto_ack=True)
     channel.basic_ack(got["delivery_tag"])
@@ -41,9 +40,8 @@ def get_without_ack_cannot_be_acked(ctx):
 
 
 @scenario
-def get_past_an_exclusive_consumer(ctx):
+def get_past_an_exclusive_consumer(ctx, channel):
     """An exclusive consumer keeps other consumers away, but not basic.get."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel)
     channel.basic_qos(prefetch_count=1)
     channel.basic_consume(queue, lambda *_: None, exclusive=True)
@@ -54,9 +52,8 @@ def get_past_an_exclusive_consumer(ctx):
 
 
 @scenario
-def ack_twice(ctx):
+def ack_twice(ctx, channel):
     """406 text for a delivery tag that was acknowledged before."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a")
     tag = ctx.get(channel, queue, auto_ack=False)["delivery_tag"]
     channel.basic_ack(tag)
@@ -65,9 +62,8 @@ def ack_twice(ctx):
 
 
 @scenario
-def ack_on_another_channel(ctx):
+def ack_on_another_channel(ctx, channel):
     """Delivery tags belong to their channel."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a")
     tag = ctx.get(channel, queue, auto_ack=False)["delivery_tag"]
     other = ctx.channel()
@@ -76,17 +72,15 @@ def ack_on_another_channel(ctx):
 
 
 @scenario
-def ack_multiple_tag_zero_with_nothing_outstanding(ctx):
+def ack_multiple_tag_zero_with_nothing_outstanding(ctx, channel):
     """ack(0, multiple) with nothing to acknowledge."""
-    channel = ctx.channel()
     channel.basic_ack(0, multiple=True)
     return ctx.refusal(channel)
 
 
 @scenario
-def ack_multiple_tag_zero(ctx):
+def ack_multiple_tag_zero(ctx, channel):
     """ack(0, multiple) acknowledges everything outstanding."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b")
     for _ in range(2):
         ctx.get(channel, queue, auto_ack=False)
@@ -96,9 +90,8 @@ def ack_multiple_tag_zero(ctx):
 
 
 @scenario
-def ack_multiple_of_an_acknowledged_tag(ctx):
+def ack_multiple_of_an_acknowledged_tag(ctx, channel):
     """ack(1, multiple) after tag 1 was acknowledged by itself."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b")
     for _ in range(2):
         ctx.get(channel, queue, auto_ack=False)
@@ -108,9 +101,8 @@ def ack_multiple_of_an_acknowledged_tag(ctx):
 
 
 @scenario
-def ack_multiple_beyond_the_last_tag(ctx):
+def ack_multiple_beyond_the_last_tag(ctx, channel):
     """406 text for multiple with a tag not yet given out."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a")
     ctx.get(channel, queue, auto_ack=False)
     channel.basic_ack(5, multiple=True)
@@ -118,17 +110,15 @@ def ack_multiple_beyond_the_last_tag(ctx):
 
 
 @scenario
-def reject_unknown_tag(ctx):
+def reject_unknown_tag(ctx, channel):
     """406 text of a reject."""
-    channel = ctx.channel()
     channel.basic_reject(7)
     return ctx.refusal(channel)
 
 
 @scenario
-def nack_multiple_requeues_in_order(ctx):
+def nack_multiple_requeues_in_order(ctx, channel):
     """Messages requeued together keep their order, before those behind them."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b", b"c", b"d")
     for _ in range(3):
         ctx.get(channel, queue, auto_ack=False)
@@ -138,9 +128,8 @@ def nack_multiple_requeues_in_order(ctx):
 
 
 @scenario
-def reject_requeues_at_the_old_position(ctx):
+def reject_requeues_at_the_old_position(ctx, channel):
     """A message rejected alone goes back to where it was, and is redelivered."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b", b"c")
     for _ in range(2):
         ctx.get(channel, queue, auto_ack=False)
@@ -150,9 +139,8 @@ def reject_requeues_at_the_old_position(ctx):
 
 
 @scenario
-def requeue_one_by_one_in_reverse(ctx):
+def requeue_one_by_one_in_reverse(ctx, channel):
     """Requeuing the later message first does not change the order."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b", b"c")
     for _ in range(3):
         ctx.get(channel, queue, auto_ack=False)
@@ -163,9 +151,8 @@ def requeue_one_by_one_in_reverse(ctx):
 
 
 @scenario
-def redelivered_flag_after_connection_loss(ctx):
+def redelivered_flag_after_connection_loss(ctx, channel):
     """A message outstanding when a socket drops is redelivered with the flag set."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b")
     client = ctx.wire()
     client.call(1, "basic.get", queue=queue)
@@ -175,9 +162,8 @@ def redelivered_flag_after_connection_loss(ctx):
 
 
 @scenario
-def recover_with_requeue(ctx):
+def recover_with_requeue(ctx, channel):
     """basic.recover(requeue=true) puts everything outstanding back."""
-    channel = ctx.channel()
     queue = filled_queue(ctx, channel, b"a", b"b")
     for _ in range(2):
         ctx.get(channel, queue, auto_ack=False)

@@ -269,9 +269,8 @@ def consumer_with_cancel_and_pending_messages(ctx):
 
 
 @scenario
-def pika_consumer_receives_in_order(ctx):
+def pika_consumer_receives_in_order(ctx, channel, queue):
     """An ordinary client's consumer sees messages in publishing order."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     inbox = Inbox(channel, queue, auto_ack=True)
     for number in range(20):

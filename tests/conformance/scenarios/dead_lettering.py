@@ -26,9 +26,8 @@ def reject_one(ctx, channel, queue):
 
 
 @scenario
-def nacked_messages(ctx):
+def nacked_messages(ctx, channel):
     """Nack multiple without requeue dead-letters in order."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel)
     for body in (b"a", b"b", b"c"):
         channel.basic_publish("", source, body)
@@ -38,18 +37,16 @@ def nacked_messages(ctx):
 
 
 @scenario
-def expired_by_queue_ttl(ctx):
+def expired_by_queue_ttl(ctx, channel):
     """x-message-ttl: reason 'expired', without original-expiration."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel, message_ttl=100)
     channel.basic_publish("", source, b"x")
     return ctx.await_deliveries(channel, grave, 1)
 
 
 @scenario
-def rejected_message_with_expiration(ctx):
+def rejected_message_with_expiration(ctx, channel):
     """A rejected message loses its expiration too."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel)
     channel.basic_publish("", source, b"x", pika.BasicProperties(expiration="60000"))
     reject_one(ctx, channel, source)
@@ -57,9 +54,8 @@ def rejected_message_with_expiration(ctx):
 
 
 @scenario
-def pushed_out_by_max_length(ctx):
+def pushed_out_by_max_length(ctx, channel):
     """x-max-length: reason 'maxlen', oldest first."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel, max_length=1)
     for body in (b"a", b"b", b"c"):
         channel.basic_publish("", source, body)
@@ -90,9 +86,8 @@ def x_death_field_types(ctx):
 
 
 @scenario
-def cc_without_routing_key(ctx):
+def cc_without_routing_key(ctx, channel):
     """Without a dead letter routing key, the CC keys are used and kept as well."""
-    channel = ctx.channel()
     exchange, source = ctx.name("exchange"), ctx.name("source")
     graves = [ctx.name("by key"), ctx.name("by cc")]
     channel.exchange_declare(exchange, "direct")
@@ -109,9 +104,8 @@ def cc_without_routing_key(ctx):
 
 
 @scenario
-def cc_with_routing_key(ctx):
+def cc_with_routing_key(ctx, channel):
     """A dead letter routing key removes CC, and x-death remembers all keys."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel)
     channel.basic_publish(
         "", source, b"x", pika.BasicProperties(headers={"CC": [ctx.name("elsewhere")]})
@@ -121,9 +115,8 @@ def cc_with_routing_key(ctx):
 
 
 @scenario
-def second_death_in_another_queue(ctx):
+def second_death_in_another_queue(ctx, channel):
     """The newest death comes first; x-first-death- headers keep the first."""
-    channel = ctx.channel()
     first, second, last = (ctx.name(label) for label in ("first", "second", "last"))
     channel.queue_declare(last)
     for queue, target in ((second, last), (first, second)):
@@ -137,9 +130,8 @@ def second_death_in_another_queue(ctx):
 
 
 @scenario
-def repeated_death_is_counted(ctx):
+def repeated_death_is_counted(ctx, channel):
     """Dying again in the same queue for the same reason raises the count."""
-    channel = ctx.channel()
     work, delay = ctx.name("work"), ctx.name("delay")
     channel.queue_declare(
         work, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": delay}
@@ -159,19 +151,16 @@ def repeated_death_is_counted(ctx):
 
 
 @scenario
-def automatic_cycle_is_dropped(ctx):
+def automatic_cycle_is_dropped(ctx, channel, queue):
     """A message that expires back into its own queue without a reject is dropped."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, arguments={"x-dead-letter-exchange": "", "x-message-ttl": 50})
     channel.basic_publish("", queue, b"x")
     return ctx.await_message_count(channel, queue, 0)
 
 
 @scenario
-def cycle_with_a_reject_goes_on(ctx):
+def cycle_with_a_reject_goes_on(ctx, channel, queue):
     """A message rejected into its own queue comes back."""
-    channel = ctx.channel()
-    queue = ctx.name("queue")
     channel.queue_declare(queue, arguments={"x-dead-letter-exchange": ""})
     channel.basic_publish("", queue, b"x")
     reject_one(ctx, channel, queue)
@@ -179,9 +168,8 @@ def cycle_with_a_reject_goes_on(ctx):
 
 
 @scenario
-def dead_letters_pass_an_internal_exchange(ctx):
+def dead_letters_pass_an_internal_exchange(ctx, channel):
     """An internal exchange takes dead letters."""
-    channel = ctx.channel()
     exchange, source, grave = ctx.name("exchange"), ctx.name("source"), ctx.name("grave")
     channel.exchange_declare(exchange, "fanout", internal=True)
     channel.queue_declare(grave)
@@ -193,9 +181,8 @@ def dead_letters_pass_an_internal_exchange(ctx):
 
 
 @scenario
-def purge_and_delete_do_not_dead_letter(ctx):
+def purge_and_delete_do_not_dead_letter(ctx, channel):
     """Purged messages and those of a deleted queue are no dead letters."""
-    channel = ctx.channel()
     source, grave = dead_letter_pair(ctx, channel)
     channel.confirm_delivery()
     channel.basic_publish("", source, b"purged")

@@ -41,9 +41,8 @@ def death(queue, reason="rejected", **others):
 
 
 @scenario
-def order_over_many_queues(ctx):
+def order_over_many_queues(ctx, channel):
     """The order of the entries of a message that died in five queues."""
-    channel = ctx.channel()
     queues = chain(ctx, channel, 6)
     channel.basic_publish("", queues[0], b"x")
     orders = []
@@ -58,9 +57,8 @@ def order_over_many_queues(ctx):
 
 
 @scenario
-def order_when_a_queue_comes_again(ctx):
+def order_when_a_queue_comes_again(ctx, channel):
     """An entry that is counted again moves to the front."""
-    channel = ctx.channel()
     first, second, third, again = (ctx.name(name) for name in ("a", "b", "c", "d"))
     for queue, following in ((first, second), (second, third), (third, first)):
         target = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": following}
@@ -147,9 +145,8 @@ def empty_array(ctx):
 
 
 @scenario
-def keys_of_bcc(ctx):
+def keys_of_bcc(ctx, channel):
     """Without a key of its own a queue dead-letters to the keys of CC and BCC, too."""
-    channel = ctx.channel()
     exchange = ctx.name("exchange")
     channel.exchange_declare(exchange, "direct")
     source = ctx.name("source")
@@ -173,9 +170,8 @@ def keys_of_bcc(ctx):
 
 
 @scenario
-def keys_of_bcc_with_a_key_of_the_queue(ctx):
+def keys_of_bcc_with_a_key_of_the_queue(ctx, channel):
     """A queue with a key of its own dead-letters to that key only."""
-    channel = ctx.channel()
     exchange = ctx.name("exchange")
     channel.exchange_declare(exchange, "direct")
     source, grave, other = ctx.name("source"), ctx.name("grave"), ctx.name("other")

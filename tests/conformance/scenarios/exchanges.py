@@ -252,9 +252,8 @@ def alternate_exchange_takes_unroutable_messages(ctx):
 
 
 @scenario
-def alternate_exchange_chain(ctx):
+def alternate_exchange_chain(ctx, channel):
     """An alternate that cannot route hands on to its own alternate."""
-    channel = ctx.channel()
     first, second, third = (ctx.name(label) for label in ("first", "second", "third"))
     channel.exchange_declare(first, arguments={"alternate-exchange": second})
     channel.exchange_declare(second, arguments={"alternate-exchange": third})

@@ -25,9 +25,8 @@ def expiring(milliseconds):
 
 
 @scenario
-def queue_ttl_removes_messages(ctx):
+def queue_ttl_removes_messages(ctx, channel):
     """x-message-ttl: the message is gone after its time, the queue is not."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, message_ttl=BEFORE_LONG_MS)
     channel.basic_publish("", queue, b"x")
     before = ctx.await_message_count(channel, queue, 1)
@@ -35,27 +34,24 @@ def queue_ttl_removes_messages(ctx):
 
 
 @scenario
-def queue_ttl_zero_with_nobody_waiting(ctx):
+def queue_ttl_zero_with_nobody_waiting(ctx, channel):
     """x-message-ttl 0: a message without a waiting consumer is gone at once."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, message_ttl=0)
     channel.basic_publish("", queue, b"x")
     return ctx.get(channel, queue)
 
 
 @scenario
-def expiration_zero_with_nobody_waiting(ctx):
+def expiration_zero_with_nobody_waiting(ctx, channel):
     """Expiration '0': a message without a waiting consumer is gone at once."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel)
     channel.basic_publish("", queue, b"x", expiring(0))
     return ctx.get(channel, queue)
 
 
 @scenario
-def message_expiration_removes_message(ctx):
+def message_expiration_removes_message(ctx, channel):
     """The expiration property removes a message at the head of its queue."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel)
     channel.basic_publish("", queue, b"x", expiring(BEFORE_LONG_MS))
     before = ctx.await_message_count(channel, queue, 1)
@@ -63,9 +59,8 @@ def message_expiration_removes_message(ctx):
 
 
 @scenario
-def message_expires_only_at_the_head(ctx):
+def message_expires_only_at_the_head(ctx, channel):
     """An expired message behind an unexpired one still counts until it gets to the head."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel)
     channel.basic_publish("", queue, b"stays", expiring(60000))
     channel.basic_publish("", queue, b"goes", expiring(100))
@@ -75,18 +70,16 @@ def message_expires_only_at_the_head(ctx):
 
 
 @scenario
-def expiration_property_is_delivered(ctx):
+def expiration_property_is_delivered(ctx, channel):
     """A message that has not expired is delivered with its expiration."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel)
     channel.basic_publish("", queue, b"x", expiring(60000))
     return ctx.get(channel, queue)["properties"]
 
 
 @scenario
-def max_length_drops_the_head(ctx):
+def max_length_drops_the_head(ctx, channel):
     """x-max-length: the oldest messages go."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length=2)
     for body in (b"a", b"b", b"c", b"d"):
         channel.basic_publish("", queue, body)
@@ -94,18 +87,16 @@ def max_length_drops_the_head(ctx):
 
 
 @scenario
-def max_length_zero(ctx):
+def max_length_zero(ctx, channel):
     """x-max-length 0: a queue that holds nothing."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length=0)
     channel.basic_publish("", queue, b"x")
     return ctx.bodies(channel, queue)
 
 
 @scenario
-def requeue_into_a_full_queue(ctx):
+def requeue_into_a_full_queue(ctx, channel):
     """A requeue that overfills the queue drops from the head."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length=2)
     for body in (b"a", b"b"):
         channel.basic_publish("", queue, body)
@@ -117,9 +108,8 @@ def requeue_into_a_full_queue(ctx):
 
 
 @scenario
-def max_length_bytes_drops_the_head(ctx):
+def max_length_bytes_drops_the_head(ctx, channel):
     """x-max-length-bytes counts bodies only."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length_bytes=10)
     for body in (b"aaaa", b"bbbb", b"cccc", b"dd"):
         channel.basic_publish("", queue, body, pika.BasicProperties(headers={"h": "x" * 100}))
@@ -127,9 +117,8 @@ def max_length_bytes_drops_the_head(ctx):
 
 
 @scenario
-def max_length_bytes_with_reject_publish(ctx):
+def max_length_bytes_with_reject_publish(ctx, channel):
     """reject-publish refuses only once the limit has been reached."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length_bytes=5, overflow="reject-publish")
     outcomes = []
     for body in (b"123", b"4567", b"8"):
@@ -142,9 +131,8 @@ def max_length_bytes_with_reject_publish(ctx):
 
 
 @scenario
-def both_length_limits_hold(ctx):
+def both_length_limits_hold(ctx, channel):
     """With both limits, the one reached first counts."""
-    channel = ctx.channel()
     queue = limited_queue(ctx, channel, max_length=3, max_length_bytes=6)
     for body in (b"a", b"b", b"c", b"d", b"eeeee"):
         channel.basic_publish("", queue, body)

@@ -18,23 +18,20 @@ def published_with_priorities(ctx, channel, max_priority, *priorities):
 
 
 @scenario
-def highest_priority_first(ctx):
+def highest_priority_first(ctx, channel):
     """Messages come by falling priority, and in order within one."""
-    channel = ctx.channel()
     return ctx.bodies(channel, published_with_priorities(ctx, channel, 5, 1, 5, 3, 5, 0, 1))
 
 
 @scenario
-def no_priority_is_the_lowest(ctx):
+def no_priority_is_the_lowest(ctx, channel):
     """A message without priority is one with priority 0."""
-    channel = ctx.channel()
     return ctx.bodies(channel, published_with_priorities(ctx, channel, 5, None, 1, 0, None))
 
 
 @scenario
-def priority_in_an_ordinary_queue(ctx):
+def priority_in_an_ordinary_queue(ctx, channel, queue):
     """Without x-max-priority, priorities change nothing."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     for priority in (1, 9, 5):
@@ -45,9 +42,8 @@ def priority_in_an_ordinary_queue(ctx):
 
 
 @scenario
-def requeued_message_goes_back_by_priority(ctx):
+def requeued_message_goes_back_by_priority(ctx, channel):
     """A requeued message takes its place among those of its priority."""
-    channel = ctx.channel()
     queue = published_with_priorities(ctx, channel, 5, 1, 3, 3)
     got = ctx.get(channel, queue, auto_ack=False)
     channel.basic_nack(got["delivery_tag"], requeue=True)
@@ -56,9 +52,8 @@ def requeued_message_goes_back_by_priority(ctx):
 
 
 @scenario
-def expired_message_behind_a_higher_priority(ctx):
+def expired_message_behind_a_higher_priority(ctx, channel, queue):
     """Only the head of the whole queue expires: the message of a lower priority waits behind it."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, arguments={"x-max-priority": 5})
     channel.confirm_delivery()
     # In this order, since the message of a low priority may expire while it is the only one.
@@ -68,7 +63,6 @@ def expired_message_behind_a_higher_priority(ctx):
 
 
 @scenario
-def max_priority_zero(ctx):
+def max_priority_zero(ctx, channel):
     """x-max-priority 0 makes an ordinary queue."""
-    channel = ctx.channel()
     return ctx.bodies(channel, published_with_priorities(ctx, channel, 0, 1, 3, 2))

@@ -88,9 +88,8 @@ def bcc_alone_leaves_empty_headers(ctx):
 
 
 @scenario
-def cc_to_the_same_queue_is_one_copy(ctx):
+def cc_to_the_same_queue_is_one_copy(ctx, channel):
     """A queue named twice gets one copy."""
-    channel = ctx.channel()
     (queue,) = declared_queues(ctx, channel, "queue")
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"x", pika.BasicProperties(headers={"CC": [queue, queue]}))
@@ -180,9 +179,8 @@ def body_above_max_message_size(ctx):
 
 
 @scenario
-def empty_body(ctx):
+def empty_body(ctx, channel):
     """A message without a body is a message."""
-    channel = ctx.channel()
     (queue,) = declared_queues(ctx, channel, "queue")
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"")

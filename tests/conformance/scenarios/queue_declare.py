@@ -39,9 +39,8 @@ def declare_typed(ctx, **arguments):
 
 
 @scenario
-def redeclare_equivalent(ctx):
+def redeclare_equivalent(ctx, channel, queue):
     """An equivalent redeclare is fine and counts messages."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, durable=True, arguments={"x-message-ttl": 60000})
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"x")
@@ -149,9 +148,8 @@ def passive_missing(ctx):
 
 
 @scenario
-def passive_counts_ready_messages_and_consumers(ctx):
+def passive_counts_ready_messages_and_consumers(ctx, channel, queue):
     """Counts leave out unacknowledged messages and count every consumer."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     for _ in range(3):
@@ -165,9 +163,8 @@ def passive_counts_ready_messages_and_consumers(ctx):
 
 
 @scenario
-def exclusive_queue_is_locked_to_its_connection(ctx):
+def exclusive_queue_is_locked_to_its_connection(ctx, queue):
     """405 text for passive declare, declare, consume, bind, get, purge and delete."""
-    queue = ctx.name("queue")
     ctx.channel().queue_declare(queue, exclusive=True)
     other = ctx.connect()
     return [
@@ -220,9 +217,8 @@ def bind_with_empty_key_to_last_declared_queue(ctx):
 
 
 @scenario
-def passive_declare_is_remembered_as_last(ctx):
+def passive_declare_is_remembered_as_last(ctx, queue):
     """A passive declare sets the last declared queue as well."""
-    queue = ctx.name("queue")
     ctx.channel().queue_declare(queue)
     client = ctx.wire()
     client.call(1, "queue.declare", queue=queue, passive=True)

@@ -35,9 +35,8 @@ def delete_missing_queue_with_conditions(ctx):
 
 
 @scenario
-def delete_if_empty_refused(ctx):
+def delete_if_empty_refused(ctx, channel, queue):
     """406 text for if-empty on a queue with messages."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"x")
@@ -45,9 +44,8 @@ def delete_if_empty_refused(ctx):
 
 
 @scenario
-def delete_if_empty_with_unacknowledged_message(ctx):
+def delete_if_empty_with_unacknowledged_message(ctx, channel, queue):
     """Unacknowledged messages do not make a queue non-empty for if-empty."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"x")
@@ -56,9 +54,8 @@ def delete_if_empty_with_unacknowledged_message(ctx):
 
 
 @scenario
-def delete_if_unused_and_if_empty_on_busy_queue(ctx):
+def delete_if_unused_and_if_empty_on_busy_queue(ctx, channel, queue):
     """Which of the two conditions is reported when neither holds."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.basic_qos(prefetch_count=1)
     channel.basic_consume(queue, lambda *_: None)
@@ -69,9 +66,8 @@ def delete_if_unused_and_if_empty_on_busy_queue(ctx):
 
 
 @scenario
-def delete_while_unacknowledged(ctx):
+def delete_while_unacknowledged(ctx, channel, queue):
     """Acknowledging a message of a deleted queue is fine."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"x")
@@ -82,9 +78,8 @@ def delete_while_unacknowledged(ctx):
 
 
 @scenario
-def purge_counts_ready_messages_only(ctx):
+def purge_counts_ready_messages_only(ctx, channel, queue):
     """purge-ok counts ready messages; unacknowledged ones stay."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     for body in (b"a", b"b", b"c"):
@@ -108,9 +103,8 @@ def bind_missing_queue(ctx):
 
 
 @scenario
-def bind_missing_exchange(ctx):
+def bind_missing_exchange(ctx, channel, queue):
     """404 text naming the exchange."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     return ctx.attempt(channel.queue_bind, queue, ctx.name("missing"), "key")
 
@@ -122,25 +116,22 @@ def unbind_missing_queue(ctx):
 
 
 @scenario
-def unbind_missing_exchange(ctx):
+def unbind_missing_exchange(ctx, channel, queue):
     """Unbinding from an exchange that does not exist."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     return ctx.attempt(channel.queue_unbind, queue, ctx.name("missing"), "key")
 
 
 @scenario
-def bind_to_default_exchange(ctx):
+def bind_to_default_exchange(ctx, channel, queue):
     """403 text for binding a queue to the default exchange."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     return ctx.attempt(channel.queue_bind, queue, "", "key")
 
 
 @scenario
-def unbind_from_default_exchange(ctx):
+def unbind_from_default_exchange(ctx, channel, queue):
     """403 text for unbinding a queue from the default exchange."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     return ctx.attempt(channel.queue_unbind, queue, "", queue)
 
@@ -192,9 +183,8 @@ def exclusive_queue_goes_when_the_socket_drops(ctx):
 
 
 @scenario
-def auto_delete_queue_goes_with_its_last_consumer(ctx):
+def auto_delete_queue_goes_with_its_last_consumer(ctx, channel, queue):
     """Cancelling the first of two consumers leaves the queue, the second takes it away."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, auto_delete=True)
     first, second = (channel.basic_consume(queue, lambda *_: None) for _ in range(2))
     channel.basic_cancel(first)
@@ -204,9 +194,8 @@ def auto_delete_queue_goes_with_its_last_consumer(ctx):
 
 
 @scenario
-def auto_delete_queue_goes_when_the_channel_closes(ctx):
+def auto_delete_queue_goes_when_the_channel_closes(ctx, channel, queue):
     """Closing the consumer's channel counts as cancelling it."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, auto_delete=True)
     channel.basic_consume(queue, lambda *_: None)
     channel.close()
@@ -214,9 +203,8 @@ def auto_delete_queue_goes_when_the_channel_closes(ctx):
 
 
 @scenario
-def get_does_not_count_as_use_for_auto_delete(ctx):
+def get_does_not_count_as_use_for_auto_delete(ctx, channel, queue):
     """basic.get leaves an auto-delete queue alone."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, auto_delete=True)
     channel.basic_get(queue)
     time.sleep(0.2)
@@ -224,10 +212,8 @@ def get_does_not_count_as_use_for_auto_delete(ctx):
 
 
 @scenario
-def unused_queue_expires(ctx):
+def unused_queue_expires(ctx, queue, channel):
     """x-expires removes an unused queue."""
-    queue = ctx.name("queue")
-    channel = ctx.channel()
     channel.queue_declare(queue, arguments={"x-expires": 300})
     time.sleep(1.2)
     return exists(ctx, queue)

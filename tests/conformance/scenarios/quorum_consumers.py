@@ -6,9 +6,8 @@ from tests.conformance.scenarios.quorum_messages import filled, publish, quorum_
 
 
 @scenario
-def exclusive_consumers(ctx):
+def exclusive_consumers(ctx, channel):
     """The exclusive flag of a consumer means nothing."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel)
     return [
         ctx.attempt(channel.basic_consume, queue, print, exclusive=True, consumer_tag="one"),
@@ -18,9 +17,8 @@ def exclusive_consumers(ctx):
 
 
 @scenario
-def global_prefetch_is_refused(ctx):
+def global_prefetch_is_refused(ctx, channel):
     """A channel with a global prefetch cannot consume from a quorum queue."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel)
     channel.basic_qos(prefetch_count=5, global_qos=True)
     return ctx.attempt(channel.basic_consume, queue, print)
@@ -41,9 +39,8 @@ def global_prefetch_after_the_consumer(ctx):
 
 
 @scenario
-def get_works_with_global_prefetch(ctx):
+def get_works_with_global_prefetch(ctx, channel):
     """basic.get is not limited."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a")
     channel.basic_qos(prefetch_count=5, global_qos=True)
     return seen(ctx.get(channel, queue))
@@ -64,9 +61,8 @@ def consumer_arguments(ctx):
 
 
 @scenario
-def get_with_single_active_consumer(ctx):
+def get_with_single_active_consumer(ctx, channel):
     """basic.get is refused."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", single_active_consumer=True)
     return ctx.attempt(channel.basic_get, queue)
 
@@ -119,9 +115,8 @@ def two_consumers_take_turns(ctx):
 
 
 @scenario
-def message_priorities_mean_nothing(ctx):
+def message_priorities_mean_nothing(ctx, channel):
     """Messages come in order."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel)
     channel.confirm_delivery()
     for priority in (1, 9, 5):
@@ -146,9 +141,8 @@ def unlimited_prefetch_is_2000(ctx):
 
 
 @scenario
-def cancelled_consumer_keeps_its_messages(ctx):
+def cancelled_consumer_keeps_its_messages(ctx, channel):
     """Messages stay with the channel after a cancel, and can be acked."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b")
     inbox = Inbox(channel, queue)
     tags = [one["delivery_tag"] for one in inbox.wait_for(2)]

@@ -24,9 +24,8 @@ def answer_to_declare(ctx, arguments=None, name="queue", **properties):
 
 
 @scenario
-def declare(ctx):
+def declare(ctx, channel, queue):
     """A durable quorum queue is declared, declared again and found by a passive declare."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     arguments = {"x-queue-type": "quorum"}
     return [
         ctx.attempt(channel.queue_declare, queue, durable=True, arguments=arguments),
@@ -173,9 +172,8 @@ def redeclare_as_another_type(ctx):
 
 
 @scenario
-def redeclare_with_other_arguments(ctx):
+def redeclare_with_other_arguments(ctx, channel, queue):
     """Known arguments are compared, unknown ones are not."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     first = {"x-queue-type": "quorum", "x-delivery-limit": 5}
     channel.queue_declare(queue, durable=True, arguments=first)
     answers = []
@@ -194,9 +192,8 @@ def redeclare_with_other_arguments(ctx):
 
 
 @scenario
-def delete_with_conditions(ctx):
+def delete_with_conditions(ctx, channel, queue):
     """if-unused and if-empty are not supported, whatever is in the queue."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum"})
     answers = [
         ctx.attempt(ctx.connect().channel().queue_delete, queue, **conditions)

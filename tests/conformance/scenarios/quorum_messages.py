@@ -39,9 +39,8 @@ def rest(ctx, queue):
 
 
 @scenario
-def first_delivery_and_get(ctx):
+def first_delivery_and_get(ctx, channel):
     """A consumer sees no x-delivery-count at first, basic.get sees 0."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b")
     got = seen(ctx.get(channel, queue))
     inbox = Inbox(channel, queue)
@@ -49,9 +48,8 @@ def first_delivery_and_get(ctx):
 
 
 @scenario
-def count_of_redeliveries_by_get(ctx):
+def count_of_redeliveries_by_get(ctx, channel):
     """Each return adds one."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a")
     counts = []
     for _ in range(3):
@@ -82,9 +80,8 @@ def count_of_redeliveries_to_a_consumer(ctx):
 
 
 @scenario
-def own_count_header_of_the_publisher(ctx):
+def own_count_header_of_the_publisher(ctx, channel):
     """The publisher's own x-delivery-count goes through, and is replaced in a redelivery."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel, dead_letter_exchange="", dead_letter_routing_key="none")
     channel.confirm_delivery()
     publish(channel, queue, "a", headers={"x-delivery-count": 7, "other": "x"})
@@ -95,9 +92,8 @@ def own_count_header_of_the_publisher(ctx):
 
 
 @scenario
-def nack_without_limit_goes_to_the_end(ctx):
+def nack_without_limit_goes_to_the_end(ctx, channel):
     """Without a delivery limit a requeued message goes behind those that wait."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c")
     got = ctx.get(channel, queue, auto_ack=False)
     channel.basic_nack(got["delivery_tag"])
@@ -106,9 +102,8 @@ def nack_without_limit_goes_to_the_end(ctx):
 
 
 @scenario
-def nack_with_limit_goes_to_the_front(ctx):
+def nack_with_limit_goes_to_the_front(ctx, channel):
     """With a delivery limit a requeued message is the next one."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c", delivery_limit=5)
     got = ctx.get(channel, queue, auto_ack=False)
     channel.basic_nack(got["delivery_tag"])
@@ -117,9 +112,8 @@ def nack_with_limit_goes_to_the_front(ctx):
 
 
 @scenario
-def order_of_returns_with_limit(ctx):
+def order_of_returns_with_limit(ctx, channel):
     """Returned messages come in the order in which they were returned."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c", "d", delivery_limit=5)
     tags = [ctx.get(channel, queue, auto_ack=False)["delivery_tag"] for _ in range(3)]
     for tag in (tags[1], tags[2], tags[0]):
@@ -129,9 +123,8 @@ def order_of_returns_with_limit(ctx):
 
 
 @scenario
-def order_of_returns_without_limit(ctx):
+def order_of_returns_without_limit(ctx, channel):
     """Returned messages come last, in the order in which they were returned."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c", "d")
     tags = [ctx.get(channel, queue, auto_ack=False)["delivery_tag"] for _ in range(3)]
     for tag in (tags[1], tags[2], tags[0]):
@@ -173,9 +166,8 @@ def channel_that_closes(ctx):
 
 
 @scenario
-def returned_to_the_front_and_to_the_end(ctx):
+def returned_to_the_front_and_to_the_end(ctx, channel):
     """What a closed channel gave back comes before everything else, a nacked one comes last."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c")
     other = ctx.connect().channel()
     nacked = ctx.get(channel, queue, auto_ack=False)
@@ -204,9 +196,8 @@ def consumer_gets_its_message_back(ctx):
 
 
 @scenario
-def delivery_limit_dead_letters(ctx):
+def delivery_limit_dead_letters(ctx, channel):
     """A message that was returned more often than the limit is dead-lettered."""
-    channel = ctx.channel()
     grave = ctx.name("grave")
     channel.queue_declare(grave)
     queue = quorum_queue(
@@ -224,9 +215,8 @@ def delivery_limit_dead_letters(ctx):
 
 
 @scenario
-def delivery_limit_without_dead_letter_exchange(ctx):
+def delivery_limit_without_dead_letter_exchange(ctx, channel):
     """Without a dead-letter exchange such a message is dropped."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", delivery_limit=1)
     for _ in range(2):
         got = ctx.await_get(channel, queue)
@@ -236,9 +226,8 @@ def delivery_limit_without_dead_letter_exchange(ctx):
 
 
 @scenario
-def delivery_limit_zero(ctx):
+def delivery_limit_zero(ctx, channel):
     """A limit of 0: the first return is the last."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", delivery_limit=0)
     got = ctx.await_get(channel, queue)
     channel.basic_nack(got["delivery_tag"])
@@ -278,9 +267,8 @@ def delivery_limit_of_a_policy(ctx):
 
 
 @scenario
-def delivery_limit_that_is_no_number(ctx):
+def delivery_limit_that_is_no_number(ctx, channel):
     """It limits nothing, and yet returned messages go to the front."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", delivery_limit="many")
     for _ in range(3):
         got = ctx.await_get(channel, queue)
@@ -290,9 +278,8 @@ def delivery_limit_that_is_no_number(ctx):
 
 
 @scenario
-def rejected_and_dead_lettered(ctx):
+def rejected_and_dead_lettered(ctx, channel):
     """A dead letter has no x-delivery-count."""
-    channel = ctx.channel()
     grave = ctx.name("grave")
     channel.queue_declare(grave)
     queue = quorum_queue(ctx, channel, dead_letter_exchange="", dead_letter_routing_key=grave)
@@ -306,9 +293,8 @@ def rejected_and_dead_lettered(ctx):
 
 
 @scenario
-def purge(ctx):
+def purge(ctx, channel):
     """Ready messages are dropped, unacknowledged ones are not."""
-    channel = ctx.channel()
     queue = filled(ctx, channel, "a", "b", "c")
     got = ctx.get(channel, queue, auto_ack=False)
     purged = ctx.attempt(channel.queue_purge, queue)
@@ -318,9 +304,8 @@ def purge(ctx):
 
 
 @scenario
-def time_to_live(ctx):
+def time_to_live(ctx, channel):
     """A message expires at the head, and is dead-lettered."""
-    channel = ctx.channel()
     grave = ctx.name("grave")
     channel.queue_declare(grave)
     queue = quorum_queue(
@@ -333,9 +318,8 @@ def time_to_live(ctx):
 
 
 @scenario
-def expiration_zero_without_consumer(ctx):
+def expiration_zero_without_consumer(ctx, channel):
     """A message that may not wait expires."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel)
     channel.confirm_delivery()
     publish(channel, queue, "a", expiration="0")
@@ -343,9 +327,8 @@ def expiration_zero_without_consumer(ctx):
 
 
 @scenario
-def max_length_drops_the_head(ctx):
+def max_length_drops_the_head(ctx, channel):
     """The oldest messages are dropped and dead-lettered with the reason maxlen."""
-    channel = ctx.channel()
     grave = ctx.name("grave")
     channel.queue_declare(grave)
     queue = quorum_queue(
@@ -408,9 +391,8 @@ def overflow_of_a_policy_wins(ctx):
 
 
 @scenario
-def transactions(ctx):
+def transactions(ctx, channel):
     """Publishes and acks in a transaction."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel)
     channel.tx_select()
     publish(channel, queue, "a", "b")
@@ -422,8 +404,7 @@ def transactions(ctx):
 
 
 @scenario
-def queue_that_is_not_used_expires(ctx):
+def queue_that_is_not_used_expires(ctx, channel):
     """x-expires removes it, after a tick of five seconds at most."""
-    channel = ctx.channel()
     queue = quorum_queue(ctx, channel, expires=500)
     return ctx.await_gone(queue, 14)

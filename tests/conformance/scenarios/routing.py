@@ -34,9 +34,8 @@ def headers_matches(ctx, binding, *candidates):
 
 
 @scenario
-def default_exchange_routes_by_queue_name(ctx):
+def default_exchange_routes_by_queue_name(ctx, channel, queue):
     """Every queue can be reached by its name, and by nothing else."""
-    channel, queue = ctx.channel(), ctx.name("queue")
     channel.queue_declare(queue)
     channel.confirm_delivery()
     for key in (queue, queue.upper(), queue + ".x"):
