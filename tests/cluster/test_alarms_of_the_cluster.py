@@ -6,16 +6,7 @@ import pika
 import pytest
 
 from leveret.mgmt.ctl.client import client_of
-from tests.cluster.clustered_nodes import form
 from tests.patience import PATIENCE_SECONDS
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 class Publisher:

@@ -1,17 +1,6 @@
 """Nodes of a cluster get new names, one at a time or all at once, and keep their queues."""
 
-import pytest
-
 from tests.cluster.clients import PERSISTENT
-from tests.cluster.clustered_nodes import form
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 def put(node, queue, body):

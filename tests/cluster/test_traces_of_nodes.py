@@ -3,21 +3,11 @@
 import shutil
 
 import pika
-import pytest
 
 from leveret.analytics.journey_command import main as journey
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
 from tests.cluster.clients import take
-from tests.cluster.clustered_nodes import form
-
-
-@pytest.fixture
-def nodes(tmp_path):
-    nodes = form(tmp_path, "a", "b")
-    yield nodes
-    for node in nodes:
-        node.stop()
 
 
 def dead_letters_to(queue):

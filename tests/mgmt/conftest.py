@@ -9,6 +9,8 @@ from pathlib import Path
 import pika
 import pytest
 
+from tests.mgmt.node_in_process import NodeInProcess
+from tests.mgmt.rabbitmq_node import rabbitmq_node
 from tests.mgmt.served_node import ServedNode
 
 _numbers = itertools.count(1)
@@ -86,3 +88,17 @@ def channel(node, vhost):
     with suppress(pika.exceptions.AMQPError):
         # A test may have closed it.
         connection.close()
+
+
+@pytest.fixture
+async def served(tmp_path):
+    """A node in the process of the test."""
+    async with NodeInProcess(tmp_path) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def rabbit():
+    """A real RabbitMQ."""
+    with rabbitmq_node() as broker:
+        yield broker

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from leveret.mgmt.http import content_coding
-from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
+from tests.mgmt.node_in_process import AUTHORIZATION
 from tests.patience import PATIENCE_SECONDS
 
 FORM = b"username=guest&password=guest"
@@ -17,12 +17,6 @@ BAD = b"\x1f\x8b\x08\x00" + b"\xff" * 48
 NO_LOGIN, OTHER_LOGIN = "", "Authorization: Basic eDp4\r\n"
 LOGIN = f"Authorization: {AUTHORIZATION}\r\n"
 EVERY_CODING = ("gzip", "deflate", "br", "zstd", "rot13", "gzip, gzip")
-
-
-@pytest.fixture
-async def served(tmp_path):
-    async with NodeInProcess(tmp_path) as node:
-        yield node
 
 
 @pytest.fixture(autouse=True)

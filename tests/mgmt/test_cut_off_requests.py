@@ -9,7 +9,7 @@ import pytest
 from leveret.broker.resources.memory_measures import allocated_bytes
 from leveret.mgmt.api import incoming
 from leveret.mgmt.http import http_clients
-from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
+from tests.mgmt.node_in_process import AUTHORIZATION
 from tests.patience import PATIENCE_SECONDS, until
 
 MEGABYTE = 1_000_000
@@ -22,12 +22,6 @@ UPLOAD = (
 FORM = UPLOAD.replace("application/json", "multipart/form-data; boundary=x")
 FILE = '--x\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
 FIELD = FILE.replace('; filename="f"', "")
-
-
-@pytest.fixture
-async def served(tmp_path):
-    async with NodeInProcess(tmp_path) as node:
-        yield node
 
 
 async def cut_off(served, head, size, begin=""):

@@ -18,18 +18,12 @@ from tests.mgmt.federated_exchanges import (
     link_objects,
     vhost_at,
 )
-from tests.mgmt.rabbitmq_node import cut_links, rabbitmq_node
+from tests.mgmt.rabbitmq_node import cut_links
 from tests.mgmt.test_shovels import channel_of, take_all
 from tests.ports import free_port
 
 BODIES = [b"%d" % number for number in range(500)]
 pytestmark = INTEROP
-
-
-@pytest.fixture(scope="module")
-def rabbit():
-    with rabbitmq_node() as broker:
-        yield broker
 
 
 def came_over(links, cluster="elsewhere", vhost="/"):

@@ -6,16 +6,10 @@ import json
 import pytest
 
 from tests.interop import INTEROP
-from tests.mgmt.rabbitmq_node import cut_links, rabbitmq_node
+from tests.mgmt.rabbitmq_node import cut_links
 from tests.mgmt.test_federated_queues import BODIES, Place, Taker
 
 pytestmark = INTEROP
-
-
-@pytest.fixture(scope="module")
-def rabbit():
-    with rabbitmq_node() as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -3,17 +3,10 @@
 import pytest
 
 from leveret.mgmt.api.json_bodies import STRUCTURE_BYTES_MAX
-from tests.mgmt.node_in_process import NodeInProcess
 
 TURN_CALLS_MAX = 20_000
 MANY = [[1]] * 1_000_000
 PUBLISH = {"routing_key": "q", "properties": {}, "payload": "", "payload_encoding": "string"}
-
-
-@pytest.fixture
-async def served(tmp_path):
-    async with NodeInProcess(tmp_path) as node:
-        yield node
 
 
 @pytest.mark.parametrize(

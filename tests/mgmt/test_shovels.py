@@ -14,14 +14,6 @@ from tests.ports import free_port
 BODIES = [b"%d" % number for number in range(500)]
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"))
-    yield served
-    served.stop()
-
-
 def uri(node, user="guest:guest"):
     return f"amqp://{user}@127.0.0.1:{node.port}"
 

@@ -4,7 +4,6 @@ import pika
 import pytest
 
 from tests.interop import INTEROP
-from tests.mgmt.rabbitmq_node import rabbitmq_node
 from tests.mgmt.served_node import ServedNode
 from tests.mgmt.standby_nodes import (
     ROUTE,
@@ -17,12 +16,6 @@ from tests.mgmt.standby_nodes import (
 )
 
 pytestmark = INTEROP
-
-
-@pytest.fixture(scope="module")
-def rabbit():
-    with rabbitmq_node() as broker:
-        yield broker
 
 
 @pytest.fixture

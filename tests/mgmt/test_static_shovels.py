@@ -54,14 +54,6 @@ FILE = """
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory):
-    """Another node, which is not in a cluster with the first."""
-    served = ServedNode(tmp_path_factory.mktemp("far"))
-    yield served
-    served.stop()
-
-
-@pytest.fixture(scope="module")
 def static(tmp_path_factory, far):
     """A node with the file beside its configuration."""
     directory = tmp_path_factory.mktemp("static")

@@ -1,6 +1,7 @@
 """Fixtures: a broker in a thread, alone or with another node, and a check for internal errors."""
 
 import asyncio
+import gc
 import logging
 from types import SimpleNamespace
 
@@ -56,6 +57,15 @@ def linked(broker):
 def far_node(broker, linked):
     """Where clients of the far node connect to."""
     return SimpleNamespace(host=broker.host, port=broker.call(lambda _: linked.far_port))
+
+
+@pytest.fixture
+def no_collections():
+    """The garbage collector does not run; it is no fault of a test what others have left."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def _serve(**arguments):

@@ -212,11 +212,37 @@ class RawClient:
             channel, commands.Queue.Declare, commands.Queue.DeclareOk, queue=queue, **arguments
         )
 
+    def bind(self, queue, exchange, routing_key="", channel=1, **arguments):
+        """Bind a queue to an exchange."""
+        self.call(
+            channel, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange=exchange,
+            routing_key=routing_key, **arguments,
+        )  # fmt: skip
+
+    def declare_exchange(self, exchange, exchange_type, channel=1, **arguments):
+        """Declare an exchange."""
+        self.call(
+            channel, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange=exchange,
+            exchange_type=exchange_type, **arguments,
+        )  # fmt: skip
+
+    def delete(self, queue, channel=1):
+        """Delete a queue; returns the broker's answer."""
+        return self.call(
+            channel, commands.Queue.Delete, commands.Queue.DeleteOk, queue=queue, if_unused=False,
+            if_empty=False, nowait=False,
+        )  # fmt: skip
+
     def consume(self, queue, channel=1, **arguments):
         """Start a consumer."""
         return self.call(
             channel, commands.Basic.Consume, commands.Basic.ConsumeOk, queue=queue, **arguments
         )
+
+    def take(self, queue, channel=1):
+        """Get and acknowledge the first message, which has to be there."""
+        self.send_method(channel, commands.Basic.Get, queue=queue, no_ack=True)
+        return self.read_content(channel, commands.Basic.GetOk)
 
     def get(self, queue, channel=1):
         """Get and acknowledge the first message; returns its body, None if there is none."""

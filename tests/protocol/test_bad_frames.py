@@ -273,8 +273,7 @@ def test_a_publish_that_comes_byte_by_byte(broker, bystander):
         client.declare("slow")
         for byte in publish_bytes(1, "slow", b"dribbled", content_type="text/plain"):
             client.send(bytes((byte,)))
-        client.send_method(1, commands.Basic.Get, queue="slow", no_ack=True)
-        message = client.read_content(1, commands.Basic.GetOk)
+        message = client.take("slow")
         assert message.body == b"dribbled"
         assert message.properties == {"content_type": "text/plain"}
     assert_unharmed(bystander)

@@ -14,8 +14,7 @@ def client(timeless):
     """A client with a queue `q` and an exchange `x`."""
     with opened(timeless) as client:
         client.declare("q")
-        client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="x",
-                    exchange_type="direct")  # fmt: skip
+        client.declare_exchange("x", "direct")
         yield client
 
 

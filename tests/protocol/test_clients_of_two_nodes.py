@@ -220,11 +220,10 @@ class TestPublishing:
     ):
         near.declare("kept", arguments=AT_HOME)
         near.declare("q", durable=True)
-        near.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="events",
-                  exchange_type="direct",
-                  arguments={"alternate-exchange": ("S", "amq.fanout")})  # fmt: skip
-        bind(near, "q", "events", "key")
-        bind(near, "kept", "amq.fanout", "")
+        alternate = {"alternate-exchange": ("S", "amq.fanout")}
+        near.declare_exchange("events", "direct", arguments=alternate)
+        near.bind("q", "events", "key")
+        near.bind("kept", "amq.fanout", "")
         near.publish(1, "key", b"up", exchange="events")
         assert near.get("q") == b"up"
         broker.call(lambda _: linked.unlink())
@@ -233,11 +232,10 @@ class TestPublishing:
 
     def test_exchanges_that_are_bound_to_each_other_lead_to_other_nodes(self, near, far):
         near.declare("q")
-        near.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="events",
-                  exchange_type="topic")  # fmt: skip
+        near.declare_exchange("events", "topic")
         near.call(1, commands.Exchange.Bind, commands.Exchange.BindOk, source="events",
                   destination="amq.topic", routing_key="a.#")  # fmt: skip
-        bind(far, "q", "amq.topic", "*.b")
+        far.bind("q", "amq.topic", "*.b")
         near.consume("q", no_ack=True)
         for client in (far, near):
             client.publish(1, "a.b", b"there", exchange="events")
@@ -343,7 +341,7 @@ class TestFirehose:
     def copies(self, near):
         """A client that gets all copies, from a queue on the far node."""
         near.declare("copies")
-        bind(near, "copies", "amq.rabbitmq.trace", "#")
+        near.bind("copies", "amq.rabbitmq.trace", "#")
         return near
 
     def trace(self, broker, node):
@@ -361,8 +359,7 @@ class TestFirehose:
         assert far.get("q") == b"not traced"
         keys = []
         while far.declare("copies").message_count:
-            far.send_method(1, commands.Basic.Get, queue="copies", no_ack=True)
-            keys.append(far.read_content(1, commands.Basic.GetOk).method.routing_key)
+            keys.append(far.take("copies").method.routing_key)
         assert keys == ["publish.", "deliver.q"]
 
     def test_each_node_that_is_traced_copies_its_part(self, broker, linked, copies, far):
@@ -374,13 +371,7 @@ class TestFirehose:
         assert far.get("q") == b"traced"
         seen = []
         while far.declare("copies").message_count:
-            far.send_method(1, commands.Basic.Get, queue="copies", no_ack=True)
-            copy = far.read_content(1, commands.Basic.GetOk)
+            copy = far.take("copies")
             seen.append((copy.method.routing_key, copy.properties["headers"]["node"][1]))
         near_name = broker.call(lambda it: it.broker.config.node_name)
         assert seen == [("publish.", near_name), ("deliver.q", "b@host")]
-
-
-def bind(client, queue, exchange, routing_key):
-    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange=exchange,
-                routing_key=routing_key)  # fmt: skip

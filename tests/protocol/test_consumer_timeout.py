@@ -46,8 +46,7 @@ def test_the_channel_is_closed_and_its_messages_go_back(impatient, consumer, cap
 
     consumer.open_channel(1)
     for number in range(3):
-        consumer.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
-        message = consumer.read_content(1, commands.Basic.GetOk)
+        message = consumer.take("q")
         assert message.body == b"%d" % number
         assert message.method.redelivered
     assert [line for line in caplog.messages if consumer.name in line and TEXT in line]

@@ -22,11 +22,6 @@ def node(tmp_path):
     node.broker.stop()
 
 
-def bind(client, queue):
-    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="amq.fanout",
-                routing_key="")  # fmt: skip
-
-
 def publish(client, *bodies, **properties):
     """Publish messages to the source, and wait for their confirms."""
     for body in bodies:
@@ -75,9 +70,8 @@ def test_letters_that_reach_no_queue_are_there_after_a_restart(node, way):
     getattr(node, way)()
     assert dlx(node) == COUNT
     with opened(node.broker) as client:
-        client.send_method(1, commands.Basic.Get, queue="source", no_ack=True)
-        assert client.read_content(1, commands.Basic.GetOk).body == b"left"
-        bind(client, "target")
+        assert client.take("source").body == b"left"
+        client.bind("target", "amq.fanout")
     wait_until(lambda: dlx(node) == 0)
     assert bodies(node, "target") == numbers
 
@@ -87,11 +81,10 @@ def test_a_message_that_expires_at_once_is_confirmed_when_its_letter_is_on_disk(
         publish(client, b"a", expiration="0")
     node.kill()
     with opened(node.broker) as client:
-        bind(client, "target")
+        client.bind("target", "amq.fanout")
     wait_until(lambda: dlx(node) == 0)
     with opened(node.broker) as client:
-        client.send_method(1, commands.Basic.Get, queue="target", no_ack=True)
-        message = client.read_content(1, commands.Basic.GetOk)
+        message = client.take("target")
     ((_, death),) = message.properties["headers"]["x-death"][1]
     assert (message.body, death["reason"]) == (b"a", ("S", "expired"))
     assert message.properties["delivery_mode"] == 1
@@ -99,7 +92,7 @@ def test_a_message_that_expires_at_once_is_confirmed_when_its_letter_is_on_disk(
 
 def test_a_letter_stays_until_its_target_has_it_on_disk(node):
     with declared(node, ["target"]) as client:
-        bind(client, "target")
+        client.bind("target", "amq.fanout")
         publish(client, b"a")
         node.disk.may_sync.clear()
         client.send_method(1, commands.Basic.Get, queue="source", no_ack=False)
@@ -119,11 +112,10 @@ def test_a_letter_stays_until_its_target_has_it_on_disk(node):
 def test_the_letters_of_a_deleted_queue_are_gone_from_the_disk(node):
     with declared(node, ["target"]) as client:
         publish(client, b"a", expiration="0")
-        client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="source",
-                    if_unused=False, if_empty=False, nowait=False, ticket=0)  # fmt: skip
+        client.delete("source")
     node.restart()
     with declared(node, ["target"]) as client:
-        bind(client, "target")
+        client.bind("target", "amq.fanout")
     assert (dlx(node), bodies(node, "target")) == (0, [])
 
 
@@ -147,15 +139,13 @@ def bind_every_key(client):
     """A queue for each key of a message with COPIES."""
     for key in KEYS:
         client.declare(f"to {key}")
-        client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=f"to {key}",
-                    exchange="amq.direct", routing_key=key)  # fmt: skip
+        client.bind(f"to {key}", "amq.direct", key)
 
 
 def assert_every_key_has_a_letter(node, client):
     for key in KEYS:
         wait_until(lambda key=key: node.broker.queue_length(f"to {key}") == 1)
-    client.send_method(1, commands.Basic.Get, queue="to hidden", no_ack=True)
-    headers = client.read_content(1, commands.Basic.GetOk).properties["headers"]
+    headers = client.take("to hidden").properties["headers"]
     assert (headers["CC"], "BCC" in headers) == (COPIES["CC"], False)
 
 

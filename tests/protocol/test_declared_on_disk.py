@@ -54,9 +54,8 @@ def client(stored):
         client.open_channel(2)
         declare(client, 1, "old", durable=True)
         for name in ("from", "to"):
-            client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange=name,
-                        exchange_type="fanout", durable=True, **ARGUMENTS)  # fmt: skip
-        bind(client, "old")
+            client.declare_exchange(name, "fanout", durable=True, **ARGUMENTS)
+        client.bind("old", "from", **ARGUMENTS)
         yield client
 
 
@@ -64,11 +63,6 @@ def declare(client, channel, queue, **flags):
     return client.call(
         channel, commands.Queue.Declare, commands.Queue.DeclareOk, queue=queue, **ARGUMENTS, **flags
     )
-
-
-def bind(client, queue):
-    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="from",
-                routing_key="", **ARGUMENTS)  # fmt: skip
 
 
 def consume(client, queue):
@@ -138,8 +132,7 @@ def test_declarations_without_a_write_do_not_wait(stored, client):
     declare(client, 2, "transient")
     declare(client, 2, "exclusive", durable=True, exclusive=True)
     declare(client, 2, "auto-delete", auto_delete=True)
-    client.call(2, commands.Queue.Delete, commands.Queue.DeleteOk, queue="transient",
-                if_unused=False, if_empty=False, nowait=False, ticket=0)  # fmt: skip
+    client.delete("transient", channel=2)
     stored.metadata.may_sync.set()
     client.read_method(1, commands.Queue.DeclareOk)
 

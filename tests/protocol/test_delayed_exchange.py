@@ -12,30 +12,13 @@ def client(timeless):
     with opened(timeless) as client:
         declare_exchange(client, "later", "direct")
         client.declare("q")
-        bind(client, "q", "later", "k")
+        client.bind("q", "later", "k")
         yield client
 
 
 def declare_exchange(client, name, inner):
-    client.call(
-        1,
-        commands.Exchange.Declare,
-        commands.Exchange.DeclareOk,
-        exchange=name,
-        exchange_type="x-delayed-message",
-        arguments={"x-delayed-type": ("S", inner)},
-    )
-
-
-def bind(client, queue, exchange, routing_key):
-    client.call(
-        1,
-        commands.Queue.Bind,
-        commands.Queue.BindOk,
-        queue=queue,
-        exchange=exchange,
-        routing_key=routing_key,
-    )
+    arguments = {"x-delayed-type": ("S", inner)}
+    client.declare_exchange(name, "x-delayed-message", arguments=arguments)
 
 
 def publish_later(client, body, delay, routing_key="k", **properties):
@@ -53,8 +36,7 @@ def test_a_message_waits_for_its_time(timeless, client):
     timeless.advance(4.999)
     assert ready(client) == 0
     timeless.advance(0.001)
-    client.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
-    message = client.read_content(1, commands.Basic.GetOk)
+    message = client.take("q")
     assert message.body == b"x"
     assert (message.method.exchange, message.method.routing_key) == ("later", "k")
     assert message.properties["headers"] == {"x-delay": ("I", -5000)}
@@ -95,7 +77,7 @@ def test_messages_come_in_the_order_of_their_times(timeless, client):
 def test_the_bindings_at_the_time_of_release_count(timeless, client):
     publish_later(client, b"x", ("I", 1000), routing_key="new")
     client.declare("new")
-    bind(client, "new", "later", "new")
+    client.bind("new", "later", "new")
     timeless.advance(1)
     assert client.get("new") == b"x"
     assert ready(client) == 0
@@ -112,7 +94,7 @@ def test_a_message_is_lost_with_its_exchange(timeless, client):
         nowait=False,
     )
     declare_exchange(client, "later", "direct")
-    bind(client, "q", "later", "k")
+    client.bind("q", "later", "k")
     timeless.advance(2)
     assert ready(client) == 0
 
@@ -145,8 +127,7 @@ def test_other_properties_stay_as_they_are(properties, timeless, client):
     publish_later(client, b"x", ("I", 1), **properties)
     assert ready(client) == 0
     timeless.advance(1)
-    client.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
-    message = client.read_content(1, commands.Basic.GetOk)
+    message = client.take("q")
     assert message.properties == {**properties, "headers": {"x-delay": ("I", -1)}}
 
 

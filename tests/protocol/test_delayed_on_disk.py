@@ -93,14 +93,11 @@ def node(tmp_path):
 
 def declare(client):
     """A durable exchange, and queues bound to it by `k` and `copy`."""
-    client.call(
-        1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="later", durable=True,
-        exchange_type="x-delayed-message", arguments={"x-delayed-type": ("S", "direct")},
-    )  # fmt: skip
+    arguments = {"x-delayed-type": ("S", "direct")}
+    client.declare_exchange("later", "x-delayed-message", durable=True, arguments=arguments)
     for queue, key in (("q", "k"), ("copies", "copy")):
         client.declare(queue, durable=True)
-        client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="later",
-                    routing_key=key)  # fmt: skip
+        client.bind(queue, "later", key)
     client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
 
 

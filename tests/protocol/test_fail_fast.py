@@ -50,6 +50,5 @@ def test_consumers_of_a_refused_publisher_go_on():
         client.publish(1, "q", b"refused")
         client.read_method(0, commands.Connection.Blocked)
         client.read_method(1, commands.Basic.Nack)
-        client.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
-        method, _, body = client.read_content(1, commands.Basic.GetOk)
+        method, _, body = client.take("q")
         assert (method.redelivered, body) == (False, b"taken")

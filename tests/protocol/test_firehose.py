@@ -39,17 +39,11 @@ def firehose(broker, is_on):
 
 def listen(client, pattern, queue="copies"):
     client.declare(queue)
-    bind(client, queue, "amq.rabbitmq.trace", pattern)
-
-
-def bind(client, queue, exchange, routing_key, **arguments):
-    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange=exchange,
-                routing_key=routing_key, arguments=arguments)  # fmt: skip
+    client.bind(queue, "amq.rabbitmq.trace", pattern)
 
 
 def take(client, queue="copies"):
-    client.send_method(1, commands.Basic.Get, queue=queue, no_ack=True)
-    return client.read_content(1, commands.Basic.GetOk)
+    return client.take(queue)
 
 
 def get(client, queue="q"):
@@ -205,8 +199,7 @@ def test_a_vhost_publishes_no_copies_while_nothing_is_bound(timeless):
         assert not is_told(timeless)
         listen(client, "#")
         assert is_told(timeless)
-        client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="copies",
-                    if_unused=False, if_empty=False, nowait=False)  # fmt: skip
+        client.delete("copies")
         assert not is_told(timeless)
 
 
@@ -214,7 +207,7 @@ def test_an_alternate_exchange_gets_copies_that_nothing_is_bound_for(timeless):
     firehose(timeless, True)
     with opened(timeless) as client:
         client.declare("copies")
-        bind(client, "copies", "amq.fanout", "")
+        client.bind("copies", "amq.fanout", "")
         set_alternate(timeless, "amq.fanout")
         wait_until(lambda: is_told(timeless))
         client.publish(1, "nowhere", b"x")
@@ -234,7 +227,7 @@ def test_an_exchange_behind_the_trace_exchange_may_look_at_the_headers(client):
                 nowait=False)  # fmt: skip
     for user in ("guest", "other"):
         client.declare(f"of {user}")
-        bind(client, f"of {user}", "amq.headers", "", user=("S", user))
+        client.bind(f"of {user}", "amq.headers", "", arguments={"user": ("S", user)})
     client.publish(1, "q", b"x")
     assert take(client, "of guest").method.routing_key == "publish."
     assert client.declare("of other", passive=True).message_count == 0
@@ -275,8 +268,8 @@ def test_a_firehose_that_is_turned_on_covers_open_connections(timeless):
 def test_a_copy_may_fill_a_queue_that_dead_letters_it(timeless, client):
     limit = {"x-max-length": ("I", 1), "x-dead-letter-exchange": ("S", "amq.fanout")}
     client.declare("short", arguments=limit)
-    bind(client, "short", "amq.rabbitmq.trace", "publish.#")
-    bind(client, "q", "amq.fanout", "")
+    client.bind("short", "amq.rabbitmq.trace", "publish.#")
+    client.bind("q", "amq.fanout", "")
     for body in (b"1", b"2"):
         client.publish(1, "copies", body)
     wait_until(lambda: timeless.queue_length("q") == 1)

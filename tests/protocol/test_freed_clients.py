@@ -24,15 +24,6 @@ from tests.protocol.socketless import HeldSync, Node, Socket
 KINDS = (Channel, Connection, FrameConsumer, Incoming, Login, Transaction)
 
 
-@pytest.fixture
-def no_collections():
-    """The garbage collector does not run; it is no fault of a test what others have left."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def of_clients():
     """The objects that clients have."""
     return sorted(type(one).__name__ for one in gc.get_objects() if type(one) in KINDS)

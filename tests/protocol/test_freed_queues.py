@@ -48,15 +48,6 @@ QUEUES = {
 
 
 @pytest.fixture
-def no_collections():
-    """The garbage collector does not run; it is no fault of a test what others have left."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.fixture
 async def client(tmp_path):
     async with StoredBroker(tmp_path, make_metadata=SqliteMetadata) as embedded:
         client = Client(embedded.broker)

@@ -259,8 +259,7 @@ def test_a_purge_and_a_delete(client, sink):
         client.publish(1, "q", b"x")
     client.call(1, commands.Queue.Purge, commands.Queue.PurgeOk, queue="q", nowait=False)
     client.publish(1, "q", b"x")
-    client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="q", if_unused=False,
-                if_empty=False, nowait=False)  # fmt: skip
+    client.delete("q")
     assert sink.events[-3:] == [
         ("purge", "q", 3), ("publish", b"x", (1, "guest"), ["q"], ["q"]), ("queue_deleted", "q", 1),
     ]  # fmt: skip
@@ -271,8 +270,7 @@ def test_messages_returned_to_a_deleted_queue_go_with_it(client, sink):
     for body in (b"1", b"2", b"3"):
         client.publish(1, "d", body)
         get(client, "d")
-    client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="d", if_unused=False,
-                if_empty=False, nowait=False)  # fmt: skip
+    client.delete("d")
     before = len(sink.events)
     settle(client, commands.Basic.Reject, delivery_tag=1, requeue=True)
     settle(client, commands.Basic.Ack, delivery_tag=2, multiple=False)
@@ -328,11 +326,9 @@ def test_a_transaction_publishes_and_acks_when_it_is_committed(client, sink):
 
 
 def test_a_delayed_message_is_published_again_when_it_goes_on(timeless, client, sink):
-    client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="late",
-                exchange_type="x-delayed-message",
-                arguments={"x-delayed-type": ("S", "fanout")})  # fmt: skip
-    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue="q", exchange="late",
-                routing_key="", arguments={})  # fmt: skip
+    arguments = {"x-delayed-type": ("S", "fanout")}
+    client.declare_exchange("late", "x-delayed-message", arguments=arguments)
+    client.bind("q", "late")
     client.publish(1, "k", b"x", "late", headers={"x-delay": ("I", 1000)})
     client.declare("q", passive=True)
     number = sink.numbers[b"x"]

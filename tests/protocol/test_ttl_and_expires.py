@@ -5,7 +5,6 @@ tests/conformance/scenarios/expiry_and_limits.py.
 """
 
 import pytest
-from pamqp import commands
 
 from tests.protocol.raw_client import opened, wait_until
 
@@ -35,8 +34,7 @@ def ready(client, queue="q"):
 def read_dead(broker, client):
     """Read the next dead letter."""
     wait_until(lambda: broker.queue_length("dead"))
-    client.send_method(1, commands.Basic.Get, queue="dead", no_ack=True)
-    return client.read_content(1, commands.Basic.GetOk)
+    return client.take("dead")
 
 
 def exists(broker, queue):

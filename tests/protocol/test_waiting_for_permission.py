@@ -251,8 +251,7 @@ class TestOnce:
     def test_a_message_with_several_topics(self, broker, client):
         client.declare("q")
         for key in ("a", "b"):
-            client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue="q",
-                        exchange="amq.topic", routing_key=key)  # fmt: skip
+            client.bind("q", "amq.topic", key)
         backend = install(broker, client, known=("q",))
         client.publish(1, "a", b"m", exchange="amq.topic", headers={"CC": ("A", [("S", "b")])})
         waits(broker, backend)
