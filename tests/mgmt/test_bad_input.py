@@ -215,38 +215,6 @@ def test_names_are_decoded_once(node):
 # Definitions
 
 
-def test_nothing_is_imported_if_half_of_it_is_wrong(node):
-    wrong = {
-        "vhosts": [{"name": "imported"}, {"name": ""}],
-        "users": [{"name": "imported", "password": "p", "tags": "administrator"}, {"tags": []}],
-        "permissions": [
-            {"user": "imported", "vhost": "imported", "configure": "(", "write": "", "read": ".*"}
-        ],
-        "policies": [
-            {"vhost": "imported", "name": "good", "pattern": "", "definition": {"max-length": 1}},
-            {"vhost": "v", "name": "bad", "pattern": "a{99999}", "definition": {"nonsense": 1}},
-        ],
-        "queues": [
-            {"vhost": "imported", "name": "good", "durable": True, "arguments": {}},
-            {"vhost": "v", "name": "bad", "arguments": {"x-max-length": -1, "x-expires": "x"}},
-            {"vhost": "nowhere", "name": "lost"},
-            {"vhost": "v", "name": 5},
-        ],
-        "exchanges": [{"vhost": "v", "name": "x", "type": "nonsense"}],
-        "bindings": [{"vhost": "v", "source": "x", "destination": "no", "routing_key": "a"}],
-    }  # fmt: skip
-    before = node.get("definitions")
-    answer = node.post("definitions", wrong)
-    assert answer.status == 400
-    assert {one["path"] for one in answer.body["problems"]} == {
-        "vhosts[1].name", "users[1].name", "permissions[0].configure", "policies[1].pattern",
-        "queues[1].arguments.x-max-length", "queues[1].arguments.x-expires", "queues[2].vhost",
-        "queues[3].name", "exchanges[0].type", "bindings[0].destination",
-    }  # fmt: skip
-    assert all(one["reason"] for one in answer.body["problems"])
-    assert node.get("definitions") == before
-
-
 @pytest.mark.parametrize(
     "content",
     [

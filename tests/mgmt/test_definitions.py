@@ -71,6 +71,8 @@ def test_a_dry_run_tells_the_same_problems(node, vhost):
                            "read": ""}]}, "permissions[0].user", ["no_such_user", "nobody"]),
         ({"permissions": [{"user": "guest", "vhost": "/", "configure": "", "write": ""}]},
          "permissions[0].read", "is missing"),
+        ({"users": [{"tags": []}]}, "users[0].name", "is missing"),
+        ({"queues": [{"vhost": "/", "name": 5}]}, "queues[0].name", "should be a text"),
         ({"queues": [5]}, "queues[0]", "should be an object"),
         ({"queues": "none"}, "queues", "should be a list of objects"),
         ({"queues": [{"name": "q", "vhost": "nowhere", **QUEUE}]}, "queues[0].vhost",

@@ -186,24 +186,6 @@ def test_a_link_that_waits_is_restarted_at_once(node, vhost, upstream):
         server.accept()[0].close()
 
 
-def test_a_link_is_gone_when_its_upstream_is_deleted(node, vhost, upstream):
-    declare(node, vhost)
-    federate(node, vhost, "one", uri=uri(node, upstream))
-    federate(node, vhost, "two", uri=uri(node, upstream), exchange="other")
-    wait_for(node, vhost, "running", "running")
-    assert node.delete(f"parameters/federation-upstream/{vhost}/one").status == 204
-    (link,) = wait_for(node, vhost, "running")
-    assert link["upstream"] == "two"
-
-
-def test_links_are_gone_when_their_policy_is_cleared(node, vhost, upstream):
-    declare(node, vhost, queue=True)
-    federate(node, vhost, uri=uri(node, upstream))
-    wait_for(node, vhost, "running", "running")
-    assert node.delete(f"policies/{vhost}/federated").status == 204
-    wait_for(node, vhost)
-
-
 def test_names_with_slashes_and_of_any_script(node, upstream):
     vhost = "fü/der ation%"
     assert node.put(f"vhosts/{quoted(vhost)}").status == 201
@@ -232,26 +214,6 @@ def link(node, vhost, upstream):
     return wait_for(node, vhost, "running")[0]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"id": "00000000"}, {"id": "ö/"}, {"vhost": "nosuch"}, {"vhost": "/"}, {"node": "a@nowhere"}],
-)
-def test_only_a_link_that_is_there_is_restarted(node, link, wrong):
-    answer = restart(node, {**link, **wrong})
-    assert (answer.status, answer.body["reason"]) == (404, "Not Found")
-
-
-def test_a_vhost_that_is_not_there_has_no_list(node):
-    assert node.request("GET", f"{LINKS}/nosuch").status == 404
-    assert node.request("GET", f"{LINKS}/nosuch/state/down").status == 404
-
-
-def test_methods_that_links_do_not_have(node, link):
-    path = f"{LINKS}/vhost/{link['vhost']}/{link['id']}/{link['node']}/restart"
-    for method, place in (("POST", LINKS), ("PUT", path), ("DELETE", LINKS), ("GET", path)):
-        assert node.request(method, place).status == 405, (method, place)
-
-
 @pytest.fixture
 def user(node, vhost):
     """Makes a user with these tags, who has access to the vhost or not; returns its login."""
@@ -276,12 +238,6 @@ def test_a_monitor_sees_the_links_of_its_vhosts(node, link, user):
     assert [one["id"] for one in seen] == [link["id"]]
     for path in (LINKS, f"{LINKS}/{link['vhost']}"):
         assert node.request("GET", path, user=without).body == []
-
-
-@pytest.mark.parametrize("tags", ["", "management", "policymaker"])
-def test_others_do_not_see_links(node, link, user, tags):
-    for path in (LINKS, f"{LINKS}/{link['vhost']}", f"{LINKS}/state/down"):
-        assert node.request("GET", path, user=user(tags)).status == 401
 
 
 @pytest.mark.parametrize(

@@ -108,15 +108,6 @@ def test_a_node_under_maintenance_is_not_in_service(own, ctl):
         ctl("revive")
 
 
-def test_there_is_no_listener(own, ctl):
-    for path in ("port-listener/1", "protocol-listener/mqtt"):
-        assert own.request("GET", f"health/checks/{path}").status == 503
-    assert ctl.fails("check_port_listener", "1")[0] == 69
-    assert ctl.fails("check_protocol_listener", "mqtt")[0] == 69
-    assert own.request("GET", f"health/checks/port-listener/{own.port}").status == 200
-    assert own.request("GET", "health/checks/protocol-listener/amqp").status == 200
-
-
 def test_a_port_cannot_be_reached(ctl):
     assert ctl.fails("check_port_connectivity", "--address", "192.0.2.1")[0] == 69
 

@@ -290,12 +290,6 @@ def test_why_it_does_not_follow_is_told(upstream, standby, setting, reason):
     assert "password" not in shown["upstream"]
 
 
-def test_the_next_endpoint_is_tried(upstream, standby):
-    here = f"http://127.0.0.1:{upstream.http_port}"
-    follow(standby, upstream, endpoints=["127.0.0.1:1", here])
-    assert wait_for_state(standby, "syncing")["endpoint"] == here
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
