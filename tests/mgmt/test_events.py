@@ -228,57 +228,6 @@ class TestOperators:
         ]  # fmt: skip
         assert {event["user_who_performed_action"] for event in events} == {"guest"}
 
-    def test_users_and_permissions(self, node, vhost, heard):
-        user = f"{vhost}-anna"
-        rights = {"configure": "^a", "write": ".*", "read": ""}
-        node.put(f"users/{user}", {"password": "sesame", "tags": "management"})
-        node.put(f"permissions/{vhost}/{user}", rights)
-        node.put(f"topic-permissions/{vhost}/{user}",
-                 {"exchange": "amq.topic", "write": "a", "read": "b"})  # fmt: skip
-        node.put(f"users/{user}", {"password": "open-sesame", "tags": ""})
-        node.delete(f"topic-permissions/{vhost}/{user}")
-        node.delete(f"permissions/{vhost}/{user}")
-        node.delete(f"users/{user}")
-        events = heard.until(last("user.deleted"))
-        assert names(events) == [
-            "user.created", "user.tags.set", "permission.created", "topic.permission.created",
-            "user.password.changed", "user.tags.set", "topic.permission.deleted",
-            "permission.deleted", "user.deleted",
-        ]  # fmt: skip
-        assert {event["user_who_performed_action"] for event in events} == {"guest"}
-        created = one(events, "permission.created")
-        assert rights.items() <= created.items()
-        assert "sesame" not in json.dumps(events)
-
-    def test_policies_and_limits(self, node, vhost, heard):
-        policy = {"pattern": "^q", "definition": {"max-length": 3}, "apply-to": "queues"}
-        node.put(f"policies/{vhost}/p", policy)
-        node.put(f"vhost-limits/{vhost}/max-queues", {"value": 5})
-        node.delete(f"vhost-limits/{vhost}/max-queues")
-        node.delete(f"policies/{vhost}/p")
-        events = heard.until(last("policy.cleared"))
-        assert names(events) == [
-            "policy.set", "parameter.set", "vhost.limits.set", "parameter.cleared",
-            "vhost.limits.cleared", "policy.cleared",
-        ]  # fmt: skip
-        assert {"name": "p", "vhost": vhost, **policy}.items() <= events[0].items()
-        assert events[2]["max-queues"] == 5
-
-    def test_the_events_of_a_vhost_include_those_of_its_contents(self, node, vhost, heard):
-        name = f"{vhost}-other"
-        node.put(f"vhosts/{name}", {"description": "for tests", "tags": "a,b"})
-        node.put(f"vhosts/{name}", {"description": "still"})
-        node.put(f"queues/{name}/q")
-        node.delete(f"vhosts/{name}")
-        events = heard.until(last("vhost.deleted"))
-        created, updated = one(events, "vhost.created"), one(events, "vhost.updated")
-        assert (created["description"], created["tags"]) == ("for tests", ["a", "b"])
-        assert created["user_who_performed_action"] == "guest"
-        assert updated["description"] == "still"
-        assert names(events).count("exchange.created") == 7
-        assert names(events).count("exchange.deleted") == 7
-        assert one(events, "queue.deleted")["vhost"] == name
-
     def test_an_import_is_told_as_its_importers_work(self, node, vhost, heard):
         node.post(f"definitions/{vhost}", {"queues": [
             {"name": "imported", "durable": True, "auto_delete": False, "arguments": {}}
