@@ -55,7 +55,7 @@ def no_consumer(data: Evidence) -> Iterator[Finding]:
             continue
         long = [one for one in stretches if _lasts_us(data, one) >= ALONE_MIN_US]
         if long and not _is_habit(data, stretches):
-            yield _nobody(data, queue, long)
+            yield _no_consumer(data, queue, long)
 
 
 def _lasts_us(data: Evidence, one: Unattended) -> int:
@@ -78,7 +78,7 @@ def _is_habit(data: Evidence, stretches: Sequence[Unattended]) -> bool:
     return len(lengths) > 4 and lengths[-1] < HABIT_TIMES * lengths[len(lengths) // 2]
 
 
-def _nobody(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) -> Finding:
+def _no_consumer(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) -> Finding:
     vhost = queue.vhost
     worst = max(stretches, key=lambda one: (one.ready_max, _lasts_us(data, one)))
     is_letters = any(queue.name in one.targets for one in data.deaths if one.queue.vhost == vhost)
@@ -102,7 +102,7 @@ def _nobody(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) -> Fi
     return Finding(
         NO_CONSUMER, Severity.BAD if is_bad else Severity.NOTE, vhost, (queue.name,),
         f"{data.named(queue)}: {words}",
-        "Nobody looks at these dead letters." if is_letters else
+        "No consumer reads these dead letters." if is_letters else
         f"What {listed(users) or 'its publishers'} sent was not handled"
         f"{' in this time' if not still else ''}.",
         "Start the consumer again, and find out why it ended." if had_one else

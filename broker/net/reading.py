@@ -72,7 +72,7 @@ class Reading:
         self._blocked_as = ""
         self._is_refusing = False
         self._refusal_timer: Timer | None = None
-        self.unblocked: Callable[[], object] = _nobody_waits
+        self.unblocked: Callable[[], object] = _no_waiter
         self.is_in_flow = self._waits_for_disk = False
         self._is_backlog_full = False
         self._is_paused_for_turn = self._has_waiting_input = False
@@ -89,7 +89,7 @@ class Reading:
         if self._transport is not None:
             self._services.unread_sockets.forget(self._transport)
         self._transport = None
-        self.unblocked = _nobody_waits
+        self.unblocked = _no_waiter
 
     @property
     def is_held_back(self) -> bool:
@@ -266,5 +266,5 @@ class Reading:
         self._resume()
 
 
-def _nobody_waits() -> None:
+def _no_waiter() -> None:
     """The connection has no input that waits."""

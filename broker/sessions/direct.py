@@ -140,7 +140,7 @@ class DirectConnection(SessionConnection):
     async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None:
         """Delete a queue; succeeds if it does not exist."""
         steps = declaring_queues.delete_queue(
-            self.session, name, if_unused=if_unused, if_empty=if_empty, tell=_tell_nobody
+            self.session, name, if_unused=if_unused, if_empty=if_empty, tell=_no_recipient
         )
         await self._do(steps, self._described("queue.delete", QUEUE, name))
 
@@ -313,5 +313,5 @@ class DirectConnection(SessionConnection):
             raise not_allowed(f"vhost {self.vhost.name} not found")
 
 
-def _tell_nobody(_count: int) -> None:
+def _no_recipient(_count: int) -> None:
     """Do nothing: the API does not tell how many messages a deleted queue had."""

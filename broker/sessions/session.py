@@ -247,7 +247,7 @@ class Session:
         if transaction is not None:
             count += transaction.settled_count
             unsettled = chain(unsettled, transaction.hand_over())
-            transaction.settled = _nobody_listens
+            transaction.settled = _no_listener
         # An auto-delete queue is deleted with its last consumer. The messages that this session
         # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
         cancelling = self._cancelling(consumers)
@@ -270,10 +270,10 @@ class Session:
         self.vhost.closed_channels.add(messages)
         if self.confirms is not None:
             counts.published_with_confirms += self.confirms.published
-            self.confirms.due = _nobody_listens
+            self.confirms.due = _no_listener
         self.confirms = None
         for transaction in self.committing:
-            transaction.settled = _nobody_listens
+            transaction.settled = _no_listener
         self.committing = []
 
     def _cancelling(self, consumers: deque[Any]) -> Iterator[int]:
@@ -310,7 +310,7 @@ def _served(consumer: Any) -> int:
     return served
 
 
-def _nobody_listens() -> None:
+def _no_listener() -> None:
     """The session has ended: ignore confirms that still come."""
 
 

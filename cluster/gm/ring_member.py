@@ -73,7 +73,7 @@ from leveret.cluster.gm.pending import Pending
 
 MESSAGE_BYTES = 4 * 1024 * 1024
 """A message that reaches this size is ended: a catch-up may be several messages."""
-NOBODY = -1
+NO_MEMBER = -1
 """No place has this id."""
 
 
@@ -92,7 +92,7 @@ class RingMember:
         self._place: Place | None = None
         self._place_id = 0
         self._left: Place | None = None
-        self._left_id = NOBODY
+        self._left_id = NO_MEMBER
         self._left_since = 0
         self._right: Place | None = None
         self._own = Pending(0, member)
@@ -219,7 +219,7 @@ class RingMember:
     def _erase(self) -> list[Output]:
         """Erase dead members whose broadcasts all members have.
 
-        An heir has the most of them, and acknowledges those that have come round to it.
+        An heir has the most of them, and acknowledges those that have gone round to it.
         """
         if not self.is_joined:
             return []
@@ -434,7 +434,7 @@ class RingMember:
 
     def _set_senders(self, group: Group) -> None:
         """Take the senders of the record, and note which member acknowledges their broadcasts."""
-        right = self._right.place_id if self._right is not None else NOBODY
+        right = self._right.place_id if self._right is not None else NO_MEMBER
         senders: dict[int, Pending] = {}
         for place in group.places:
             sender = self._senders.get(place.place_id) or Pending(place.place_id, place.member)
@@ -450,7 +450,7 @@ class RingMember:
         left, right = group.left_of(place), group.right_of(place)
         is_alone = right.place_id == self._place_id
         if is_alone:
-            self._left, self._left_id, self._right = None, NOBODY, None
+            self._left, self._left_id, self._right = None, NO_MEMBER, None
             return
         if left.place_id != self._left_id:
             self._left_id = left.place_id

@@ -87,8 +87,8 @@ class StartOrder:
         own = self._own
         if self._is_forced:
             return MayStart()
-        everybody = {**heard, own.member.name: own}
-        if _is_bound(own, everybody):
+        known = {**heard, own.member.name: own}
+        if _is_bound(own, known):
             return WaitsFor(own.takes_from)
         if not own.member.is_disc:
             return WaitsFor(self._awaited)
@@ -97,7 +97,7 @@ class StartOrder:
         may_be_first = {
             name: one
             for name, one in waiting.items()
-            if one.member.is_disc and not _is_bound(one, everybody)
+            if one.member.is_disc and not _is_bound(one, known)
         }
         able = {own.member.name, *may_be_first}
         together = able.union(

@@ -139,11 +139,11 @@ class NextView:
 
     def _take(self, group: tuple[ViewMember, ...]) -> None:
         new = [member for member in group if member not in self._chosen]
-        everybody = [*self._chosen, *new]
+        chosen = [*self._chosen, *new]
         for member in new:
             linked = self._peers[member.name]
             links = () if linked.status is None else linked.status.links
-            for other in everybody:
+            for other in chosen:
                 if other.name == member.name:
                     if other != member:
                         return
@@ -151,7 +151,7 @@ class NextView:
                     continue
                 elif other.name not in links or member.name not in self._links_of(other):
                     return
-        self._chosen = everybody
+        self._chosen = chosen
 
     def _links_of(self, member: ViewMember) -> tuple[str, ...]:
         status = self._peers[member.name].status

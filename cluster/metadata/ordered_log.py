@@ -104,7 +104,7 @@ class OrderedLog:
         self.last = last
 
     def last_common(self, starts: Sequence[ViewStart], last: int) -> int:
-        """The index of the last entry that this log has in common with another one."""
+        """The index of the last entry that this log shares with another one."""
         index = min(self.last, last)
         while index > 0:
             own, other = self.view_at(index), view_at(starts, index)

@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     """The facts that this node knows about one queue.
 
     member: the one of this node. living: all members. kept: the state of the mirrors, if this node
-    leads. waiting: why the mirror on this node does not go on. has_come_round: if this node is to
+    leads. waiting: why the mirror on this node does not go on. has_gone_round: if this node is to
     lead, whether its first broadcast has gone round. owed: the number of the first publish of this
     node for which the leader owes a confirm. senders: the linked nodes by their sender numbers.
     """
@@ -51,7 +51,7 @@ class Facts(NamedTuple):
     living: frozenset[Member]
     kept: KeptTurns | None
     waiting: Waiting | None
-    has_come_round: bool | None
+    has_gone_round: bool | None
     owed: int | None
     senders: Mapping[int, str]
 
@@ -115,10 +115,10 @@ class LateConfirms:
         """A quarter of a net_ticktime has passed."""
         was_late = self.is_late
         findings = self._look_at_leader(facts)
-        if facts.has_come_round is None:
+        if facts.has_gone_round is None:
             findings += self._look_at_mirror(facts)
         else:
-            findings += self._look_at_next_leader(facts, facts.has_come_round)
+            findings += self._look_at_next_leader(facts, facts.has_gone_round)
         if facts.kept is None:
             findings += self._look_at_owed(facts.owed)
         elif was_late and not self.is_late:
@@ -178,14 +178,14 @@ class LateConfirms:
 
     # The next leader
 
-    def _look_at_next_leader(self, facts: Facts, has_come_round: bool) -> list[Finding]:
+    def _look_at_next_leader(self, facts: Facts, has_gone_round: bool) -> list[Finding]:
         waiting = facts.waiting
-        looks = self._applying.look((has_come_round, None if waiting is None else waiting.at))
+        looks = self._applying.look((has_gone_round, None if waiting is None else waiting.at))
         self.is_late = looks >= LOOKS_IN_TICK_TIME
         if not looks or looks % LOOKS_IN_TICK_TIME:
             return []
         after: list[Finding] = []
-        if not has_come_round:
+        if not has_gone_round:
             others = sorted([one.node for one in facts.living if one != facts.member])
             what = f"its first broadcast, which goes round through {', '.join(others)}"
         elif waiting is not None and waiting.contents is not None:

@@ -414,7 +414,7 @@ class Replica(Flushable):
                 self.flush_later()
         elif mirror is not None:
             mirror.report()
-            if self._steps.has_come_round:
+            if self._steps.has_gone_round:
                 self._promote()
 
     def look(self) -> None:
@@ -442,7 +442,7 @@ class Replica(Flushable):
         return late_confirms.Facts(
             self.member, frozenset([one.id for one in record.members]),
             None if leading is None else leading.kept, None if mirror is None else mirror.waiting,
-            self._steps.has_come_round if is_next else None,
+            self._steps.has_gone_round if is_next else None,
             self.publishing.settled if is_owed else None, self._host.senders,
         )  # fmt: skip
 

@@ -166,7 +166,7 @@ class Role(Enum):
 class ReplicaSteps:
     """The machine of one replica. record: the one that is applied; None before the first.
 
-    member: the one of this node in the ring. has_come_round: whether the mark has, so that the
+    member: the one of this node in the ring. has_gone_round: whether the mark has, so that the
     mirror may lead. is_over: the queue is deleted, or no longer mirrored.
     """
 
@@ -179,7 +179,7 @@ class ReplicaSteps:
         self.record: MirrorRecord | None = None
         self.member: Member | None = None
         self.role = Role.NONE
-        self.has_come_round = self.is_over = False
+        self.has_gone_round = self.is_over = False
         self._mark = 0
         self._is_open = self._is_down = False
         self._followed: Member | None = None
@@ -325,18 +325,18 @@ class ReplicaSteps:
         self._mark = number
 
     def _forget_mark(self) -> None:
-        self._mark, self.has_come_round = 0, False
+        self._mark, self.has_gone_round = 0, False
 
     def confirmed(self, through: int) -> list[Output]:
         """The member's broadcasts up to a number have gone round."""
         if not self._mark or through < self._mark:
             return []
-        self.has_come_round = True
+        self.has_gone_round = True
         return [Promote()]
 
     def promoted(self) -> list[Output]:
         """The mirror has applied everything, and leads."""
-        assert self.has_come_round, "MQ8"
+        assert self.has_gone_round, "MQ8"
         self._become(Role.LEADER)
         return self._checked(self._open())
 

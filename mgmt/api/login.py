@@ -13,7 +13,7 @@ from leveret.mgmt.api.errors import ApiError, not_authorised
 from leveret.mgmt.running_node import Node
 
 REALM = 'Basic realm="RabbitMQ Management"'
-NOBODY = Identity("")
+ANONYMOUS = Identity("")
 """The user of requests that need no login."""
 
 

@@ -28,7 +28,7 @@ from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.headers import NODES_LEFT_OUT, Headers
 from leveret.mgmt.api.incoming import limits_of
-from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
+from leveret.mgmt.api.login import ANONYMOUS, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
 from leveret.mgmt.api.pages import add_pages
 from leveret.mgmt.api.performing import perform
@@ -213,7 +213,7 @@ class ManagementServer:
             raise web.HTTPNotAcceptable
         refuse_foreign_form(request, self._node.config)
         if one.is_open:
-            return NOBODY
+            return ANONYMOUS
         name, password = credentials_of(request, from_query=one.is_linked)
         return await log_in(self._node, request, name, password)
 

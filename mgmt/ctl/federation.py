@@ -39,7 +39,7 @@ def _cell(link: dict[str, Any], column: str) -> str:
     "restart_federation_link", "<link_id>", "Restarts a running federation link", FEDERATION
 )  # fmt: skip
 def restart_federation_link(ctl: Session) -> None:
-    """Have a federation link connect anew, on whichever node it runs."""
+    """Have a federation link reconnect, on whichever node it runs."""
     link_id = ctl.argument(0)
     ctl.banner(f"Restarting federation link {link_id} on node {ctl.node}")
     link = next((one for one in ctl.client.get("federation-links") if one["id"] == link_id), None)

@@ -48,7 +48,7 @@ def disable_schema_replication(ctl: Session) -> None:
     _act(ctl, "disable", "Disabling schema replication")
 
 
-@command("restart_schema_replication", "", "Connects to the upstream anew, and syncs now", STANDBY)
+@command("restart_schema_replication", "", "Reconnects to the upstream, and syncs now", STANDBY)
 def restart_schema_replication(ctl: Session) -> None:
     """Sync now."""
     _act(ctl, "restart", "Restarting schema replication")

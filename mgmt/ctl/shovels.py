@@ -35,7 +35,7 @@ def _cell(shovel: dict[str, Any], field: str) -> str:
 
 @command("restart_shovel", "[--vhost <vhost>] <name>", "Restarts a dynamic Shovel", SHOVELS)
 def restart_shovel(ctl: Session) -> None:
-    """Have a shovel connect anew."""
+    """Have a shovel reconnect."""
     name = ctl.argument(0)
     ctl.banner(f"Restarting dynamic Shovel {name} in virtual host {ctl.vhost} on node {ctl.node}")
     _delete(ctl, name, "restart")

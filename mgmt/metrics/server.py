@@ -16,7 +16,7 @@ from aiohttp import web
 
 from leveret.broker.config import Listener
 from leveret.mgmt.api.errors import ApiError
-from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
+from leveret.mgmt.api.login import ANONYMOUS, credentials_of, log_in
 from leveret.mgmt.http.listening import listen
 from leveret.mgmt.metrics.collector import FAMILIES, Collector
 from leveret.mgmt.metrics.negotiation import choose_format, takes_gzip
@@ -129,7 +129,7 @@ class MetricsServer:
         except ApiError as error:
             if error.status == 503:
                 raise web.HTTPServiceUnavailable(text=error.reason) from None
-            identity = NOBODY
+            identity = ANONYMOUS
         if not identity.is_monitor:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": REALM})
 

@@ -40,7 +40,7 @@ NOT_A_STANDBY = (
 )
 IS_PROMOTED = (
     "this cluster was promoted already, and follows no upstream: to make it a standby again, "
-    "delete the setting (clear_schema_replication) and set the upstream anew"
+    "delete the setting (clear_schema_replication) and set the upstream again"
 )
 
 Change = Callable[[ReplicationState], ReplicationState]

@@ -113,8 +113,8 @@ class Applying:
         """Declare it; all of it is on disk afterwards. Raises Superseded and ApplyError."""
         wanted = await self._valid(difference.puts)
         names = {(one.kind, one.key) for one in wanted}
-        anew = [one for one in difference.anew if (one.kind, one.key) in names]
-        await self._in_slices(anew, self._delete)
+        replaced = [one for one in difference.replaced if (one.kind, one.key) in names]
+        await self._in_slices(replaced, self._delete)
         self.outcome.deleted = 0
         unchanged = self._kept_names
         wanted = [one for one in wanted if (one.kind, one.key) not in unchanged]

@@ -39,7 +39,7 @@ KEYS = {
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key"),
 }  # fmt: skip
 """The fields that name an item. The arguments of a binding are part of its name, too."""
-MADE_ANEW = ("exchanges", "queues")
+REPLACED_KINDS = ("exchanges", "queues")
 NOT_TOLD = None
 """The value of a field that an export does not contain."""
 
@@ -60,15 +60,15 @@ class ComparedItem(NamedTuple):
 class Difference:
     """The changes that a standby has to make.
 
-    puts: items to add or to change, in order. anew: exchanges and queues to delete before that, as
-    their properties differ. deletions: items to delete, in order. own_count: the number of followed
-    items of the standby. lacked_count: the number of these that the upstream lacks. upstream: its
-    followed items.
+    puts: items to add or to change, in order. replaced: exchanges and queues to delete before that,
+    as their properties differ. deletions: items to delete, in order. own_count: the number of
+    followed items of the standby. lacked_count: the number of these that the upstream lacks.
+    upstream: its followed items.
     """
 
     def __init__(self) -> None:
         self.puts: list[ComparedItem] = []
-        self.anew: list[ComparedItem] = []
+        self.replaced: list[ComparedItem] = []
         self.deletions: list[ComparedItem] = []
         self.own_count = self.lacked_count = 0
         self.upstream: Lists = {}
@@ -118,15 +118,15 @@ async def _find_deletions(
 async def _compare(
     kind: str, here: dict[Key, Item], there: dict[Key, Item], found: Difference, give_way: GiveWay
 ) -> None:
-    remade = {(one.kind, one.key) for one in found.anew} if kind == "bindings" else set()
+    replaced = {(one.kind, one.key) for one in found.replaced} if kind == "bindings" else set()
     for key, item in there.items():
         await give_way()
         before = here.get(key)
         is_same = before is not None and _is_same(kind, before, item)
-        if is_same and not (remade and any(end in remade for end in _ends(item))):
+        if is_same and not (replaced and any(end in replaced for end in _ends(item))):
             continue
-        if before is not None and kind in MADE_ANEW:
-            found.anew.append(ComparedItem(kind, key, before))
+        if before is not None and kind in REPLACED_KINDS:
+            found.replaced.append(ComparedItem(kind, key, before))
         found.puts.append(ComparedItem(kind, key, item, before is not None))
 
 
@@ -165,7 +165,7 @@ def _is_followed(kind: str, item: Item, setting: UpstreamSetting) -> bool:
         return item["name"] not in OWN_PARAMETERS
     if kind in ("users", "permissions", "topic_permissions"):
         return item["name" if kind == "users" else "user"] not in setting.local_users
-    if kind in MADE_ANEW:
+    if kind in REPLACED_KINDS:
         return _is_stable(item)
     if kind == "bindings":
         return bool(item["source"]) and not is_left_out(kind, item)
@@ -181,7 +181,7 @@ def _is_stable(item: Item) -> bool:
 async def _unstable(items: dict[str, Any], give_way: GiveWay) -> set[tuple[str, Key]]:
     """The queues and exchanges whose bindings are not followed."""
     found: set[tuple[str, Key]] = set()
-    for kind in MADE_ANEW:
+    for kind in REPLACED_KINDS:
         for item in items.get(kind) or ():
             name, vhost = item.get("name"), item.get("vhost")
             if isinstance(name, str) and isinstance(vhost, str) and not _is_stable(item):

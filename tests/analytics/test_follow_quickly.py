@@ -165,7 +165,7 @@ def test_records_that_are_no_longer_plausible_are_taken_back(trace, following, t
     log.write(publishes([1, 2]))
     following.update()
     assert published(tmp_path) == 2
-    # After 60 days come so many records that these two are less than 1% of all.
+    # After 60 days come enough records that these two are less than 1% of all.
     log.write(publishes(range(60 * 86_400, 60 * 86_400 + 300)))
     following.update()
     assert published(tmp_path) == 300

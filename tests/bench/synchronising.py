@@ -4,7 +4,7 @@ A queue without mirrors is filled. Then a policy gives it one mirror, which join
 messages, since the policy says that an operator asks for them. A probe (confirm_probe.py) publishes
 to the queue all the time, at its leader; it gets a processor before other programs, as those in
 neighbours.py do. What counts is how long it takes to bring the mirror everything, and how long
-confirms take meanwhile. Nobody consumes.
+confirms take meanwhile. There are no consumers.
 
 RabbitMQ's node says when synchronising began and ended, so that the start of its command line tool
 is not part of that. Leveret is asked by its control socket whether its mirror has everything.

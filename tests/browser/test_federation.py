@@ -115,7 +115,7 @@ def test_a_link_is_seen_and_restarted(browser, node, vhost, upstream):
         return [one.get("local_connection") for one in node.get(f"federation-links/{vhost}")]
 
     gone = [[before["local_connection"]], [None], []]
-    node.wait_until(lambda: connection() not in gone, "it connects anew")
+    node.wait_until(lambda: connection() not in gone, "it reconnects")
 
 
 def test_it_says_why_a_link_does_not_run(browser, node, vhost):

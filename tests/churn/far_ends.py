@@ -18,7 +18,7 @@ async def its_other_vhost():
 
 @asynccontextmanager
 async def nobody():
-    """Nobody listens."""
+    """No server listens."""
     yield f"amqp://{LOOPBACK}:1"
 
 

@@ -40,6 +40,6 @@ def test_a_link_is_seen_and_restarted_from_each_node(nodes):
     assert other.get(f"{LINKS}/state/down") == []
     path = f"{LINKS}/vhost/%2F/{place.link_id}/{runner.name}/restart"
     assert other.delete(path).status == 204
-    other.wait_until(lambda: connection() not in (first, None), "it runs anew")
+    other.wait_until(lambda: connection() not in (first, None), "it runs again")
     elsewhere = f"{LINKS}/vhost/%2F/{place.link_id}/{other.name}/restart"
     assert runner.delete(elsewhere).status == 404

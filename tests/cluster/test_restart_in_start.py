@@ -6,7 +6,7 @@ import signal
 from tests.cluster.clustered_nodes import ClusteredNode
 
 QUEUES = 4000
-"""So many that the node is not ready before it has lost the others, on a busy machine either."""
+"""Enough that the node is not ready before it has lost the others, on a busy machine either."""
 
 
 def test_a_node_pauses_while_it_loads_its_definitions(tmp_path):

@@ -53,7 +53,7 @@ def test_clients_that_never_log_in_leave_the_store_its_descriptors(tmp_path):
         assert body == b"%d" % number + bytes(1000)
     assert "are refused: sockets may take 60 of the 120 file descriptors" in node.text
     assert "Too many open files" not in node.text
-    # Whoever has not logged in is disconnected, and then others are let in.
+    # Clients that have not logged in are disconnected, and then others are let in.
     connected(node).close()
     for client in idle:
         client.close()

@@ -144,7 +144,7 @@ class TestPublishedKeys:
             assert other.asked == []
 
     async def test_a_secret_that_is_published_is_no_key(self, make, issuer, caplog):
-        secret = b"everybody can read this secret, which is long"
+        secret = b"anyone can read this secret, which is long"
         encoded = base64.urlsafe_b64encode(secret).rstrip(b"=").decode()
         issuer.keys = [{"kty": "oct", "kid": "one", "alg": "HS256", "k": encoded}]
         backend = make(f"jwks_url = {issuer.url}/keys")
@@ -275,7 +275,7 @@ class TestAtABroker:
         with EmbeddedBroker.in_thread(load_config(file, {}, {})) as broker:
             yield broker
 
-    def connect(self, broker, password, name="whoever"):
+    def connect(self, broker, password, name="anyone"):
         credentials = pika.PlainCredentials(name, password)
         return pika.BlockingConnection(
             pika.ConnectionParameters("127.0.0.1", broker.port, credentials=credentials)

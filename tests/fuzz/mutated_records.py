@@ -175,7 +175,7 @@ class MemoryDisk(Disk):
 def new_store(directory: Path) -> Store:
     """A store that was not opened."""
     store = Store(directory, NoMetadata(), read_stored, embed_below=300, log_file_bytes=20_000)
-    # Those who read wait for the disk.
+    # Readers wait for the disk.
     store.reads.worker = None
     return store
 

@@ -196,7 +196,7 @@ def test_bindings_may_share_the_channel_of_the_messages(here, sources, far, mode
         return [one for one in far.get("channels") if one["vhost"] == sources.vhosts["one"]]
 
     # One is the publisher's.
-    far.wait_until(lambda: len(channels()) == count + 1, "so many channels are open")
+    far.wait_until(lambda: len(channels()) == count + 1, "the expected channels are open")
     here.channel.queue_bind("q", "x", "late")
     far.wait_until(lambda: sources.keys("one") == ["k", "late"], "a binding comes")
 

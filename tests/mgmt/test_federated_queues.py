@@ -159,7 +159,7 @@ def test_messages_come_when_there_is_a_consumer_and_not_before(here, there):
         ],
     }  # fmt: skip
     taker.channel.basic_cancel(taker.tag)
-    there.node.wait_until(lambda: there.consumers() == [], "the link does not consume any more")
+    there.node.wait_until(lambda: there.consumers() == [], "the link no longer consumes")
     there.publish([b"stays"])
     assert (there.count(), here.count()) == (1, 0)
 
@@ -190,7 +190,7 @@ def test_a_busy_consumer_does_not_draw_everything(here, there, kind):
     here.federate(there.uri, prefetch_count=5)
     taker = Taker(here, prefetch=1, acks=False, durable=False)
     taker.wait_for_count(1)
-    there.node.wait_until(lambda: there.consumers() == [], "the link does not consume any more")
+    there.node.wait_until(lambda: there.consumers() == [], "the link no longer consumes")
     here.node.wait_until(
         lambda: (here.count() or 0) + there.count() == 50, "what was on its way is moved"
     )

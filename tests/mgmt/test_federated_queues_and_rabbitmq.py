@@ -41,7 +41,7 @@ def test_all_messages_come_in_their_order_while_a_consumer_has_room(ends, ack_mo
     taker.wait_for_count(len(BODIES))
     assert taker.bodies == BODIES
     taker.channel.basic_cancel(taker.tag)
-    there.node.wait_until(lambda: there.ready() == (0, 0), "the link does not consume any more")
+    there.node.wait_until(lambda: there.ready() == (0, 0), "the link no longer consumes")
     there.publish([b"stays"])
     assert (there.ready(), here.ready()) == ((1, 0), (0, 0))
 

@@ -22,7 +22,7 @@ MADE_MAX = 700
 """The most entries of a turn: a turn's work is that of 500 in queues with a time to live."""
 NO_TABLE = encode_table({})
 TTL = encode_table({"x-message-ttl": ("I", 60_000)})
-SOURCES = ["amq.fanout", "by way of another", "amq.headers", "delaying"]
+SOURCES = ["amq.fanout", "through another", "amq.headers", "delaying"]
 DELAYED = {"headers": {"x-delay": ("I", 5)}}
 
 
@@ -32,13 +32,13 @@ async def node():
     async with Node(VirtualClock()) as node:
         submit = node.broker.services.declarations.submit
         delayed_type = encode_table({"x-delayed-type": ("S", "fanout")})
-        submit(PutExchange("/", "by way of another", "fanout", False, False, False, NO_TABLE))
+        submit(PutExchange("/", "through another", "fanout", False, False, False, NO_TABLE))
         submit(PutExchange("/", "delaying", "x-delayed-message", False, False, False, delayed_type))
         for name in map(str, range(QUEUES)):
             submit(PutQueue("/", name, False, False, TTL))
             submit(PutBinding("/", "amq.fanout", name, "", QUEUE, NO_TABLE))
             submit(PutBinding("/", "amq.headers", name, "", QUEUE, NO_TABLE))
-        for source in ("by way of another", "delaying"):
+        for source in ("through another", "delaying"):
             submit(PutBinding("/", source, "amq.fanout", "", EXCHANGE, NO_TABLE))
         dying = {"x-message-ttl": ("I", 5), "x-dead-letter-exchange": ("S", "amq.fanout")}
         submit(PutQueue("/", "source", False, False, encode_table(dying)))

@@ -71,7 +71,7 @@ async def test_no_confirmed_message_is_forgotten_because_it_could_not_be_read(
     assert not getting.done()
     disk.is_exhausted = False
     assert (await getting).body == b"0"
-    # For good: the queue has crashed, as in RabbitMQ.
+    # It stays so: the queue has crashed, as in RabbitMQ.
     monkeypatch.setattr(failed_reads, "CRASHED_AFTER_MS", 20)
     await all_on_disk(broker, queue)
     disk.is_exhausted = True

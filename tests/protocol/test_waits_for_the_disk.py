@@ -18,7 +18,7 @@ from tests.protocol.raw_client import encode_properties, opened, wait_until
 from tests.stored_broker import started
 
 QUICK_SYNCS = 50
-"""So many that the disk counts as a quick one."""
+"""Enough that the disk counts as a quick one."""
 OPERATIONS = ["write", "sync", "sync of the declarations"]
 
 

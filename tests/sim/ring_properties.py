@@ -109,7 +109,7 @@ class RingHistory:
                 self._check_final(members, me, dead)
 
     def _check_final(self, members: dict[Member, RingMember], me: Member, dead: Member) -> None:
-        """Nobody has, or ever gets, more of a dead member than who was told; G7."""
+        """No member has, or ever gets, more of a dead member than those that were told; G7."""
         mine = self.last[me].get(dead, 0)
         for member in members:
             if member in self.last:

@@ -199,7 +199,7 @@ class Scenario:
         self._in_a_while(lambda: [link.unblock(name) for name in sorted(pair)])
 
     def _one_way(self, node: SimulatedNode) -> None:
-        self.events.note("nothing of", node.name, "arrives any more")
+        self.events.note("nothing more of", node.name, "arrives")
         for link in self._links_of(node.name):
             if self.random.random() < 0.7:
                 link.block(node.name)

@@ -36,18 +36,18 @@ class Cluster:
     def __init__(self):
         self.events, self.history = Events(1), History()
         self.sent = lambda sender, message: None
-        everybody = frozenset(NAMES)
-        rule = PauseMinority(everybody)
+        all_nodes = frozenset(NAMES)
+        rule = PauseMinority(all_nodes)
         view = View(ViewId(1, "b", 0), tuple(ViewMember(name, 0) for name in NAMES))
         self.nodes = self.history.nodes = {
             name: SimulatedNode(
-                name, True, self.events, self.history, everybody, self._send, rule, rule
+                name, True, self.events, self.history, all_nodes, self._send, rule, rule
             )
             for name in NAMES
         }
         for node in self.nodes.values():
             node.disk.view, node.disk.starts = view, (ViewStart(view.id, 1),)
-            node.disk.companions = everybody
+            node.disk.companions = all_nodes
             node.pauses = lambda node, names: self.end(node.name)
         self.links = {
             frozenset(pair): Link(self.events, *(self.nodes[name] for name in pair))

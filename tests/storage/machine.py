@@ -80,7 +80,7 @@ class Machine:
             disk=self.disk,
             log_file_bytes=20_000,
         )
-        # Those who read wait for the disk.
+        # Readers wait for the disk.
         self.store.reads.worker = None
         self.store.open()
         self.queues = {

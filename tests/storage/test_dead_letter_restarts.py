@@ -55,7 +55,7 @@ class Node:
         self.store = Store(
             self.directory, NoMetadata(), make_header, disk=disk, log_file_bytes=20_000
         )
-        # Those who read wait for the disk: a get is answered at once.
+        # Readers wait for the disk: a get is answered at once.
         self.store.reads.worker = None
         self.store.open()
         self.vhost = VirtualHost("/", self.turns, self.clock, None, self.store)

@@ -31,7 +31,7 @@ def _often(monkeypatch):
 
 def started(directory, **options):
     store = Store(directory, NoMetadata(), read_header, **options)
-    # Those who read wait for the disk.
+    # Readers wait for the disk.
     store.reads.worker = None
     store.open()
     store.queues = [

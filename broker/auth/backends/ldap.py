@@ -123,8 +123,8 @@ class LdapBackend:
     @property
     def _looks_up_first(self) -> bool:
         settings = self._settings
-        is_somebody_else = settings.dn_lookup_bind_dn or (settings.dn_lookup_bind == ANONYMOUS)
-        return settings.dn_lookup_attribute not in ("", NONE) and bool(is_somebody_else)
+        is_another_user = settings.dn_lookup_bind_dn or (settings.dn_lookup_bind == ANONYMOUS)
+        return settings.dn_lookup_attribute not in ("", NONE) and bool(is_another_user)
 
     def _who_looks_up(self) -> BindCredentials | None:
         dn = self._settings.dn_lookup_bind_dn

@@ -116,10 +116,10 @@ class ClientChannel:
         self._output = output
         self.number = number
         self.closed: asyncio.Future[Closed] = asyncio.get_running_loop().create_future()
-        self.on_confirmed: Callable[[int, bool, bool], object] = _nobody_counts
+        self.on_confirmed: Callable[[int, bool, bool], object] = _no_counter
         self.on_returned: Callable[[ReturnedMessage], object] = _ignore
         self.on_cancelled: Callable[[str], object] = _ignore
-        self.on_writable: Callable[[], object] = _nobody_waits
+        self.on_writable: Callable[[], object] = _no_waiter
         self._calls: deque[_Call] = deque()
         self._consumers: dict[bytes, Take] = {}
         self._is_closing = self._is_confirming = False
@@ -438,7 +438,7 @@ class ClientChannel:
         self._consumers.clear()
         self._assembler = None
         # Their owners may refer to this channel.
-        self.on_confirmed, self.on_writable = _nobody_counts, _nobody_waits
+        self.on_confirmed, self.on_writable = _no_counter, _no_waiter
         self.on_returned = self.on_cancelled = _ignore
         self.closed.set_result(closed)
         for call in self._calls:
@@ -460,9 +460,9 @@ def _ignore(_: object) -> None:
     """The default for events that the owner does not listen to."""
 
 
-def _nobody_counts(_tag: int, _multiple: bool, _is_ack: bool) -> None:
+def _no_counter(_tag: int, _multiple: bool, _is_ack: bool) -> None:
     """The default for confirms."""
 
 
-def _nobody_waits() -> None:
+def _no_waiter() -> None:
     """The default for `on_writable`."""

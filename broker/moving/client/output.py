@@ -82,7 +82,7 @@ class ClientOutput:
         self._pieces = []
         self._writer.truncate(0)
         # The connection's: without the cycle it is freed at once.
-        self.on_writable = self.on_unread = _nobody_waits
+        self.on_writable = self.on_unread = _no_waiter
 
     @property
     def is_writable(self) -> bool:
@@ -174,5 +174,5 @@ class ClientOutput:
             self.on_writable()
 
 
-def _nobody_waits() -> None:
+def _no_waiter() -> None:
     """The connection has ended."""

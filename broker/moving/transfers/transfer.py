@@ -169,7 +169,7 @@ class Transfer:
         self._has_paused_source = self._is_leaving = False
         self._is_halted = False
         self._is_publishing = True
-        self.on_unpublishable: Callable[[str], object] = _nobody_asks
+        self.on_unpublishable: Callable[[str], object] = _no_asker
         self.leaves_out = False
         self.forwarded = 0
 
@@ -395,5 +395,5 @@ def _body_bytes(deliveries: Iterable[TransferDelivery]) -> int:
     return sum(len(one.body) for one in deliveries)
 
 
-def _nobody_asks(_reason: str) -> None:
+def _no_asker(_reason: str) -> None:
     """Ignore the reason why a message cannot be published."""

@@ -84,8 +84,8 @@ class RetainedDeadLetters:
             self._backing = owner.make_letters_backing(queue)
             self._worker = owner.make_dead_letter_worker(queue, self)
             what = f"the dead letters of {resource(QUEUE, queue.name, queue.vhost_name)}"
-            nobody = ConsumerRing(False, False)
-            self.reads = FailedReads(owner.clock, what, self._backing, nobody, self._worker.wake)
+            ring, wake = ConsumerRing(False, False), self._worker.wake
+            self.reads = FailedReads(owner.clock, what, self._backing, ring, wake)
         return self._worker
 
     # Figures for management

@@ -87,14 +87,14 @@ QUORUM_QUEUE = QueueKind(
 )
 
 
-class Nobody:
+class LogRequest:
     """A `Waiter` that only wants the log to be written."""
 
     def confirm(self, first: int, holder: object) -> None:
         """Do nothing."""
 
 
-NOBODY = Nobody()
+LOG_REQUEST = LogRequest()
 
 
 class QuorumQueue(ClassicQueue):
@@ -201,7 +201,7 @@ class QuorumQueue(ClassicQueue):
     def _write_deliveries(self, ack_required: bool) -> None:
         """With a limit, have the log written in this round: deliveries count, also after a kill."""
         if ack_required and self.options.delivery_limit is not None:
-            self.backing.when_safe(NOBODY, 0, self)
+            self.backing.when_safe(LOG_REQUEST, 0, self)
 
     def _give(self, got: Got | None, ack_required: bool, answer: Answer[Got | None]) -> None:
         if got is not None:

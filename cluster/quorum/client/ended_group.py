@@ -35,15 +35,15 @@ class EndedGroup:
         """There is no leader."""
 
     def ask_length(self, answer: Answer[QueueLength]) -> None:
-        """There is nobody to ask."""
+        """There is no group to ask."""
         answer.refuse(internal_error(_GONE))
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
-        """There is nobody to ask."""
+        """There is no group to ask."""
         answer.refuse(internal_error(_GONE))
 
     def want_counts(self, figures: TakesCounts | None = None) -> None:
-        """There is nobody to ask."""
+        """There is no group to ask."""
 
     def watch(self, demand: Demand | None) -> None:
         """There is no queue."""

@@ -141,7 +141,7 @@ class AllSent(Item, frozen=True, tag=14):
 
 
 class Taken(Item, frozen=True, tag=15):
-    """So many bytes of the snapshot are on disk or in memory, in all."""
+    """How many bytes of the snapshot are on disk or in memory, in all."""
 
     transfer: Number
     octets: Number

@@ -110,7 +110,7 @@ class MemberHost(Protocol):
         """Send the newest snapshot to another member."""
 
     def cancel_snapshot(self, member: "GroupMember", to: str) -> None:
-        """A snapshot is not wanted any more."""
+        """A snapshot is no longer wanted."""
 
     def is_removed(self, member: "GroupMember") -> None:
         """The member was removed from its group."""

@@ -61,13 +61,13 @@ from leveret.storage.group_log.rounds import Rounds, Snapshot
 
 GROUPS_SERVICE = 8
 FRAME_BYTES = 256 * 1024
-"""A frame is sent before the end of the turn when it has so many bytes."""
+"""A frame is sent before the end of the turn when it has this many bytes."""
 MEMBERS_A_TURN = 200
 """Members whose turn is ended in one turn of the loop: some milliseconds."""
 STANDING_MAX, STANDING_MS = 50, 200
-"""So many members are in an election at once. One that takes longer is not counted."""
+"""How many members are in an election at once. One that takes longer is not counted."""
 FREE_CHECKS = 30
-"""Every so many checks of links, space that snapshots would free is given back."""
+"""Each time links were checked this often, space that snapshots would free is given back."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -463,7 +463,7 @@ class Groups:
         self.sending.send(member, to)
 
     def cancel_snapshot(self, member: GroupMember, to: str) -> None:
-        """A snapshot is not wanted any more."""
+        """A snapshot is no longer wanted."""
         self.sending.cancel(member, to)
 
     def is_removed(self, member: GroupMember) -> None:

@@ -116,7 +116,7 @@ class SnapshotReceiving:
             self._host.log.when_synced(_Acknowledging(self, one), one.octets)
 
     def synced(self, one: _Receiving, octets: int) -> None:
-        """So many bytes are on disk."""
+        """Bytes are on disk, in all this number."""
         one.waits_for_sync = False
         if self._by_group.get(one.offer.group) is one:
             one.acknowledged = octets
@@ -170,5 +170,5 @@ class _Acknowledging:
         self._one = one
 
     def confirm(self, first: int, holder: object) -> None:
-        """So many bytes are on disk."""
+        """Bytes are on disk, in all this number."""
         self._receiving.synced(self._one, first)

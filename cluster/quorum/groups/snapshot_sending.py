@@ -4,7 +4,7 @@
     Offer                 ->
                           <-    Want: it has committed entries through an index
     StatePiece, Body ...  ->
-                          <-    Taken: so many bytes, on disk
+                          <-    Taken: how many bytes are on disk
     AllSent               ->
                           <-    Installed
 
@@ -39,7 +39,7 @@ from leveret.storage.group_log.rounds import Rounds
 PIECE_BYTES = 256 * 1024
 WINDOW_BYTES = 1024 * 1024
 TRANSFERS_MAX = 4
-"""So many windows may be on the way to a node."""
+"""How many windows may be on the way to a node."""
 
 
 class SendingHost(Protocol):
@@ -95,7 +95,7 @@ class SnapshotSending:
         self._start_waiting()
 
     def cancel(self, member: GroupMember, to: str) -> None:
-        """The snapshot is not wanted any more."""
+        """The snapshot is no longer wanted."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.member is member and one.to == to:
                 self._host.send_item(one.node, TransferEnded(member.group, one.number))

@@ -14,7 +14,7 @@ from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.group_log.rounds import Snapshot
 
 KEPT_FOR_OTHERS = 100_000
-"""A member in reach that is further behind than so many entries gets a snapshot instead."""
+"""A member in reach that is further behind than this many entries gets a snapshot instead."""
 
 
 def stored_of(log: GroupLog, state: GroupState) -> Stored:

@@ -19,7 +19,7 @@ from leveret.cluster.quorum.machine.runs import Run
 BLOCK_RUNS: Final = 512
 """Packing this many takes 0.2 ms, and half of a long queue of 2,000 runs is packed."""
 TAKEN_MAX: Final = 64
-"""So many runs at the start of a list may be taken before the list is moved."""
+"""How many runs at the start of a list may be taken before the list is moved."""
 
 
 class Block:

@@ -21,11 +21,11 @@ from leveret.mgmt.api.description.schemas import (
 )
 from leveret.mgmt.statistics.sampler import CONNECTION, MESSAGES
 
-_NOBODY = any_of(NULL, TEXT)
+_OPTIONAL = any_of(NULL, TEXT)
 _TLS = {
-    "ssl": FLAG, "ssl_protocol": _NOBODY, "ssl_cipher": _NOBODY, "ssl_hash": _NOBODY,
-    "ssl_key_exchange": _NOBODY, "peer_cert_issuer": _NOBODY, "peer_cert_subject": _NOBODY,
-    "peer_cert_validity": _NOBODY,
+    "ssl": FLAG, "ssl_protocol": _OPTIONAL, "ssl_cipher": _OPTIONAL, "ssl_hash": _OPTIONAL,
+    "ssl_key_exchange": _OPTIONAL, "peer_cert_issuer": _OPTIONAL, "peer_cert_subject": _OPTIONAL,
+    "peer_cert_validity": _OPTIONAL,
 }  # fmt: skip
 _CHANNEL = {
     "name": NAME, "number": COUNT, "connection_details": ref("ConnectionDetails"), "node": NAME,

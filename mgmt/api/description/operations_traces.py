@@ -20,7 +20,7 @@ _traces = TaggedOperations("traces")
 
 _PAYLOAD_BYTES = described(COUNT, "How many bytes of a payload are written; all by default.")
 _PAYLOAD = described(one_of(NO_BODIES, BODIES), "Whether a log has the bodies of messages.")
-_SAMPLE = described({"type": "integer", "minimum": 1}, "Log one message in so many.")
+_SAMPLE = described({"type": "integer", "minimum": 1}, "Log one message in this number.")
 _PATTERN = described(TEXT, "A topic pattern for publish.{exchange} and deliver.{queue}.")
 
 SCHEMAS: dict[str, Schema] = {

@@ -183,7 +183,7 @@ def one_at_a_time_since_an_update(day):
 
 
 @incident(HOUR, [Says(BACKLOG, "mixed", 1800, None)], (WAITS, HOT_QUEUE, BURST))
-def everybody_sends_more(day):
+def all_publishers_send_more(day):
     """All of three publishers double their rates, which is too much."""
     day.queue("mixed")
     for user in ("a", "b", "c"):

@@ -104,7 +104,7 @@ class Tiered(Implementation):
             Path(self._directory.name), NoMetadata(), read_header, 1_000_000, EMBED_BELOW,
             UnsyncedDisk(), log_file_bytes=2_000,
         )  # fmt: skip
-        # Those who read wait for the disk.
+        # Readers wait for the disk.
         self._store.reads.worker = None
         self._store.open()
         self._tiers = {}

@@ -1,4 +1,4 @@
-"""What a node agrees to, and what becomes of it when a proposal comes to nothing."""
+"""What a node agrees to, and what becomes of it when a proposal is abandoned."""
 
 import pytest
 

@@ -58,8 +58,8 @@ def test_nodes_that_are_down_can_be_recovered(nodes):
 
 
 def test_a_queue_that_waits_for_a_node_has_no_members(nodes):
-    everybody = [one.id for one in nodes.record.members]
-    nodes.record = records.vanished(nodes.record, everybody, ())
+    members = [one.id for one in nodes.record.members]
+    nodes.record = records.vanished(nodes.record, members, ())
     ring = shown(nodes, C)
     assert (ring["leader"], ring["awaited"], ring["members"]) == (None, A, [])
     assert sorted(copy["node"] for copy in ring["copies"]) == [A, B, C]

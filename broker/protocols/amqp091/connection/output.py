@@ -60,7 +60,7 @@ class Output(ConnectionOutput):
         self._is_over = False
         self.bytes_out = self.writes = 0
         self.caught_up = caught_up
-        self.stuck: Callable[[], object] = _nobody_listens
+        self.stuck: Callable[[], object] = _no_listener
         self._progress_timer: Timer | None = None
         self._is_write_paused = False
         self._transport: asyncio.Transport | None = None
@@ -74,7 +74,7 @@ class Output(ConnectionOutput):
         """The socket is closed: discard all later output."""
         self._transport = None
         self._confirming = []
-        self.caught_up = self.stuck = _nobody_listens
+        self.caught_up = self.stuck = _no_listener
         self._stop_watching()
 
     def send_heartbeat(self) -> None:
@@ -168,5 +168,5 @@ class Output(ConnectionOutput):
             self._progress_timer = None
 
 
-def _nobody_listens() -> None:
+def _no_listener() -> None:
     """The output has no connection yet, or no longer has one."""

@@ -127,7 +127,7 @@ class UnsyncedReplies:
 
     def disconnect(self) -> None:
         """The socket is closed: nothing more is sent."""
-        self._fullness_changed = _nobody_listens
+        self._fullness_changed = _no_listener
 
 
 class OutputBehindReplies(ConnectionOutput):
@@ -217,5 +217,5 @@ class OutputBehindReplies(ConnectionOutput):
         self.all_sent.give(None)
 
 
-def _nobody_listens() -> None:
+def _no_listener() -> None:
     """The connection has ended."""

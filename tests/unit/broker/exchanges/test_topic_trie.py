@@ -79,7 +79,7 @@ def test_a_destination_comes_once_for_each_pattern_that_matches() -> None:
         (".".join(["*"] * 128), ".".join(["*"] * 128), 1),
         (".".join(["#", "*"] * 60), ".".join(["#"] * 59), 0),
     ],
-    ids=["hashes", "hashes in vain", "hashes and words", "stars for stars", "hashes and stars"],
+    ids=["hashes", "hashes, no match", "hashes and words", "stars for stars", "hashes and stars"],
 )
 def test_no_pattern_makes_the_walk_explode(pattern: str, key: str, expected: int) -> None:
     """These take forever with an algorithm that tries every way to match."""

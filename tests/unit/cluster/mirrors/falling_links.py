@@ -323,7 +323,7 @@ class Life:
         nodes.settle()
 
     def check(self):
-        """Everybody is answered, and if there was always a leader, it has all consumers."""
+        """All requests are answered, and if there was always a leader, it has all consumers."""
         always_led = all(record.leader is not None for record in self.nodes.log)
         for name in self.names:
             owed = self.publishers[name].owed

@@ -18,7 +18,7 @@ def lose(nodes, monkeypatch, sender, receiver, kind):
 
 
 def look(nodes, times):
-    """So many quarters of a net_ticktime pass."""
+    """A number of quarters of a net_ticktime pass."""
     for _ in range(times):
         for node in nodes:
             node.replicas.look()

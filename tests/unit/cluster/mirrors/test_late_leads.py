@@ -98,7 +98,7 @@ def test_contents_of_a_sender_whose_link_falls_and_returns_are_not_waited_for(no
     assert waiting.refused == [1]
 
 
-def test_a_broadcast_that_does_not_come_round_is_told(nodes, monkeypatch, caplog):
+def test_a_broadcast_that_does_not_go_round_is_told(nodes, monkeypatch, caplog):
     """It ends with a link: the ring goes on without a member whose node is not linked."""
     lose(nodes, monkeypatch, D, B, ACTIVITY)
     lose(nodes, monkeypatch, C, B, ACTIVITY)

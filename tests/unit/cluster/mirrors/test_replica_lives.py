@@ -78,7 +78,7 @@ class Node:
         assert self.leader in (None, HERE) or self.leader.node != other.name
 
     def round_over(self):
-        """All broadcasts have come round."""
+        """All broadcasts have gone round."""
         if self.role is Role.MIRROR:
             self._carry_out(self.steps.confirmed(self.marks))
 
@@ -153,7 +153,7 @@ class Node:
             self.leader = None
 
     def check(self):
-        """It has applied the newest record, is linked, and broadcasts have come round."""
+        """It has applied the newest record, is linked, and broadcasts have gone round."""
         record, own = self.record, self.record.on(self.name)
         assert self.ring == self.steps.member
         assert self.ring is None or self.ring == own.id
@@ -261,7 +261,7 @@ class World:
         node.start(has_messages)
 
     def settle(self):
-        """All is applied and linked, and what was broadcast has come round."""
+        """All is applied and linked, and what was broadcast has gone round."""
         for node in self.nodes.values():
             while node.applied < len(self.log):
                 node.apply_next()

@@ -168,7 +168,7 @@ class TestMembers:
 class TestTheLeaderDies:
     LED_BY_B = died(WITH_B_AND_C, A)
 
-    def test_its_oldest_mirror_broadcasts_a_mark_and_leads_when_that_has_come_round(self, b):
+    def test_its_oldest_mirror_broadcasts_a_mark_and_leads_when_that_has_gone_round(self, b):
         assert b.applies(self.LED_BY_B) == [
             ring(self.LED_BY_B), contents(self.LED_BY_B), LeaveLeader(), BroadcastMark(),
         ]  # fmt: skip
@@ -197,19 +197,19 @@ class TestTheLeaderDies:
         record = self.LED_BY_B
         assert node.applies(record) == [ring(record), contents(record), LeaveLeader(), Follow(B)]
 
-    def test_the_next_one_dies_before_its_mark_has_come_round(self, b):
+    def test_the_next_one_dies_before_its_mark_has_gone_round(self, b):
         b.applies(self.LED_BY_B)
         b.steps.mark_sent(5)
         b.applies(died(self.LED_BY_B, B))
         assert b.steps.confirmed(5) == []
 
-    def test_the_next_one_is_declared_dead_when_its_mark_has_come_round(self, b):
+    def test_the_next_one_is_declared_dead_when_its_mark_has_gone_round(self, b):
         b.applies(self.LED_BY_B)
         b.steps.mark_sent(5)
         b.steps.confirmed(5)
         record = died(self.LED_BY_B, B)
         assert b.applies(record) == [PassOnEarly(), EndMember(), contents(record), Follow(C)]
-        assert not b.steps.has_come_round
+        assert not b.steps.has_gone_round
 
     def test_the_queue_is_down_until_its_leader_is_back_if_no_mirror_may_lead(self):
         record = died(joined(ALONE, B, is_synchronised=False), A)

@@ -51,7 +51,7 @@ def test_the_next_leader_dies_soon_after_the_first(later):
 
 @pytest.mark.parametrize("mirrors", [(C,), (B, C)])
 def test_a_new_leader_confirms_nothing_before_its_lead_is_stable(mirrors):
-    """Whoever leads by an entry that may be undone, has what others will never hear of."""
+    """A leader by an entry that may be undone has messages that others will never get."""
     nodes = MirroredNodes(A, B, C)
     nodes.mirror(*mirrors)
     nodes.settle()

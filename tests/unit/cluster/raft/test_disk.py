@@ -119,7 +119,7 @@ def test_a_member_that_has_lost_what_was_on_its_disk_is_noticed():
     disk = group.nodes["c"].disk
     disk.on_disk().clear()
     group.start("c")
-    group.isolate("c")  # Nobody but this test is to see what comes.
+    group.isolate("c")  # Only this test is to see its messages.
     machine, clock = group.machine("a"), group.nodes["a"].clock
     machine.link_up("c", clock)
     question = next(one.message for one in machine.take_outputs() if isinstance(one, Send))

@@ -41,7 +41,7 @@ def test_the_library_is_looked_for_in_directories_that_the_linker_does_not_know(
 
 HELLO = '''"""Say hello.
 
-To whoever is named.
+To the named user.
 """
 
 def main(arguments):

@@ -95,10 +95,10 @@ async def test_a_changed_item_is_put(kind):
     assert not found.deletions
     if kind in ("queues", "exchanges"):
         # They cannot be changed: they are deleted and declared again, and lose their bindings.
-        assert names(found.anew) == [(kind, one.key)]
+        assert names(found.replaced) == [(kind, one.key)]
         assert [other.kind for other in rest] == ["bindings"]
     else:
-        assert not found.anew
+        assert not found.replaced
         assert not rest
 
 
@@ -112,7 +112,7 @@ async def test_a_binding_with_other_arguments_is_another_one():
 async def test_values_of_other_types_differ(own, wanted):
     here = with_item("queues", arguments={"x": own})
     found = await compare(here, with_item("queues", arguments={"x": wanted}))
-    assert len(found.anew) == 1
+    assert len(found.replaced) == 1
 
 
 async def test_the_order_of_keys_and_omitted_defaults_make_no_difference():

@@ -1,4 +1,4 @@
-"""Those who wait for declarations share a sync, and SQLite's log is moved from time to time."""
+"""Callers that wait for declarations share a sync, and SQLite's log is moved from time to time."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -28,7 +28,7 @@ def _small_segments(monkeypatch):
 @pytest.fixture
 async def store(tmp_path):
     store = Store(tmp_path, NoMetadata(), read_header)
-    # Those who read wait for the disk.
+    # Readers wait for the disk.
     store.reads.worker = None
     store.open()
     yield store

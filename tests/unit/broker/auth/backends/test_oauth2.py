@@ -55,7 +55,7 @@ def make(clock, tmp_path):
 
 @pytest.fixture
 def log_in(clock):
-    async def log_in(backend, token, name="whoever"):
+    async def log_in(backend, token, name="anyone"):
         return await backend.authenticate(LoginAttempt(name, token, "127.0.0.1"))
 
     return log_in
@@ -220,7 +220,7 @@ class TestSignatures:
     @pytest.mark.parametrize("header", [{}, {"kid": "k" * 20_000}, {"kid": "\0" * 9_000}])
     async def test_the_log_has_the_beginning_of_a_bad_answer(self, make, log_in, caplog, header):
         token = by_hand({"alg": "RS256", **header}, {})
-        assert await log_in(make(), token, name="whoever" * 5_000) is None
+        assert await log_in(make(), token, name="anyone" * 5_000) is None
         (line,) = caplog.messages
         assert len(line) < 400
 

@@ -13,7 +13,7 @@ NOW_S = 1_700_000_000.5
 
 
 def nobody_asks():
-    """Messages may come round."""
+    """Messages may come back to their source."""
 
 
 def changed(properties, came_round=nobody_asks, **value):

@@ -107,7 +107,7 @@ class KeepingKind:
 
 
 class Client:
-    """Adds entries through whoever leads, and sends again what is not applied.
+    """Adds entries through the leader, and sends again what is not applied.
 
     got: the entries that came back, by index.
     """
