@@ -61,15 +61,25 @@ class OwnMember(Protocol):
 
 
 class QueueGroup:
-    """The `GroupService` of a queue's client."""
+    """The `GroupService` of a queue's client. `begin` is called before the client asks anything."""
 
-    def __init__(self, use: GroupUse, member: OwnMember) -> None:
-        self._use = use
-        self._member = member
-        self.attach = use.attach
-        self.send = use.send
+    _use: GroupUse
+
+    def __init__(self, member: OwnMember) -> None:
         self.watch = member.watch
         self.configure = member.configure
+
+    def begin(self, use: GroupUse) -> None:
+        """The node uses the group: `use` knows the client, which knows this object."""
+        self._use = use
+
+    def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
+        """Begin a session with the leader."""
+        self._use.attach(session, sender, seen, received)
+
+    def send(self, session: int, commands: list[bytes]) -> None:
+        """Send commands to the leader, which proposes them in this order."""
+        self._use.send(session, commands)
 
     def close(self, is_deleted: bool) -> None:
         """The queue is deleted, or the node stops: declarations tell the member."""

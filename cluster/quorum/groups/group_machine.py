@@ -57,6 +57,11 @@ class MachineKind(Protocol):
     def entries_of(self, effect: Effect) -> Sequence[int]:
         """The indexes of the entries that a client needs with an effect."""
 
+    def needed_parts(
+        self, effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> tuple[list[Effect], dict[int, bytes]]:
+        """What a client on another node needs of these entries, and effects that fit."""
+
     def encode(self, effects: list[Effect]) -> bytes:
         """Effects as bytes."""
 

@@ -378,10 +378,10 @@ class GroupMember:
         if session.node == self._host.node:
             self._host.tell_use(self.group, session.number, effects, entries)
             return
-        data = self._host.kind.encode(effects)
-        self._host.send_item(
-            session.node, Told(self.group, session.number, data, dict(entries))
-        )  # fmt: skip
+        kind = self._host.kind
+        effects, parts = kind.needed_parts(effects, entries)
+        told = Told(self.group, session.number, kind.encode(effects), parts)
+        self._host.send_item(session.node, told)
 
     def read_entry(self, index: int) -> bytes:
         """Read an entry. Raises as `GroupLog.read`."""

@@ -131,7 +131,8 @@ class Use:
         specification = specified(table, durable=True)
         self.behind = []
         node = OwnNode(NODE, INCARNATION, Addresses(), UntakenBytes(self.behind.append))
-        service = QueueGroup(self.group, self.group)
+        service = QueueGroup(self.group)
+        service.begin(self.group)
         self.queue = QuorumQueueClient(self.vhost, specification, node, service)
         self.group.client = self.queue
         self.group.propose(Configure(options_of(self.queue.options)))

@@ -99,6 +99,9 @@ class KeepingKind:
     def entries_of(self, effect):
         return [effect[1]] if effect[0] == "kept" else []
 
+    def needed_parts(self, effects, entries):
+        return effects, dict(entries)
+
     def encode(self, effects):
         return msgspec.msgpack.encode(effects)
 
