@@ -189,7 +189,7 @@ class GroupedNode:
             Identity(name, next(_incarnations)), LinkOptions(COOKIE), AddressBook(None), clock
         )
         self.groups = Groups(name, self.links, self.store, kind, clock, Random(name).random)
-        self._retiring = None
+        self._retiring = self.retirement_error = None
         self.groups.begin(self._workers[1])
 
     async def start(self):
@@ -204,10 +204,15 @@ class GroupedNode:
             self._retiring = asyncio.get_running_loop().create_task(self._retire())
 
     async def _retire(self):
-        while self.retirement.is_due and await self.retirement.retire_oldest():
-            pass
+        try:
+            while self.retirement.is_due and await self.retirement.retire_oldest():
+                pass
+        except Exception as error:
+            self.retirement_error = error
+            raise
 
     async def kill(self):
+        assert self.retirement_error is None, self.retirement_error
         self.groups.close()
         self.node_log.failure = self.node_log.failure or RuntimeError("the node was killed")
         for peer in list(self.links.peers.values()):
@@ -258,10 +263,13 @@ class GroupedNodes:
     async def kill(self, name):
         await self.by_name.pop(name).kill()
 
-    def create(self, groups):
+    async def create(self, groups):
+        """Create groups with a member on each node, which survives a kill."""
         for node in self:
             for group in groups:
                 node.groups.create(group, NAMES)
+        for node in self:
+            await node.node_log.sync()
 
     def leader(self, group):
         """The node that leads; None if none does."""

@@ -57,7 +57,7 @@ async def test_messages_are_delivered_from_the_log_of_the_leader(tmp_path):
         encode_command(Settle(SENDER, 4, 0, 3, [1, 2])),
     ]
     async with GroupedNodes(tmp_path, kind=QueueMachines()) as nodes:
-        nodes.create([1])
+        await nodes.create([1])
         client = QueueClient(nodes.by_name[NAMES[0]], commands)
         await until(lambda: client.applied == 4)
         assert client.delivered == [1, 2, 3]
