@@ -40,8 +40,18 @@ def embedded(async_amqp_broker):
     return async_amqp_broker
 
 
+def begin_segments_after(messages, monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", messages)
+
+
 @pytest.fixture
 def small_segments(monkeypatch):
-    """Queues on disk begin a new segment after a few messages."""
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+    """Queues on disk begin a new segment after 64 messages."""
+    begin_segments_after(64, monkeypatch)
+
+
+@pytest.fixture
+def tiny_segments(monkeypatch):
+    """Queues on disk begin a new segment after 8 messages."""
+    begin_segments_after(8, monkeypatch)

@@ -102,3 +102,11 @@ def rabbit():
     """A real RabbitMQ."""
     with rabbitmq_node() as broker:
         yield broker
+
+
+@pytest.fixture
+def own_node(tmp_path):
+    """A node that a test may stop."""
+    served = ServedNode(tmp_path)
+    yield served
+    served.stop()

@@ -1,10 +1,8 @@
 """Switching the firehose: over the HTTP API, on the command line, by a restart."""
 
 import pika
-import pytest
 
 from tests.mgmt.ctl_command import Ctl
-from tests.mgmt.served_node import ServedNode
 
 
 def is_traced(node, vhost):
@@ -69,13 +67,6 @@ def test_what_management_publishes_and_gets_is_copied_too(node, vhost, channel):
     method, properties, body = channel.basic_get("copies", auto_ack=True)
     assert (method.routing_key, body) == ("publish.", b"x")
     assert properties.headers["user"] == "guest"
-
-
-@pytest.fixture
-def own_node(tmp_path):
-    served = ServedNode(tmp_path)
-    yield served
-    served.stop()
 
 
 def test_a_restart_ends_it_and_keeps_the_messages(own_node):

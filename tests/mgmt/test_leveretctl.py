@@ -13,7 +13,6 @@ import pika
 import pytest
 
 from tests.mgmt.ctl_command import Ctl, run_command
-from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -172,14 +171,6 @@ def test_over_the_network_the_routes_of_the_node_are_closed(node):
     done = run_command(*url, "stop_app")
     assert (done.returncode, "control socket" in done.stderr) == (64, True)
     assert node.request("GET", "node/status").status == 404
-
-
-@pytest.fixture
-def own_node(tmp_path):
-    """A node that a test may stop."""
-    served = ServedNode(tmp_path, name="own@localhost")
-    yield served
-    served.stop()
 
 
 def test_listeners_are_suspended_and_resumed(own_node):

@@ -1,21 +1,11 @@
 """The storage tiers of a queue in management, before and after a restart."""
 
 import pika
-import pytest
-
-from tests.mgmt.served_node import ServedNode
 
 MESSAGES = 2000
 NEARLY_ALL = 1800
 """The newest messages stay in memory until more arrive."""
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-
-
-@pytest.fixture
-def own_node(tmp_path):
-    served = ServedNode(tmp_path)
-    yield served
-    served.stop()
 
 
 def test_a_lazy_queue_is_on_disk_after_a_restart_too(own_node):

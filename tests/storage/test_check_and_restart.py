@@ -17,8 +17,6 @@ from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.disk import POINTS, Disk
 from leveret.storage.log.log_files import synced_bytes
 from leveret.storage.log.torn_end import torn_from
-from leveret.storage.store import reclaiming
-from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk
 from tests.storage.test_damage import FILES, check, restarted
@@ -28,15 +26,7 @@ SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "16")))
 KILLED_AT = [point for point in POINTS if not point.startswith("metadata")]
 
 
-pytestmark = pytest.mark.usefixtures("small_segments")
-
-
-@pytest.fixture(autouse=True)
-def _gives_space_back_often(monkeypatch):
-    monkeypatch.setattr(store_module, "CHECK_SECONDS", 0.002)
-    for name in ("LOG_BYTES_MIN", "GARBAGE_BYTES_MIN"):
-        monkeypatch.setattr(reclaiming, name, 2000)
-    monkeypatch.setattr(reclaiming, "IDLE_FACTOR", 1)
+pytestmark = pytest.mark.usefixtures("small_segments", "space_given_back_often")
 
 
 async def ended_store(directory, seed, chance):

@@ -11,8 +11,6 @@ from leveret.storage.disk.disk import POINTS
 from leveret.storage.messages import intervals
 from leveret.storage.queue import in_memory, purging, queue_log
 from leveret.storage.segments import ledger
-from leveret.storage.store import reclaiming
-from leveret.storage.store import store as store_module
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.unlucky import Unlucky
@@ -20,7 +18,7 @@ from tests.storage.unlucky import Unlucky
 SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "15")))
 
 
-pytestmark = pytest.mark.usefixtures("small_segments")
+pytestmark = pytest.mark.usefixtures("small_segments", "space_given_back_often")
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +33,6 @@ def _records_few_positions_at_a_time(monkeypatch):
     monkeypatch.setattr(intervals, "BLOCK_INTERVALS_MAX", 2)
     monkeypatch.setattr(ledger, "MOVED_BLOCKS", 1)
     monkeypatch.setattr(queue_log, "PROGRESS_BYTES_MAX", 60)
-
-
-@pytest.fixture(autouse=True)
-def _gives_space_back_often(monkeypatch):
-    monkeypatch.setattr(store_module, "CHECK_SECONDS", 0.002)
-    for name in ("LOG_BYTES_MIN", "GARBAGE_BYTES_MIN"):
-        monkeypatch.setattr(reclaiming, name, 2000)
-    monkeypatch.setattr(reclaiming, "IDLE_FACTOR", 1)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ import pytest
 from leveret.storage.messages.formats import encode_run
 from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.queue.segment_entries import SegmentEntries, stored_body
-from leveret.storage.segments import ledger, segments
 from leveret.storage.segments.segments import Lost, SegmentWriter, segment_path
 from tests.unit.storage.fake_store import (
     ADDRESS,
@@ -19,10 +18,7 @@ from tests.unit.storage.fakes import write_out
 MEBIBYTE = 1 << 20
 
 
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 8)
+pytestmark = pytest.mark.usefixtures("tiny_segments")
 
 
 @pytest.fixture

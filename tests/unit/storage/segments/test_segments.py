@@ -9,15 +9,11 @@ from leveret.storage.disk.disk import KEPT_OPEN_SHARE, Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.messages.formats import FILE_HEADER_BYTES, RUN, decode_run, read_records
 from leveret.storage.messages.message import Entry, Message
-from leveret.storage.segments import ledger, segments
+from leveret.storage.segments import segments
 from leveret.storage.segments.segments import Lost, SegmentReader, SegmentWriter, segment_numbers
 from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, write_out
 
-
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 8)
+pytestmark = pytest.mark.usefixtures("tiny_segments")
 
 
 @pytest.fixture

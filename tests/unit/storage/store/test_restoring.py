@@ -9,7 +9,7 @@ from leveret.storage.messages.message import Entry, Message
 from leveret.storage.metadata.metadata import NoMetadata
 from leveret.storage.queue.queue_recovery import FoundQueue, QueueRecovery
 from leveret.storage.queue.tiered_queue import TieredQueue
-from leveret.storage.segments import ledger, segments
+from leveret.storage.segments import segments
 from leveret.storage.segments.segments import SegmentWriter, segment_path
 from leveret.storage.store.restoring import Restorer
 from leveret.storage.store.store import Store
@@ -19,10 +19,7 @@ from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, persistent, wri
 KEY = 256
 
 
-@pytest.fixture(autouse=True)
-def _small_segments(monkeypatch):
-    for module in (ledger, segments):
-        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 8)
+pytestmark = pytest.mark.usefixtures("tiny_segments")
 
 
 @pytest.fixture
