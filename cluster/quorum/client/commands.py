@@ -62,7 +62,9 @@ class JoinGroup(Command):
 
 
 class NodeSenders:
-    """The senders of a client of a queue. node, incarnation: those of this node."""
+    """The senders of all clients of queues on a node, so that no two have the same number: a
+    queue's client may be made again. node, incarnation: those of this node.
+    """
 
     __slots__ = ("_incarnation", "_node", "_number")
 

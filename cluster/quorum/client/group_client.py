@@ -95,7 +95,7 @@ class Subscription(Command):
 
 
 class Senders(Protocol):
-    """The senders of a node's client of a queue (commands.py)."""
+    """The senders of a node (commands.py)."""
 
     def next_number(self) -> int:
         """The number of the next one. The numbers of a node grow, over its restarts too."""

@@ -77,12 +77,12 @@ LENGTH_MS = 1000
 class OwnNode(NamedTuple):
     """The node of a client, as it needs it.
 
-    incarnation: grows from one start to the next. addresses: shared by all messages that are read.
+    senders: shared by the clients of all queues. addresses: shared by all messages that are read.
     untaken: the bytes that all queues have not taken.
     """
 
     name: str
-    incarnation: int
+    senders: NodeSenders
     addresses: Addresses
     untaken: UntakenBytes
 
@@ -170,7 +170,7 @@ class QuorumQueueClient(Actor):
         self.figures: QueueFigures = RemoteFigures(self)
         self.reader = DeliveryReader(node.addresses)
         self._hold = UnappliedHold(node.untaken)
-        self._group = GroupClient(NodeSenders(node.name, node.incarnation))
+        self._group = GroupClient(node.senders)
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}

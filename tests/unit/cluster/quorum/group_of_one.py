@@ -5,6 +5,7 @@ import msgspec
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
@@ -129,14 +130,22 @@ class Use:
             for name, value in (arguments | {"x_queue_type": "quorum"}).items()
         }
         specification = specified(table, durable=True)
+        self.specification = specification
         self.behind = []
-        node = OwnNode(NODE, INCARNATION, Addresses(), UntakenBytes(self.behind.append))
-        service = QueueGroup(self.group)
-        service.begin(self.group)
-        self.queue = QuorumQueueClient(self.vhost, specification, node, service)
-        self.group.client = self.queue
+        self.node = OwnNode(
+            NODE, NodeSenders(NODE, INCARNATION), Addresses(), UntakenBytes(self.behind.append)
+        )
+        self.queue = self.client()
         self.group.propose(Configure(options_of(self.queue.options)))
         self.group.lead()
+
+    def client(self):
+        """A new client of the group, in the place of the last one."""
+        service = QueueGroup(self.group)
+        service.begin(self.group)
+        queue = QuorumQueueClient(self.vhost, self.specification, self.node, service)
+        self.group.client = queue
+        return queue
 
     def settle(self):
         """Give turns until nothing is left to do."""

@@ -13,6 +13,7 @@ import pytest
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.machine.commands import (
@@ -45,7 +46,9 @@ class Node:
     def __init__(self, name, incarnation, world):
         self.name, self.incarnation, self.world = name, incarnation, world
         self.vhost = FakeVhost()
-        own = OwnNode(name, incarnation, Addresses(), UntakenBytes(lambda is_behind: None))
+        own = OwnNode(
+            name, NodeSenders(name, incarnation), Addresses(), UntakenBytes(lambda is_behind: None)
+        )
         self.queue = QuorumQueueClient(self.vhost, SPECIFICATION, own, self)
         self.publisher = Publisher()
         self.published, self.consumers, self.cancelled, self.gets = [], [], [], []

@@ -181,6 +181,18 @@ def test_a_group_that_has_forgotten_the_sender_leaves_publishes_refused(use, que
     assert use.figures.ready == 2
 
 
+def test_a_client_that_is_made_again_is_another_sender(use, queue):
+    """Its commands are not taken for those of the client before it."""
+    publish(queue, b"1", b"2")
+    use.settle()
+    queue.close()
+    again = use.client()
+    use.group.lead()
+    publish(again, b"3")
+    use.settle()
+    assert use.figures.ready == 3
+
+
 # Without a leader
 
 

@@ -6,6 +6,7 @@ from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.member_placement import (
     NodeLoad,
@@ -69,7 +70,7 @@ def cluster():
 
 @pytest.fixture
 def factory(cluster):
-    node = OwnNode("a", 1, Addresses(), UntakenBytes(lambda is_behind: None))
+    node = OwnNode("a", NodeSenders("a", 1), Addresses(), UntakenBytes(lambda is_behind: None))
     return QuorumFactory(QueueFactory(QUORUM_QUEUE, None), node, cluster, cluster)
 
 

@@ -6,6 +6,7 @@ from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
+from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_machines import QueueMachines
@@ -33,7 +34,8 @@ class Use(FakeVhost):
         self.clock = system_clock()
         self.publisher = Publisher()
         self.last = 0
-        own = OwnNode(node.name, 1_700_000_000, Addresses(), UntakenBytes(lambda is_behind: None))
+        senders = NodeSenders(node.name, 1_700_000_000)
+        own = OwnNode(node.name, senders, Addresses(), UntakenBytes(lambda is_behind: None))
         group = QueueGroup(self)
         self.queue = QuorumQueueClient(self, SPECIFICATION, own, group)
         group.begin(node.groups.use(GROUP, NAMES, self.queue))
