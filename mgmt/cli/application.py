@@ -37,7 +37,7 @@ def main(
 
 
 def _add_subcommand(name: str, description: str) -> None:
-    """List a separate program in the help, and run it with all options that it gets."""
+    """List a separate program in the help, and pass all options to it."""
 
     @app.command(
         name=name,

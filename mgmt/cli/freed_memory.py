@@ -40,7 +40,7 @@ class Allocator:
 
 
 class FreedMemory:
-    """Looks from time to time. rounds: how many rounds of turns there were, called in the loop."""
+    """Checks from time to time. rounds: counts rounds of turns so far; called in the loop."""
 
     def __init__(self, allocator: Allocator, rounds: Callable[[], int]) -> None:
         self._allocator = allocator

@@ -4,10 +4,9 @@
 
 Each node is `leveret serve` in a process of its own, with its data in a folder of the directory
 (`cluster-data` by default). They find each other by a list in a configuration file. Each line of
-their logs is printed behind the name of its node, in the node's colour on a terminal. The nodes are
-stopped, and waited for, when this program is interrupted, or one of them cannot start or go on. A
-node that is killed or stopped is left out, so that one can look at the others, and the command is
-printed that starts it again.
+their logs is preceded by the name of its node, in the node's colour on a terminal. When this
+program is interrupted, or a node cannot start or continue, all nodes are stopped and awaited. If a
+node is killed or stopped, the others keep running, and the command that starts it again is printed.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ def node_name(name: str) -> str:
 
 
 def configuration() -> str:
-    """The list of nodes by which they find each other."""
+    """The configuration with the list of nodes, by which they find each other."""
     return "".join(
         f"cluster_formation.classic_config.nodes.{name} = {node_name(name)}:{LINK_PORT + number}\n"
         for number, name in enumerate(NODES)
@@ -40,7 +39,7 @@ def configuration() -> str:
 
 
 def command(number: int, directory: Path) -> list[str]:
-    """How a node is started."""
+    """The command that starts a node."""
     name = NODES[number]
     options = {
         "--config": directory / "cluster.conf", "--data-dir": directory / name,
@@ -53,7 +52,7 @@ def command(number: int, directory: Path) -> list[str]:
 
 
 def cookie(directory: Path) -> str:
-    """The secret of the nodes, which is made at the first start."""
+    """The secret of the nodes, which is created at the first start."""
     path = directory / "cookie"
     if not path.exists():
         path.touch(mode=0o600)
@@ -62,12 +61,12 @@ def cookie(directory: Path) -> str:
 
 
 def by_hand(number: int, directory: Path) -> str:
-    """How a person starts a node again, from the same directory."""
+    """The command line that starts a node again, from the same directory."""
     return f"LEVERET_COOKIE=$(cat {directory / 'cookie'}) {shlex.join(command(number, directory))}"
 
 
 async def _follow(number: int, process: asyncio.subprocess.Process, directory: Path) -> bool:
-    """Print a node's log until it ends. Returns whether it could not start or go on."""
+    """Print a node's log until it ends. Returns whether it failed to start or to continue."""
     width = max(map(len, NODES))
     label = NODES[number].ljust(width)
     if sys.stdout.isatty():

@@ -1,13 +1,13 @@
 """Changes of a stopped node's membership in its files, for leveretctl.
 
-leveretctl is a client and knows no files of a node, so it runs this module as a program:
+leveretctl is a client and does not access a node's files, so it runs this module as a program:
 
     python -m leveret.mgmt.cli.membership forget DATA_DIR OWN_NAME NODE
     python -m leveret.mgmt.cli.membership rename DATA_DIR OWN_NAME OLD NEW [OLD NEW ...]
 
-Without a name of its own (an empty one) the node has the configured one, or the default name. An
-error is printed to standard error. The exit code is 64 if the node runs, as rabbitmqctl's, and 1
-after another error.
+If OWN_NAME is empty, the node has the configured name, or the default one. An error is printed to
+standard error. The exit code is 64 if the node is running, as with rabbitmqctl, and 1 after another
+error.
 """
 
 import os

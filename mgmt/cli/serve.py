@@ -129,7 +129,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     upkeep = asyncio.gather(_checkpoint_now_and_then(node), _give_back_memory_now_and_then(node))
     await node.stop_requested.wait()
     logger.info("stopping")
-    # The end of management waits for requests, one of which may be that for this start.
+    # Ending management waits for requests, one of which may have caused this start.
     node.end_start()
     upkeep.cancel()
     with suppress(asyncio.CancelledError):
@@ -138,7 +138,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     try:
         await management.stop()
     finally:
-        # Whatever fails before: clients are told, and the store is closed.
+        # Even after a failure, clients are told, and the store is closed.
         await node.stop_broker()
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
@@ -148,7 +148,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 async def _started_unless_stopped(node: Node) -> Broker | None:
     """Start the broker, which may have to wait for other nodes.
 
-    None if it was stopped meanwhile, by an operator or since the process has to end.
+    None if it was stopped meanwhile, by an operator or because the process has to end.
     """
     starting = asyncio.ensure_future(node.start_broker())
     stopping = asyncio.ensure_future(node.stop_requested.wait())
@@ -225,8 +225,8 @@ async def _give_back_memory_now_and_then(node: Node) -> None:
 def start_collections(watch: LoopWatch | None) -> None:
     """Collect garbage, and from now on a little at a time.
 
-    watch: that of a running broker. The first collection is no turn of the loop that a client
-    waits for.
+    watch: of a running broker. No client waits during the first collection, so it is not counted
+    as a turn of the loop.
     """
     collections = GarbageCollections(asyncio.get_running_loop().call_later)
     if watch is not None:

@@ -30,7 +30,7 @@ FLAGS = {
     "data_dir": "DIRECTORY", "node": "NAME", "bind": "ADDRESS", "port": "PORT",
     "management_port": "PORT", "prometheus_port": "PORT", "cluster_port": "PORT",
 }  # fmt: skip
-"""Options that are settings, and the kinds of their values."""
+"""The options that are settings, and the types of their values."""
 
 
 def main(arguments: list[str]) -> int:

@@ -37,7 +37,7 @@ DESCRIPTIONS = {
     "report": "Write the results of an analysis to an HTML file (--help).",
     "trace-lines": "Print the records of trace logs as JSON lines (--help).",
 }
-"""What `leveret --help` says of them, in this order."""
+"""Their descriptions in `leveret --help`, in this order."""
 
 EXIT_USAGE = 2
 

@@ -54,7 +54,7 @@ class AuditLog:
         await self._write_later(requester, act)
 
     def add(self, requester: Requester, act: Act) -> None:
-        """Write an act soon; one that cannot be written is in the log of the node only."""
+        """Write an act soon. If that fails, the act is only in the log of the node."""
 
         def written(future: asyncio.Future[None]) -> None:
             error = future.exception()

@@ -62,7 +62,7 @@ class EventExchange:
         self._waiting: list[Event] = []
 
     def add(self, event: Event) -> None:
-        """Have an event published, if it can reach a queue: the listener for `Events.listen`."""
+        """Publish an event later, if it can reach a queue. A listener for `Events.listen`."""
         _, exchange = self._place()
         if exchange is None or not (exchange.bindings or exchange.alternate is not None):
             return
@@ -87,7 +87,7 @@ class EventExchange:
 
 
 def message_of(event: Event) -> Message:
-    """The message that tells an event."""
+    """The message that reports an event."""
     key = event["event"]
     headers: Table = {
         name: header_of(name, fact) for name, fact in event.items() if name != "event"

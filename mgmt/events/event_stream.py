@@ -44,7 +44,7 @@ class EventStream:
         self._has_come = asyncio.Event()
 
     def add(self, event: Event) -> None:
-        """Take an event: the listener for `Events.listen`."""
+        """Take an event. A listener for `Events.listen`."""
         if self._held_bytes >= self._held_bytes_max:
             self._missed_count += 1
             return

@@ -1,11 +1,11 @@
-"""Bodies of HTTP that their sender has compressed (RFC 9110, 8.4), decompressed in slices.
+"""Decompresses HTTP bodies that their sender has compressed (RFC 9110, 8.4), in slices.
 
 aiohttp would decompress a body before its size is known, so that is switched off. Here the
 compressed body is complete, and each step decompresses `SLICE_BYTES` of it. It stops at the size
 limit, and at data that expand more than any text that people write: a few kilobytes of compressed
-zeros stand for megabytes. Data in gzip may have several members, one behind the other (RFC 1952,
-2.2), as `cat a.gz b.gz` and programs that compress in pieces make them; the limits are those of all
-members together.
+zeros stand for megabytes. Gzip data may have several members in sequence (RFC 1952, 2.2), as
+`cat a.gz b.gz` and programs that compress in pieces make them; the limits are for all members
+together.
 """
 
 import zlib
@@ -19,7 +19,7 @@ CODINGS = (GZIP, DEFLATE)
 """The supported codings, as the header `Accept-Encoding` lists them."""
 ALIASES = {"x-gzip": GZIP}
 SLICE_BYTES = 64 * 1024
-"""Made in a tenth of a millisecond, or in half of one from data that are hard to decompress."""
+"""Takes a tenth of a millisecond, or half of one with data that are hard to decompress."""
 EXPANSION_MAX = 100
 """Definitions of 50,000 queues with almost the same names expand by 25."""
 EXPANSION_BYTES_MIN = 1_000_000
@@ -27,7 +27,7 @@ EXPANSION_BYTES_MIN = 1_000_000
 GZIP_MARK = b"\x1f\x8b"
 """The first bytes of a gzip member."""
 MEMBERS_MAX = 10_000
-"""An empty member has 20 bytes, and takes as long as a slice."""
+"""An empty member has 20 bytes, and takes as long to decompress as a slice."""
 GZIP_WINDOW, ZLIB_WINDOW, RAW_WINDOW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
@@ -91,7 +91,7 @@ def _pieces(raw: bytes, window: int) -> Iterator[bytes]:
 
 
 def _member(raw: bytes, taken: int, window: int) -> Generator[bytes, None, int]:
-    """The same from a place in the data up to the end of the stream. Returns where that is."""
+    """The decompressed data of the member that begins at a place. Returns the place of its end."""
     reader = zlib.decompressobj(window)
     while taken < len(raw) and not reader.eof:
         part = raw[taken : taken + SLICE_BYTES]

@@ -20,7 +20,7 @@ TOO_LARGE = f"JSON may not have integers of more than {DIGITS_MAX:,} digits"
 
 
 def refusal_of(content: Any) -> str | None:
-    """Why decoded JSON may not be converted: TOO_DEEP, TOO_MANY or TOO_LARGE. None if it may be."""
+    """The reason not to convert decoded JSON: TOO_DEEP, TOO_MANY or TOO_LARGE; None: convert it."""
     level = [content] if isinstance(content, list | dict) else []
     count = 0
     for _ in range(NESTING_MAX):

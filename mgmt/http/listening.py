@@ -1,7 +1,7 @@
 """Opening a port for an aiohttp application.
 
-Clients are accepted as those of AMQP are (broker/net/acceptor.py), so they leave the descriptors
-that the store needs alone, too. Their limits before and between requests are in http_clients.py.
+Clients are accepted as AMQP clients are (broker/net/acceptor.py), so they do not use up the
+descriptors that the store needs. Their limits before and between requests are in http_clients.py.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class AcceptingSite(web.BaseSite):
 async def listen(
     runner: web.AppRunner, listener: Listener, context: SSLContext | None, timeout_s: float
 ) -> Listener:
-    """Set a runner up and open its port; where it listens. Raises OSError.
+    """Set up a runner and open its port; returns its address. Raises OSError.
 
     context: for TLS. timeout_s: how long a client may be idle between requests.
     """

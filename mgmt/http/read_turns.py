@@ -43,7 +43,7 @@ class ReadTurns:
         return True
 
     def wait(self, client: WaitingClient) -> None:
-        """Call the client's `read_on` in turns to come, until it has read everything."""
+        """Call the client's `read_on` in later turns, until it has read everything."""
         self._waiting.append(client)
         self._await_next_turn()
 

@@ -3,7 +3,7 @@
 The routing key is the level. The exchange, a durable topic exchange for internal use, is declared
 when the broker has started; earlier records, and those caused by publishing records, are not
 published. Records are published in the broker's loop, in the round after they were written; a
-record costs nothing but a test while nothing is bound to the exchange. Source: RabbitMQ's
+record costs no more than a test while nothing is bound to the exchange. Source: RabbitMQ's
 `rabbit_logger_exchange_h`.
 """
 
@@ -60,7 +60,7 @@ class LogExchange(logging.Handler):
         self._waiting.clear()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have a record published, if it can reach a queue."""
+        """Publish a record later, if it can reach a queue."""
         if self._loop is None or self._publishing_in == threading.get_ident():
             return
         exchange = self._exchange()

@@ -49,7 +49,7 @@ class LogFormatter(logging.Formatter):
         return super().formatException(ei)
 
     def lines(self, record: logging.LogRecord) -> list[str]:
-        """The lines of a record without what precedes them: the message, then its traceback."""
+        """The lines of a record without their prefix: the message, then its traceback."""
         found = [record.getMessage().translate(CONTROL_CHARACTERS)]
         for text in self._tracebacks(record):
             found += [line.translate(CONTROL_CHARACTERS) for line in text.splitlines()]
@@ -103,7 +103,7 @@ class TextFormatter(LogFormatter):
 
 
 class JsonFormatter(LogFormatter):
-    """A JSON object a record."""
+    """One JSON object for each record."""
 
     def __init__(self, settings: OutputSettings) -> None:
         super().__init__(settings)
@@ -135,7 +135,7 @@ def formatter_of(settings: OutputSettings, default_format: str = DEFAULT_FORMAT)
 
 
 def _pair(word: str) -> tuple[str, str]:
-    """`old:new`, or a name that stays."""
+    """Parse `old:new`, or a name that is kept."""
     old, colon, new = word.partition(":")
     return old, new if colon else old
 

@@ -43,7 +43,7 @@ class LogFile(logging.handlers.WatchedFileHandler):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; rotate the file before it if its time is over, after it if it is full."""
+        """Write a record. Rotate the file before that if it is due, or after it if full."""
         try:
             if self._last_turn is not None and self._begun_at < self._last_turn(datetime.now()):
                 self._rotate()
@@ -55,7 +55,7 @@ class LogFile(logging.handlers.WatchedFileHandler):
             self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say on the standard error output that a record cannot be written."""
+        """Report on standard error that a record cannot be written."""
         error = sys.exc_info()[1]
         print(f"the log file {self.baseFilename} cannot be written: {error}", file=sys.stderr)
 
@@ -83,7 +83,7 @@ class LogFile(logging.handlers.WatchedFileHandler):
         self._statstream()
 
     def close(self) -> None:
-        """Close the file, when the one before is compressed."""
+        """Wait until the previous file is compressed, and close this one."""
         if self._compressing is not None:
             self._compressing.join()
         super().close()

@@ -39,12 +39,12 @@ class RecentLines(logging.Handler):
         self._last_number += 1
 
     def last(self, count: int) -> LogLines:
-        """Return the last lines, as many as are wanted and kept."""
+        """Return up to `count` of the last lines."""
         assert self.lock is not None, "a handler has a lock"
         with self.lock:
             kept = list(self._lines)
             return LogLines(kept[-count:] if count > 0 else [], self._last_number)
 
     def after(self, number: int) -> LogLines:
-        """Return the lines that are kept of those after a number."""
+        """Return the kept lines after a number."""
         return self.last(max(0, self._last_number - number))

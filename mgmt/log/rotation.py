@@ -1,6 +1,6 @@
 """When a log file is rotated by date (`log.file.rotation.date`).
 
-Source: RabbitMQ's `rabbit_logger_std_h`, which has the format from lager. Times are local.
+Source: RabbitMQ's `rabbit_logger_std_h`, whose format is lager's. Times are local.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from leveret.broker.config.log_settings import ROTATION_DATE
 
 ONE_DAY = timedelta(days=1)
 Turn = Callable[[datetime], datetime]
-"""The last time, at or before a time, at which a file was due."""
+"""Returns the last time, at or before a given one, at which a file was due."""
 
 
 def last_turn(date: str) -> Turn:

@@ -2,8 +2,8 @@
 
 A thread sends, so that the node never waits for the syslog server. While the server cannot be
 reached, up to `WAITING_MAX` messages wait in memory; later messages are lost and counted. Over TCP
-and TLS each message is preceded by its length (RFC 6587, 3.4.1). The forms are those that
-RabbitMQ's messages have.
+and TLS each message is preceded by its length (RFC 6587, 3.4.1). The forms are those of
+RabbitMQ's messages.
 """
 
 import logging
@@ -32,7 +32,7 @@ RETRY_SECONDS = 1.0
 CONNECT_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 2.0
 FACILITY_STEP = 8
-"""A priority is eight times the facility, and the severity."""
+"""A priority is eight times the facility, plus the severity."""
 
 logger = logging.getLogger("leveret.syslog")
 
@@ -52,7 +52,7 @@ class Syslog(logging.Handler):
         self._sender = Sender(settings)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have the messages of a record sent."""
+        """Send the messages of a record later."""
         try:
             for message in self.messages(record):
                 self._sender.send_later(message.encode("utf-8", "replace"))
@@ -103,7 +103,7 @@ class Sender:
         self._thread.start()
 
     def send_later(self, message: bytes) -> None:
-        """Have a message sent; it is lost if too many wait."""
+        """Send a message later; it is lost if too many wait."""
         try:
             self._waiting.put_nowait(message)
         except queue.Full:

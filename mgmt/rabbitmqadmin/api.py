@@ -14,7 +14,7 @@ from .errors import Failure
 
 REDIRECTIONS_MAX = 5
 SHOWN_MAX = 100
-"""Characters of an answer that cannot be used which are shown."""
+"""How many characters of an unusable answer are shown."""
 
 
 class Api:
@@ -37,21 +37,21 @@ class Api:
             raise self.no_answer(content) from None
 
     def objects(self, content: str) -> list[dict[str, Any]]:
-        """Return the list of objects that an answer is to be. Raises Failure if it is not."""
+        """Return the list of objects in an answer. Raises Failure if it is something else."""
         found = self.read(content)
         if isinstance(found, list) and all(isinstance(one, dict) for one in found):
             return found
         raise self.no_answer(content)
 
     def object(self, content: str) -> dict[str, Any]:
-        """Return the object that an answer is to be. Raises Failure if it is not."""
+        """Return the object in an answer. Raises Failure if it is something else."""
         found = self.read(content)
         if isinstance(found, dict):
             return found
         raise self.no_answer(content)
 
     def no_answer(self, content: str) -> Failure:
-        """Return the error for an answer that a management API does not give."""
+        """Return the error for an answer that is not one of a management API."""
         where = f"{self._options.hostname}:{self._options.port}"
         shown = content[:SHOWN_MAX]
         return Failure(f"No management API answers at {where}. It sent: {shown!r}")

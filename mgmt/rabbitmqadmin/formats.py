@@ -22,7 +22,7 @@ def place(column: str) -> tuple[int, str]:
 
 
 def flat(row: Row, depth: int, as_json: tuple[str, ...], prefix: str = "") -> dict[str, str]:
-    """Return the cells of a row. Those of objects in it are `outer.inner`, down to a depth."""
+    """Return the cells of a row. Those of nested objects are `outer.inner`, down to a depth."""
     cells: dict[str, str] = {}
     for name, value in row.items():
         column = prefix + name
@@ -76,4 +76,4 @@ FORMATS: dict[str, Format] = {
     "raw_json": _tsv, "pretty_json": _tsv, "tsv": _tsv, "long": _long, "table": _table,
     "kvp": _kvp, "bash": _bash,
 }  # fmt: skip
-"""The two of JSON are printed as they come."""
+"""The two JSON formats are printed as received."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Listed(NamedTuple):
-    """A list. columns: those of a table if none are chosen; json: those that are shown as JSON."""
+    """A list. columns: a table's if none are chosen; json: the columns that are shown as JSON."""
 
     in_vhost: bool = False
     columns: tuple[str, ...] = ()
@@ -14,7 +14,7 @@ class Listed(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What a command takes as NAME=VALUE. path: in the API. required: one of each is needed.
+    """A command's NAME=VALUE arguments. path: in the API. required: one of each tuple is needed.
 
     optional: names and defaults; None is not sent. json: the names whose values are JSON.
     """
@@ -38,7 +38,7 @@ class Form(NamedTuple):
 
 
 def need(*names: str) -> tuple[tuple[str, ...], ...]:
-    """Return names of which each is required."""
+    """Return a tuple for each name: all of them are required."""
     return tuple((name,) for name in names)
 
 

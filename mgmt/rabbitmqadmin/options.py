@@ -13,12 +13,12 @@ from .errors import wrong_usage
 from .formats import FORMATS
 
 VERSION = "3.10.8 (Leveret)"
-"""The version of RabbitMQ's program that it is like."""
+"""The version of RabbitMQ's program with which it is compatible."""
 CONFIG = ".rabbitmqadmin.conf"
 
 
 class Setting(NamedTuple):
-    """An option, which the configuration file has too. default: None if there is none."""
+    """An option, which is also a key of the configuration file. default: None if there is none."""
 
     flags: tuple[str, ...]
     help: str

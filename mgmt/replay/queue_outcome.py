@@ -1,7 +1,7 @@
 """Compares the queues of the target with those of the trace, as lines of text. Pure.
 
 If copies were consumed, the wait of each message is known, in the trace and now. Otherwise the mean
-is estimated from the queue's length over time (Little's law), for both alike.
+is estimated from the queue's length over time (Little's law), in both cases.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Since when consumers hold messages and do nothing, as of one round of the statistics.
+"""Since when consumers have held messages and done nothing, as of one round of the statistics.
 
 The message path counts nothing for this. A round reads the unsettled deliveries of each channel,
 and how many it has settled so far. A consumer that holds messages has done nothing since its oldest
@@ -34,5 +34,5 @@ class Holding:
             self._since_ms[channel, tag] = since_ms
 
     def since_ms(self, channel_name: str, tag: str) -> int | None:
-        """Since when a consumer does nothing with its messages; None if it holds none."""
+        """Since when a consumer has done nothing with its messages; None if it holds none."""
         return self._since_ms.get((channel_name, tag))

@@ -1,12 +1,12 @@
 """Takes samples of everything that is counted, every `collect_statistics_interval`.
 
-A round goes over the node's queues, channels, connections and exchanges in slices, between which it
-does its other work. It adds a row to the series of each object, unless nothing has happened to the
-object yet, and drops the series of objects that no longer exist. The same round makes the sums for
-the node and for each vhost.
+A round goes over the node's queues, channels, connections and exchanges in slices, between which
+the node does its other work. The round adds a row to the series of each object, unless nothing has
+happened to the object yet, and drops the series of objects that no longer exist. It also makes the
+sums for the node and for each vhost.
 
 Objects are known by their names. Counters of an object never decrease: if they are lower than in
-the round before, the object was deleted and declared again since, and has another series.
+the round before, the object has been deleted and declared again, and gets another series.
 """
 
 import asyncio
@@ -287,7 +287,7 @@ class Sampler:
     # Present values
 
     def idle_since_s(self, series: Series | None, made_at_s: float) -> float | None:
-        """Since when an object is idle, in wall-clock seconds; None if it is active.
+        """Since when an object has been idle, in wall-clock seconds; None if it is active.
 
         made_at_s: when it was declared or opened.
         """
@@ -307,7 +307,7 @@ class Sampler:
         return self.facade.now_ms() - delivered_at_ms
 
     def stalled_since_s(self, consumer: ConsumerFigures) -> float | None:
-        """Since when the consumer holds messages and settles none, in wall-clock seconds.
+        """Since when the consumer has held messages and settled none, in wall-clock seconds.
 
         None if it is busy, or was within the last minute. As of the last round.
         """

@@ -56,8 +56,8 @@ class Series:
     def is_of_another(self, row: Row, counters: int) -> bool:
         """Whether a row cannot follow, since one of its counters is lower than before.
 
-        counters: how many of the columns never decrease. The first and the last of them are looked
-        at: what went in, and what went out.
+        counters: how many of the columns never decrease. The first and the last of them are
+        compared: those of input and output.
         """
         rows = self._levels[0][1]
         if not rows:

@@ -1,7 +1,7 @@
 """Sums of statistics over the nodes of a cluster. Pure.
 
 Numbers are added, in objects field by field. Samples (`{"sample": ..., "timestamp": ...}`) are
-added by their places in the list, which each node begins with its newest one: clocks of nodes may
+added by their places in the list, which begins with the newest one: the clocks of the nodes may
 differ. All other values are this node's.
 """
 
