@@ -95,7 +95,7 @@ async def others_than_the_leader(nodes):
 
 async def test_clients_of_other_nodes_outlive_the_leader(tmp_path):
     async with GroupedNodes(tmp_path, kind=QueueMachines()) as nodes:
-        nodes.create([GROUP])
+        await nodes.create([GROUP])
         leader, others = await others_than_the_leader(nodes)
         publishing, consuming = (Use(node) for node in others)
         consumer = AckingConsumer(consuming, prefetch=2000)
@@ -122,7 +122,7 @@ async def test_clients_of_other_nodes_outlive_the_leader(tmp_path):
 
 async def test_a_small_prefetch_on_another_node_takes_parts_of_large_entries(tmp_path):
     async with GroupedNodes(tmp_path, kind=QueueMachines()) as nodes:
-        nodes.create([GROUP])
+        await nodes.create([GROUP])
         leader, others = await others_than_the_leader(nodes)
         here, there = Use(leader), Use(others[0])
         here.publish(200, size=500)
@@ -139,7 +139,7 @@ async def test_a_small_prefetch_on_another_node_takes_parts_of_large_entries(tmp
 
 async def test_without_a_majority_publishes_wait(tmp_path):
     async with GroupedNodes(tmp_path, kind=QueueMachines()) as nodes:
-        nodes.create([GROUP])
+        await nodes.create([GROUP])
         leader, others = await others_than_the_leader(nodes)
         use = Use(others[0])
         use.publish(10)
