@@ -1,4 +1,4 @@
-"""Finds connections that hardly last, message-ids that come twice, keys that get most. Pure."""
+"""Finds short-lived connections, repeated message-ids and dominant routing keys. Pure."""
 
 from collections.abc import Iterator
 

@@ -44,7 +44,7 @@ def stalled(data: Evidence) -> Iterator[Finding]:
 
 
 def _unfinished(data: Evidence) -> Iterator[Pause]:
-    """Yield what consumers still hold at the end of the trace, if that is for unusually long."""
+    """Yield pauses of consumers that hold messages for unusually long when the trace ends."""
     for one in data.consumers:
         if not one.unacknowledged or one.oldest_us is None or one.queue not in data.queues:
             continue
@@ -163,7 +163,7 @@ def _slower_than_others(data: Evidence, queue: Queue, consumers: list[Consumer])
     if slow_us < max(PEER_TIMES * quick_us, PEER_MIN_US):
         return None
     vhost = queue.vhost
-    # What served the queue at other times is no measure.
+    # Consumers that served the queue at other times are no measure.
     at_once = [one for one in others if one.first_us < slowest.last_us
                and slowest.first_us < one.last_us]  # fmt: skip
     if not at_once:

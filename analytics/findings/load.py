@@ -1,8 +1,8 @@
-"""Finds queues without consumers, queues that get more than is taken, and why. Pure.
+"""Finds queues without consumers, and why messages wait in other queues. Pure.
 
 An episode is a time in which many messages wait. It is explained by what was found before (a stall,
 a queue without a consumer, slow consumers, retries); otherwise by a burst, by a prefetch limit of
-1, by an uneven distribution, or by more coming than consumers manage.
+1, by an uneven distribution, or by more messages than the consumers can handle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def _no_consumer(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) 
 
 
 def load(data: Evidence, earlier: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what explains the waiting of messages that earlier findings do not explain."""
+    """Yield explanations of episodes that earlier findings do not explain."""
     explained: dict[Queue, list[Finding]] = {}
     for finding in earlier:
         for name in finding.about:
@@ -193,7 +193,7 @@ def _is_sustained(steps: QueueSteps, episode: Episode) -> bool:
 
 
 def _overload(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding:
-    """Return why more came than was taken for a long time."""
+    """Return the finding that for a long time more messages came than were consumed."""
     if found := _hot(data, steps, episode):
         return found
     queue, (since_us, until_us) = steps.queue, _times(steps, episode)

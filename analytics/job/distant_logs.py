@@ -8,10 +8,10 @@ A large log of the broker is read by several tasks: the separator is the header 
 its gzip members begins, so a row is a member, and Spark splits the file between rows wherever it
 likes (`spark.sql.files.maxPartitionBytes`). Ten bytes are by chance the same once in 10^24.
 
-Spark splits no file that has a codec. Hadoop finds the codec of a name by looking, among all
-suffixes read backwards, for the last one that is not behind the name read backwards. A codec for
-the suffix with an exclamation mark before it is found by names with that suffix and a letter before
-it, is not theirs, and hides their own.
+Spark splits no file that has a codec. To find the codec of a name, Hadoop sorts all reversed
+suffixes, and takes the last one that does not sort after the reversed name; the name must end with
+it. A codec for the suffix with an exclamation mark before it is found for names with a letter
+before that suffix. They do not end with it, so they have no codec, and their own one is hidden.
 
 Other files are read by one task each. A file without a suffix has no codec, and Spark would split
 it between lines, so its text is one row, for which there is a limit.
@@ -39,7 +39,7 @@ from leveret.analytics.traces.trace_files import TraceFile, Window
 from leveret.broker.tracing.block_format import MAGIC
 
 MEMBER_HEADER = MEMBER + b"\0\0\0\0\0\0\xff"
-"""With it each member of the broker's logs begins: without a name and a time, of no system."""
+"""Each member of the broker's logs begins with it: no name, no time, unknown system."""
 WHOLE_BYTES_MAX = 512 * 1024 * 1024
 """The largest file that is read as one row: Spark and Python have it in memory, several times."""
 _BEGINNING_ROWS = 10

@@ -1,8 +1,8 @@
 """Files of a trace directory, on the local disk or any file system that Hadoop supports.
 
 Only PySpark's public API is used, so that the job does not depend on its implementation.
-Spark lists, reads and overwrites files of other file systems, but does not delete them: what is no
-longer needed there is replaced by a data frame without rows.
+Spark lists, reads and overwrites files of other file systems, but does not delete them: those that
+are no longer needed are overwritten with a data frame without rows.
 """
 
 import shutil

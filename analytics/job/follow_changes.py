@@ -1,10 +1,9 @@
-"""What new records change in the state of a follow.
+"""The changes that new records make to the state of a follow.
 
-Records are counted, and the counts added to tables of sums (follow_sums.py). What a message did in
-a queue is in several triggers, so the steps of each are kept. A trigger reads the earlier steps of
-the messages that it has steps of, and makes their histories twice: without the new steps and with
-them. What the first ones have contributed to the tables is taken back, and what the second ones
-contribute is added:
+Records are counted, and the counts added to tables of sums (follow_sums.py). The steps of a message
+in a queue come in several triggers, so they are kept. A trigger reads the earlier steps of the
+messages of its own steps, and makes their histories twice: without the new steps and with them. The
+contribution of the first ones to the tables is taken back, and that of the second ones is added:
 
     steps -> histories before, after -> times that were measured (n: 1, or -1 to take one back)
                                      -> events of consumers (likewise)
@@ -37,13 +36,13 @@ MINUTE_US = 60_000_000
 OF_MINUTE = f"{{0}} - (({{0}} % {MINUTE_US}) + {MINUTE_US}) % {MINUTE_US}"
 """The minute of a time, which may be before 1970."""
 _BUCKET_BITS = 14
-"""Messages are looked for in so large ranges of numbers."""
+"""Messages are searched in ranges of numbers of this size, as a power of two."""
 
 _NO_PURGES = """
     select cast(null as ubigint) as queue_key, cast(null as bigint) as time_us,
         cast(null as varchar) as reason where false
 """
-"""Whom a purge took is found when the tables are made (queue_histories.py)."""
+"""The messages removed by a purge are found when the tables are made (queue_histories.py)."""
 
 _MADE = {
     "fates": f"""

@@ -23,7 +23,7 @@ from leveret.analytics.job.engines import DUCKDB
 from leveret.analytics.job.follow_changes import Changes, ForgottenError
 from leveret.analytics.job.follow_forgetting import forgotten, kept_since
 from leveret.analytics.job.follow_reading import Found, added_to, find_positions, listed, read_added
-from leveret.analytics.job.follow_spans import ChosenAnewError, set_aside, view_events
+from leveret.analytics.job.follow_spans import ChoiceChangedError, set_aside, view_events
 from leveret.analytics.job.follow_state import NAME, FollowState, KeptState
 from leveret.analytics.job.job import Made, Options, write_staged
 from leveret.analytics.job.progress import Progress
@@ -50,7 +50,7 @@ def follow_quickly(options: Options, every_seconds: float, keep_days: int) -> No
 
 @contextmanager
 def _interrupted() -> Iterator[threading.Event]:
-    """Return what Ctrl-C sets."""
+    """Yield the event that Ctrl-C sets."""
     found = threading.Event()
 
     def interrupt(*_signal: object) -> None:
@@ -67,7 +67,7 @@ def _interrupted() -> Iterator[threading.Event]:
 
 class Following:
     """Follows the logs below a directory. update_seconds: when it is behind, tables are made after
-    so much time. keep_days: see `follow_quickly`.
+    this time. keep_days: see `follow_quickly`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Following:
     def update(self) -> bool:
         """Read new records, and publish the tables; False if more is left to read. Raises OSError.
 
-        While all is read again, the tables of before stay.
+        While everything is read again, the earlier tables stay.
         """
         began = time.monotonic()
         is_at_end = not self.trigger()
@@ -121,7 +121,7 @@ class Following:
         state.rejected += len(read.rejected)
         try:
             self._change(state, read.valid, read.rejected)
-        except ChosenAnewError as error:
+        except ChoiceChangedError as error:
             self._begin_again(expected_days=[(*day,) for day in error.days])
         except ForgottenError:
             self._begin_again(keeps_details=True)

@@ -1,7 +1,7 @@
 """Reads the new data in logs that are followed: a limited amount at a time, in several threads.
 
 The files of one hour are read before those of the next, and files of the same hour by equal shares:
-so what the nodes of a cluster wrote of a message is read at about the same time.
+so the records that the nodes of a cluster wrote about a message are read at about the same time.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """Chooses the records of plausible times (tables/plausible.py) among those that were read so far.
 
-More records can change the choice of those that were read before. Then all has to be read again, in
-which the records that are now known decide from the beginning.
+More records can change the choice among those that were read before. Then everything has to be read
+again, and the records that are known by now decide from the beginning.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Day(NamedTuple):
     last_us: int
 
 
-class ChosenAnewError(Exception):
+class ChoiceChangedError(Exception):
     """Records that were read before count now, or no longer. days: all that are known."""
 
     def __init__(self, days: list[Day]) -> None:
@@ -38,14 +38,14 @@ _TYPES = pa.schema(
 
 
 def view_events(engine: DuckDBEngine, state: FollowState) -> None:
-    """Create the view `events` of the view `valid`, the new records. Raises ChosenAnewError."""
+    """Create the view `events` of the view `valid`, the new records. Raises ChoiceChangedError."""
     engine.stage("added_days", SUMMED["days"].query)
     before = known_days(engine)
     after = _days(engine, "added_days", before)
     used_before, _ = _chosen(engine, state, before)
     used, set_aside = _chosen(engine, state, after)
     if any(_is_used(day, used_before) != _is_used(day, used) for day in before):
-        raise ChosenAnewError(after)
+        raise ChoiceChangedError(after)
     view_plausible(engine, used if set_aside else None)
     engine.view("events", "select * from plausible")
 

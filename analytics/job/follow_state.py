@@ -2,7 +2,7 @@
 
 A trigger changes the database in one transaction, together with the positions. So one that is
 killed has no effect: the next one reads the same again. The tables are made from the database; the
-file beside them says of which trigger they are.
+file beside them names the trigger to which they belong.
 
 A file is identified by its inode and its first bytes: it is the same when the broker gives it the
 name of a complete file, and another one if it was replaced.

@@ -1,7 +1,8 @@
-"""Tables of sums that a follow keeps: each trigger adds rows, which are summed up now and then.
+"""Tables of sums that a follow keeps: each trigger adds rows, which are summed up from time to
+time.
 
-A table is summed up when it has twice as many rows as after the last time. So all of that takes
-time in proportion to the rows that are added, and reading a table, in proportion to its sums.
+A table is summed up when it has twice as many rows as after the last time. So summing up takes time
+in proportion to the added rows, and reading a table in proportion to its sums.
 """
 
 from typing import NamedTuple

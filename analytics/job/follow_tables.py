@@ -1,9 +1,9 @@
 """Makes the tables of the state of a follow, by the queries of the batch job.
 
-Tables whose rows are of a minute, or of ten seconds, are kept in the state, and remade for those in
-which something has changed: latency of times that were measured, and what consumers do of their
-events. In that, ten seconds depend on those before, so the later ones are remade, too. All other
-tables are made of sums, and of the messages that are not just acknowledged.
+Tables whose rows are of a minute, or of ten seconds, are kept in the state, and remade for the
+times in which something has changed: latency from measured times, and the activity of consumers
+from their events. Rows of consumers depend on earlier ones, so the later ones are remade, too. All
+other tables are made of sums, and of the messages that are not just acknowledged.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _NET = """
         ) as counted
     ) as left_over
 """
-"""Rows of which none was taken back; key: columns by which rows that were are found."""
+"""Rows that were not taken back. key: the columns by which those that were are found."""
 
 _OF_MINUTES = {
     "latency": (QUERIES["latency"], "minute in (select minute from minutes)"),

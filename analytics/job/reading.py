@@ -46,7 +46,8 @@ class LogFiles(NamedTuple):
         return reduce(DataFrame.unionAll, [local, *distant])
 
     def by_task(self, done: Callable[[int, Batches], Batches], columns: str) -> DataFrame:
-        """Read the local files, and return what is done with the number and records of each task.
+        """Read the local files; return the results of `done` with the number and records of each
+        task.
 
         Evaluated lazily.
         """

@@ -1,1 +1,1 @@
-"""The journey of a message: its records are searched in the logs, and told as a text."""
+"""The journey of a message: finds its records in the logs, and prints them as text."""

@@ -228,7 +228,7 @@ def _open_history(history: QueueHistory, search_range: SearchRange) -> str:
 
 
 def _purge(journey: Journey, history: QueueHistory, search_range: SearchRange) -> str:
-    """Return the event that removed all ready messages, this one included; empty without one."""
+    """Describe the purge that removed the message, with all ready ones; empty without one."""
     if history.state is not MessageState.READY:
         return ""
     for drop in search_range.gaps:

@@ -5,7 +5,7 @@ linked from the first by `came_from`.
 
 The records of a journey may come from several nodes of a cluster, whose clocks differ a little. So
 a message enters its queues before anything else happens to it there, whatever the times say, and
-what became of it on the node of its queue counts more than that a client rejected it.
+its fate as recorded by the node of its queue outweighs a client's reject.
 """
 
 from collections.abc import Iterable

@@ -82,7 +82,7 @@ TICKS_S = (
 
 
 def time_ticks(begins_us: int, ends_us: int) -> list[tuple[int, str]]:
-    """Return round times of a trace and their labels: seconds, minutes or days, as it is long."""
+    """Return round times of a trace and their labels; its length decides whether days are shown."""
     length_s = max(1, (ends_us - begins_us) / SECOND_US)
     every_s = next((one for one in TICKS_S if length_s / one <= TIME_TICKS_MAX), TICKS_S[-1])
     every_us = every_s * SECOND_US
@@ -91,7 +91,7 @@ def time_ticks(begins_us: int, ends_us: int) -> list[tuple[int, str]]:
     for time_us in range(-(-begins_us // every_us) * every_us, ends_us, every_us):
         moment = datetime.fromtimestamp(time_us / SECOND_US, UTC)
         label, new_day = f"{moment:{form}}", f"{moment:%m-%d}"
-        # A new day is told once, where the labels do not have it anyway.
+        # A new day is shown once, unless the labels contain it anyway.
         is_told = day and new_day != day and every_s < 86_400
         found.append((time_us, f"{new_day} {label}" if is_told else label))
         day = new_day

@@ -208,7 +208,7 @@ class _Collecting:
         self._outcomes()
 
     def _outcomes(self) -> None:
-        """Collect fates, of which those with a reason are told by it."""
+        """Collect fates; those with a reason are shown by it."""
         outcomes = self.data.outcomes
         for vhost, queue, fate, messages in self._rows(
             "select vhost, queue, fate, sum(messages) messages from outcomes group by 1, 2, 3"

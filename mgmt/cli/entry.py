@@ -10,7 +10,7 @@ import sys
 from leveret.mgmt.cli.subcommands import SUBCOMMANDS, run_subcommand
 
 MISSING_LIBRARY = "libpcre2-8"
-"""As leveret.broker.runtime.pcre2 calls it, which cannot be imported without it."""
+"""Its name in leveret.broker.runtime.pcre2, which cannot be imported without it."""
 
 
 def main() -> None:

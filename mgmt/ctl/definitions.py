@@ -46,7 +46,7 @@ def export_definitions(ctl: Session) -> None:
 
 
 def _definitions(ctl: Session) -> dict[str, Any]:
-    """All definitions but for what tells this cluster from others, as with rabbitmqctl."""
+    """All definitions except the facts that identify this cluster, as with rabbitmqctl."""
     found: dict[str, Any] = ctl.client.get("definitions")
     parameters = found["global_parameters"]
     found["global_parameters"] = [one for one in parameters if one["name"] != INTERNAL_CLUSTER_ID]

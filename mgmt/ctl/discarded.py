@@ -51,7 +51,7 @@ def _content_rows(content: dict[str, Any]) -> Iterator[list[Any]]:
 
 
 def _name(view: dict[str, Any]) -> str:
-    """What tells a declaration from others of its kind."""
+    """The key of a declaration among those of its kind."""
     if "destination" in view:
         return f"{view['source']} -> {view['destination']} ({view['routing_key']})"
     for name in ("name", "user"):

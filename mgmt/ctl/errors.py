@@ -5,7 +5,7 @@ from typing import Any
 OK, USAGE, DATA_ERROR, NO_USER, UNAVAILABLE, SOFTWARE = 0, 64, 65, 67, 69, 70
 NO_PERMISSION, TIMED_OUT = 77, 75
 MISSING_LIBRARY = "libpcre2-8"
-"""As leveret.broker.runtime.pcre2 calls it, which a few commands import, and cannot without it."""
+"""Its name in leveret.broker.runtime.pcre2, which needs it, and which a few commands import."""
 
 
 class CtlError(Exception):

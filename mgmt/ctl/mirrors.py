@@ -21,7 +21,7 @@ LEADER_COLUMNS = (
 @command("sync_queue", "[--vhost <vhost>] <queue>", "Sends the mirrors of a queue the messages "
          "that they lack, and waits until they have them", QUEUES)  # fmt: skip
 def sync_queue(ctl: Session) -> None:
-    """Synchronise a queue, showing how far it is. The queue goes on meanwhile."""
+    """Synchronise a queue, and show the progress. The queue stays available meanwhile."""
     name = ctl.argument(0)
     ctl.banner(f"Synchronising queue '{name}' in vhost '{ctl.vhost}' ...")
     ctl.take_time()
@@ -40,7 +40,7 @@ def sync_queue(ctl: Session) -> None:
 @command("cancel_sync_queue", "[--vhost <vhost>] <queue>", "Ends what sync_queue has begun; the "
          "mirrors keep what they have", QUEUES)  # fmt: skip
 def cancel_sync_queue(ctl: Session) -> None:
-    """Send the mirrors of a queue no more of the messages that they lack."""
+    """Stop sending missing messages to the mirrors of a queue."""
     name = ctl.argument(0)
     ctl.banner(f"Stopping synchronising queue '{name}' in vhost '{ctl.vhost}' ...")
     if _mirrored(ctl, name)["state"] != SYNCING:
@@ -69,7 +69,7 @@ def _mirrored(ctl: Session, name: str) -> dict[str, Any]:
 
 
 def progress_line(mirroring: dict[str, Any]) -> str:
-    """How far the mirrors are that are being synchronised, as a bar."""
+    """The progress of the mirrors that are being synchronised, as a bar."""
     running = [
         member["sync"]
         for member in mirroring["members"]

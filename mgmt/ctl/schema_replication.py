@@ -57,7 +57,7 @@ def restart_schema_replication(ctl: Session) -> None:
 @command("accept_schema_replication", "",
          "Follows the upstream although it lacks most definitions here", STANDBY)  # fmt: skip
 def accept_schema_replication(ctl: Session) -> None:
-    """Let a sync go on that is held."""
+    """Continue a sync that is held."""
     _act(ctl, "accept", "Accepting an upstream that lacks most definitions")
 
 
