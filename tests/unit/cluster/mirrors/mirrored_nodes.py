@@ -170,3 +170,11 @@ class MirroredNodes(Nodes):
         while entries := cursor.read(1 << 20):
             found += [entry.message.body for entry in entries]
         return found
+
+
+def three_nodes():
+    """Three nodes with a queue that a leads; b is the older mirror, c the younger one."""
+    nodes = MirroredNodes("a@host", "b@host", "c@host")
+    nodes.mirror("b@host", "c@host")
+    nodes.settle()
+    return nodes

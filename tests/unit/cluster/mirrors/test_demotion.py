@@ -3,22 +3,15 @@
 import pytest
 
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
-from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes, three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
 
 
-def started():
-    nodes = MirroredNodes(A, B, C)
-    nodes.mirror(B, C)
-    nodes.settle()
-    return nodes
-
-
 @pytest.fixture
 def nodes():
-    return started()
+    return three_nodes()
 
 
 def handed_over(nodes, name=B):
@@ -143,10 +136,10 @@ def test_the_leader_hands_over_before_any_frame(publishing, is_consuming, after)
         elif after == "dies":
             nodes.kill(B)
 
-    frames = started().frames_of(Program(publishing, is_consuming))
+    frames = three_nodes().frames_of(Program(publishing, is_consuming))
     assert frames
     for frame in range(frames):
-        nodes, program = started(), Program(publishing, is_consuming)
+        nodes, program = three_nodes(), Program(publishing, is_consuming)
         nodes.before_frame[nodes.arrived + frame] = lambda nodes=nodes: nodes.hand_over(B)
         nodes.before_frame[nodes.arrived + frame + 3] = lambda nodes=nodes: then(nodes)
         program(nodes)

@@ -17,7 +17,7 @@ from leveret.cluster.mirrors.late_confirms import (
 from leveret.storage.queue.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.late_clusters import look, lose, published, warnings
-from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.mirrors.mirrored_nodes import three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 A, B, C = "a@host", "b@host", "c@host"
@@ -25,11 +25,7 @@ A, B, C = "a@host", "b@host", "c@host"
 
 @pytest.fixture
 def nodes():
-    """The queue is led by a; b is the older mirror, c the younger one."""
-    nodes = MirroredNodes(A, B, C)
-    nodes.mirror(B, C)
-    nodes.settle()
-    return nodes
+    return three_nodes()
 
 
 def test_the_first_look_finds_nothing_unchanged():

@@ -7,18 +7,10 @@ import pytest
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
-from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.mirrors.mirrored_nodes import three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
-
-
-def started():
-    """The queue is led by a; b is the older mirror, c the younger one."""
-    nodes = MirroredNodes(A, B, C)
-    nodes.mirror(B, C)
-    nodes.settle()
-    return nodes
 
 
 def suspect(nodes):
@@ -37,10 +29,10 @@ def publishes(nodes, name, publisher):
 
 @pytest.mark.parametrize("publishing", [A, B, C])
 def test_the_next_leader_confirms_what_a_leader_that_was_declared_dead_has_published(publishing):
-    frames = started().frames_of(lambda nodes: publishes(nodes, publishing, Publisher()))
+    frames = three_nodes().frames_of(lambda nodes: publishes(nodes, publishing, Publisher()))
     assert frames
     for frame in range(frames):
-        nodes, publisher = started(), Publisher()
+        nodes, publisher = three_nodes(), Publisher()
         nodes.before_frame[nodes.arrived + frame] = lambda nodes=nodes: suspect(nodes)
         publishes(nodes, publishing, publisher)
         assert nodes.record.leader.node == B, frame
@@ -51,7 +43,7 @@ def test_the_next_leader_confirms_what_a_leader_that_was_declared_dead_has_publi
 
 @pytest.mark.parametrize("consuming_on", [A, B, C])
 def test_consumers_of_a_leader_that_was_declared_dead_are_the_next_leaders(consuming_on):
-    nodes = started()
+    nodes = three_nodes()
     there = nodes.queue(consuming_on)
     consumer = consuming(nodes, there, FakeConsumer())
     publish(nodes.queue(C), b"1", b"2")
@@ -71,7 +63,7 @@ def test_consumers_of_a_leader_that_was_declared_dead_are_the_next_leaders(consu
 
 
 def test_it_may_lead_again():
-    nodes, publisher, remote = started(), Publisher(), Publisher()
+    nodes, publisher, remote = three_nodes(), Publisher(), Publisher()
     publish(nodes.queue(C), b"1", publisher=remote)
     publish(nodes.queue(A), b"2", publisher=publisher)
     suspect(nodes)
@@ -89,7 +81,7 @@ def test_it_may_lead_again():
 
 def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
     """It applies the next record when its mark has gone round, in a message of that record."""
-    nodes = started()
+    nodes = three_nodes()
     nodes.lagging[B] = []
     nodes.hand_over(B)
     nodes.hand_over(C)
@@ -103,7 +95,7 @@ def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
 
 def test_the_next_leader_answers_requests_that_the_last_one_did_not():
     """The record names another leader while a node waits for the one before, which is linked."""
-    nodes, consumer, subscribed, length = started(), FakeConsumer(), Answer(), Answer()
+    nodes, consumer, subscribed, length = three_nodes(), FakeConsumer(), Answer(), Answer()
     nodes.lagging[A] = []
     nodes.queue(C).subscribe(consumer, subscribed)
     nodes.queue(C).length(length)
@@ -119,7 +111,7 @@ def test_the_next_leader_answers_requests_that_the_last_one_did_not():
 
 def test_a_leader_that_is_late_to_end_its_first_lead_is_asked_again_in_its_second():
     """Another node has turned to the second lead by then, and been answered in the first."""
-    nodes, consumer, length = started(), FakeConsumer(), Answer()
+    nodes, consumer, length = three_nodes(), FakeConsumer(), Answer()
     nodes.lagging[A] = []
     nodes.hand_over(B)
     nodes.settle()

@@ -8,7 +8,7 @@ from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import Progress
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
-from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
+from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes, three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
@@ -17,10 +17,7 @@ AUTOMATIC = Mirroring("all", is_automatic=True)
 
 @pytest.fixture
 def nodes():
-    nodes = MirroredNodes(A, B, C)
-    nodes.mirror(B, C)
-    nodes.settle()
-    return nodes
+    return three_nodes()
 
 
 @pytest.mark.parametrize("publishing", [A, B, C])
@@ -103,22 +100,16 @@ def test_confirms_wait_until_a_removal_is_stable(nodes):
 
 @pytest.mark.parametrize("publishing", [B, C])
 def test_the_leader_dies_before_any_frame(publishing):
-    def started():
-        nodes = MirroredNodes(A, B, C)
-        nodes.mirror(B, C)
-        nodes.settle()
-        return nodes
-
     def program(nodes):
         for number in range(1, 5):
             publish(nodes.queue(publishing), b"%d" % number, publisher=publisher, first=number)
             nodes.step()
 
     publisher = Publisher()
-    frames = started().frames_of(program)
+    frames = three_nodes().frames_of(program)
     assert frames
     for frame in range(frames):
-        nodes, publisher = started(), Publisher()
+        nodes, publisher = three_nodes(), Publisher()
         nodes.before_frame[nodes.arrived + frame] = lambda nodes=nodes: nodes.kill(A)
         program(nodes)
         nodes.settle()

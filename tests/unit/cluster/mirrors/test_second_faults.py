@@ -9,18 +9,10 @@ from leveret.cluster.mirrors.synchronisation import AGAIN_MS, BATCH_BYTES_MAX
 from leveret.storage.contract.backing_queue import BeingRead, Unreadable
 from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
-from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes, three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, consuming
 
 A, B, C = "a@host", "b@host", "c@host"
-
-
-def started():
-    """The queue is led by a; b is the older mirror, c the younger one."""
-    nodes = MirroredNodes(A, B, C)
-    nodes.mirror(B, C)
-    nodes.settle()
-    return nodes
 
 
 def publishes(nodes, publisher):
@@ -34,10 +26,10 @@ def publishes(nodes, publisher):
 
 @pytest.mark.parametrize("later", [1, 2, 3, 5, 8])
 def test_the_next_leader_dies_soon_after_the_first(later):
-    frames = started().frames_of(lambda nodes: publishes(nodes, Publisher()))
+    frames = three_nodes().frames_of(lambda nodes: publishes(nodes, Publisher()))
     assert frames
     for frame in range(frames):
-        nodes, publisher = started(), Publisher()
+        nodes, publisher = three_nodes(), Publisher()
         first = nodes.arrived + frame
         nodes.before_frame[first] = lambda nodes=nodes: nodes.kill(A)
         nodes.before_frame[first + later] = lambda nodes=nodes: nodes.kill(B)
@@ -125,7 +117,7 @@ def test_a_mirror_that_joins_knows_what_was_refused_before(monkeypatch):
 
 
 def test_a_message_that_needs_no_acknowledgement_does_not_come_again():
-    nodes = started()
+    nodes = three_nodes()
     consumer = consuming(nodes, nodes.queue(C), FakeConsumer(no_ack=True))
     publish(nodes.queue(B), b"1")
     nodes.settle()
@@ -137,7 +129,7 @@ def test_a_message_that_needs_no_acknowledgement_does_not_come_again():
 
 
 def test_a_mirror_that_lost_its_link_to_the_leader_only_stays_as_it_is():
-    nodes = started()
+    nodes = three_nodes()
     nodes.unlink(A, C)
     publish(nodes.queue(B), b"1")
     nodes.link(A, C)
