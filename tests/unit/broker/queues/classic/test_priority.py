@@ -1,4 +1,4 @@
-"""Priorities within one queue."""
+"""Priorities within one queue; tests/storage/backing_contract calls it in any order."""
 
 import pytest
 
@@ -30,14 +30,6 @@ def bodies(entries):
     return [entry.message.body for entry in entries]
 
 
-def test_an_empty_queue():
-    queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
-    assert queue.peek() is None
-    assert queue.fetch(10, True) == []
-    assert queue.purge().dropped == 0
-    assert (queue.ready_count, queue.ready_bytes) == (0, 0)
-
-
 def test_the_highest_priority_comes_first_and_within_it_the_oldest():
     queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
     assert bodies(ready_entries(queue)) == [b"b", b"d", b"a", b"c"]
@@ -49,48 +41,6 @@ def test_the_highest_priority_comes_first_and_within_it_the_oldest():
 def test_none_is_0_and_too_much_is_the_maximum():
     queue = queue_with((b"none", None), (b"zero", 0), (b"top", 5), (b"over", 255), priority_max=5)
     assert bodies(queue.fetch(9, True)) == [b"top", b"over", b"none", b"zero"]
-
-
-def test_messages_go_to_their_levels():
-    queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
-    queue.publish(run_of([message(b"low", 1)]), 0)
-    queue.publish(run_of([message(b"higher", 2)]), 0)
-    queue.publish(run_of([message(b"x", 1), message(b"yz", 1)]), 0)
-    assert bodies(ready_entries(queue)) == [b"higher", b"low", b"x", b"yz"]
-    assert (queue.ready_count, queue.ready_bytes) == (4, 12)
-
-
-def test_it_counts_over_all_levels():
-    queue = queue_with((b"a", 1), (b"bb", 5), (b"ccc", 3))
-    entries = queue.fetch(2, True)
-    assert (queue.ready_count, queue.ready_bytes) == (1, 1)
-    assert (queue.unacked_count, queue.unacked_bytes) == (2, 5)
-    queue.ack([entries[0]])
-    assert (queue.unacked_count, queue.unacked_bytes) == (1, 3)
-    queue.requeue([entries[1]])
-    assert (queue.unacked_count, queue.ready_count, queue.ready_bytes) == (0, 2, 4)
-
-
-def test_without_acks_nothing_is_unacked():
-    queue = queue_with((b"a", 1), (b"bb", 5))
-    queue.fetch(2, False)
-    assert (queue.unacked_count, queue.ready_count) == (0, 0)
-
-
-def test_a_requeued_message_goes_back_to_its_place_in_its_level():
-    queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
-    entries = queue.fetch(4, True)
-    queue.requeue([entries[2], entries[1], entries[0]])
-    assert bodies(ready_entries(queue)) == [b"b", b"d", b"a"]
-    assert all(entry.redelivered for entry in ready_entries(queue))
-
-
-def test_drop_and_purge():
-    queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1))
-    assert queue.drop().message.body == b"b"
-    assert queue.purge().dropped == 2
-    assert queue.ready_count == 0
-    assert ready_entries(queue) == []
 
 
 def test_the_oldest_of_all_priorities_is_the_queues_oldest():
