@@ -2,8 +2,8 @@
 
 An event of a poorer format (text, then JSON) is a copy if a richer one has an event of the same
 node, channel, exchange, queues, keys and size, within the time that both cover. Traces note an
-event at slightly different times, so such events are paired in the order of time: what one format
-has more of is used.
+event at slightly different times, so such events are paired in the order of time; events of either
+format without a partner are used, too.
 """
 
 from leveret.analytics.tables.engine import Engine

@@ -1,7 +1,7 @@
-"""Routing keys. Publishers may use a new one for each message, so that few are named in tables.
+"""Routing keys. Publishers may use a new one for each message, so tables name only some.
 
-On each date the `NAMED_MAX` keys that most records of an exchange have are named; all others are
-one row whose key is null. So neither the tables nor the view `flows` grow with the number of keys.
+On each date the `NAMED_MAX` most frequent keys of an exchange are named; all others are one row
+whose key is null. So neither the tables nor the view `flows` grow with the number of keys.
 """
 
 NAMED_MAX = 1_000

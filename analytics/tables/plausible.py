@@ -1,4 +1,4 @@
-"""Sets records of implausible times aside: one of a wrong year would stretch every series.
+"""Sets aside records with implausible times: a single wrong year would stretch every series.
 
 Days that have records and are less than 30 days apart form a span. The span with most records is
 used; so is another one that has at least 1% of the records and is of the years 2007 to 2099. The

@@ -139,5 +139,5 @@ FATES_VIEWS = {"purged": _PURGED, "fates_by_key": _FATES}
 HOLDS_VIEWS = {"several": _SEVERAL, "holds": _HOLDS}
 """Made from the views `histories` and `steps`."""
 KEPT_VIEWS = ("purged", "several", "holds")
-"""Those whose rows a batch keeps. All but `holds` have few, and an engine that knows it joins them
-without sorting all histories or steps; of `holds` three tables are made."""
+"""The views whose rows a batch keeps. All but `holds` have few rows, and an engine that knows this
+joins them without sorting all histories or steps; three tables are made from `holds`."""

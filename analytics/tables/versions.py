@@ -6,7 +6,8 @@
 
 A run writes into the directory that `current` does not name, and then renames a new link over
 `current`. So a run that is killed leaves the tables of the one before, and a reader that has
-followed the link can go on while the next run is published: the run after that removes its tables.
+followed the link can continue while the next run is published: the run after that removes its
+tables.
 """
 
 import fcntl

@@ -2,8 +2,8 @@
 
 The fixed parts of records are gathered as arrays. A text is parsed once for the block, and so is
 the line of a record of a rare event: both are rows of one small table, in which a record has one
-row for what begins its line, and one for the address of its message. So most columns of the block
-are columns of that table, with a number for each record.
+row for the beginning of its line, and one for the address of its message. So most columns of the
+block are columns of that table, with a number for each record.
 
 A block that has anything unusual is left to the code that makes lines, which reports what is wrong.
 """
@@ -112,14 +112,14 @@ class _Columns:
         return pa.Table.from_arrays(columns, schema=KEPT_COLUMNS)
 
     def _pieces(self, places: Numbers) -> list[bytes]:
-        """What entries with a length have."""
+        """The contents of entries that have a length."""
         begins = places + 1 + LENGTH.size
         ends = begins + self._lengths(places)
         pairs = zip(begins.tolist(), ends.tolist(), strict=True)
         return [self._data[begin:end] for begin, end in pairs]
 
     def _lengths(self, places: Numbers) -> Numbers:
-        """The lengths that entries have."""
+        """The lengths of entries."""
         lengths: Numbers = np.zeros(len(places), np.int64)
         for place in range(LENGTH.size, 0, -1):
             lengths = lengths << 8 | self._octets[places + place]

@@ -18,11 +18,11 @@ IsWanted = Callable[[RecordBlock], bool]
 
 
 class Columns(Protocol):
-    """The records of a block as something else than lines."""
+    """The records of a block in another form than lines."""
 
     @property
     def num_rows(self) -> int:
-        """How many records they are."""
+        """The number of records."""
 
 
 Making = Callable[[RecordBlock], bytes | Columns]
@@ -60,7 +60,7 @@ class BlockMembers:
         """Keep a decompressed piece of a member until its end; return its lines.
 
         The first bytes of a member say what it contains, and a piece may have only some of them: it
-        ends where the data ends that was read from the file.
+        ends where the data read from the file ends.
         """
         if self._has_lines:
             return piece

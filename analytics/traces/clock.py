@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from leveret.analytics.traces.log_blocks import Problem
 
 BACK_US, YEARS_US = 10_000_000, 30 * 86_400_000_000
-"""A jump of less than the first is none; a record that is further off than the second is itself
+"""A jump of less than the first is ignored; a record that is off by more than the second is itself
 wrong (tables/plausible.py)."""
 WENT_BACK = "the clock went back"
 """How the reason of such a problem begins."""

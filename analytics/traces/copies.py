@@ -1,7 +1,7 @@
 """Finds log files that were given twice: under another name, decompressed, or as a part.
 
 A copy that was made while its file was being written has a part of it. So of files that begin with
-the same lines, the one with most data is read. Only of such files more than the beginning is read
+the same lines, the one with most data is read. Only such files are read beyond their beginning
 here.
 """
 

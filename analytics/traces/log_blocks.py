@@ -5,8 +5,8 @@ A log is a sequence of gzip members, each of which has a block of records, of wh
 is read up to its last whole line; after a damaged member, reading continues with the next one. Each
 fault is reported as a `Problem`. An incomplete end of a file that is being written is not a fault.
 
-Who looks for a few records only can say which blocks of records may have them: no lines are made of
-the others. Who needs no lines has columns made of blocks of records.
+A reader that looks for a few records only can say which blocks of records may have them: no lines
+are made of the others. A reader that needs no lines can have columns made of blocks of records.
 """
 
 import zlib
@@ -26,7 +26,7 @@ BLOCK_BYTES_MAX = 4 * 1024 * 1024
 LINE_BYTES_MAX = 256 * 1024 * 1024
 """The longest line that is read; the rest of a longer one is dropped."""
 KEPT_BYTES_MAX = 16 * 1024 * 1024
-"""How much of a member is kept, to look in it for the next one if it is damaged."""
+"""How much of a member is kept, to search it for the next one if it is damaged."""
 GZIP = 31
 """zlib's `wbits` for a gzip member."""
 MEMBER = b"\x1f\x8b\x08"
@@ -184,8 +184,8 @@ def _unpacked(
 class _MemberData:
     """The data of a source. The pieces of a member are kept until its end.
 
-    A damaged member may be taken for the beginning of much more, so the next one is looked for
-    behind its beginning.
+    A damaged member may seem to be much longer than it is, so the next one is searched for from
+    just behind its beginning.
     """
 
     def __init__(self, source: Source, data: bytes) -> None:

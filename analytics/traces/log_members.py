@@ -2,8 +2,8 @@
 
 A log that is being written is read up to the end of its last whole member; a complete one to its
 end, whatever is damaged in it. One read is limited, and divided into pieces for several threads;
-both end where a member begins. Lines are counted on from piece to piece, so several reads in pieces
-give the same result as one.
+both end where a member begins. Line numbers continue from piece to piece, so several reads in
+pieces give the same result as one.
 """
 
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ def later_lines(rejected: pa.RecordBatch, before: int) -> pa.RecordBatch:
 
 
 def end_of_added(file: TraceFile, begins: int, bytes_max: int) -> int:
-    """Return up to which byte a file is to be read next; `begins` if nothing is whole yet.
+    """Return the byte up to which a file is to be read next; `begins` if no member is whole yet.
 
     It has about this number of bytes, or more if a member is longer. Raises OSError.
     """

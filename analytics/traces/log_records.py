@@ -2,8 +2,8 @@
 
 File names are not reliable: a log may have been copied, renamed or decompressed. So the first lines
 decide. Logs of the broker are parsed block by block (block_columns.py, or parsing.py if it has
-lines), logs of RabbitMQ's tracing plugin entry by entry (rabbitmq_logs.py). What cannot be read
-becomes a rejected row.
+lines), logs of RabbitMQ's tracing plugin entry by entry (rabbitmq_logs.py). Data that cannot be
+read become rejected rows.
 """
 
 import io
@@ -190,7 +190,7 @@ def _parsed_blocks(
 
 
 def _filter(window: Window) -> Wanted | None:
-    """Return what chooses the records of a window; None for all."""
+    """Return the filter for the records of a window; None for all."""
     return None if window == Window() else lambda table: _is_in(table, window)
 
 
