@@ -20,6 +20,7 @@ from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import snapshot
 from tests.sim.properties import require
+from tests.sim.quorum_clients import expanded
 
 
 class Books:
@@ -165,10 +166,17 @@ class Books:
         holder = self.holders.get(text)
         if holder is not None and holder is not consumer and self._lives(holder.user):
             require(
-                position not in holder.held or holder not in holder.user.consumers,
+                position not in holder.held or holder not in holder.user.consumers
+                or position in self._timed_out(holder),
                 "QM4:", text, "is with", consumer.user.name, "and with", holder.user.name,
             )  # fmt: skip
         self.holders[text] = consumer
+
+    def _timed_out(self, holder):
+        """What a consumer has held for too long."""
+        sender = self.machine.senders.known[holder.user.client.sender]
+        consumer = sender.consumers.get(holder.holder.number)
+        return expanded(consumer.timed_out) if consumer else [*holder.held]
 
     def _lives(self, user):
         """Whether a client is not taken for gone, and has a leader."""

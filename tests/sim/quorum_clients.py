@@ -212,6 +212,16 @@ class User:
 
     # What the leader says
 
+    def _timed_out(self, number, positions):
+        """The queue has taken back what a consumer held for too long."""
+        for consumer in list(self.consumers):
+            if consumer.holder.number == number:
+                late = {position: consumer.held.pop(position, b"") for position in
+                        expanded(positions)}  # fmt: skip
+                self.client.add(GiveUp(self, "settle", consumer.holder, late))
+                if consumer.is_get:
+                    self.end(consumer)
+
     def told(self, session, kind, *what):
         client = self.client
         if kind == "applied":
@@ -221,6 +231,9 @@ class User:
         elif kind == "deliver":
             consumer, runs = what
             client.deliver(session, consumer, [DeliveredRun(*one) for one in runs])
+        elif kind == "timed out":
+            if session == client.session:
+                self._timed_out(*what)
         elif kind == "unknown":
             client.sender_unknown(session)
         else:

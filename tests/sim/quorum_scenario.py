@@ -8,6 +8,8 @@ consume, settle, return and reject meanwhile; the cluster takes nodes for gone, 
 In the end everything works: no command waits, and what clients hold is what the queue knows.
 """
 
+from msgspec.structs import replace
+
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     DeadLetterStrategy,
@@ -52,6 +54,7 @@ class QuorumScenario(RaftScenario):
             delayed_retry=random.choice((DelayedRetry.DISABLED, *DelayedRetry)),
             delayed_retry_min_ms=50,
             delayed_retry_max_ms=500,
+            consumer_timeout_ms=random.choice((NO_LIMIT, NO_LIMIT, NO_LIMIT, 20_000)),
         )  # fmt: skip
 
     def _choose(self):
@@ -105,7 +108,9 @@ class QuorumScenario(RaftScenario):
     def _settle(self):
         super()._settle()
         world = self.world
+        options = replace(world.options, consumer_timeout_ms=NO_LIMIT)
         for _ in range(3):
+            world.do(("configure", world.leaders()[-1].name, options))
             for name in world.names:
                 leader = world.leaders()[-1].name
                 world.do(("node", name, "connected", 0, leader))

@@ -9,6 +9,7 @@ from collections import deque
 from itertools import count
 
 from leveret.cluster.quorum.machine.commands import (
+    Configure,
     LettersDone,
     NodeConnected,
     NodeDisconnected,
@@ -26,6 +27,7 @@ from leveret.cluster.quorum.machine.effects import (
     Effects,
     Result,
     SenderEnded,
+    TimedOut,
     UnknownSender,
 )
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
@@ -177,6 +179,8 @@ class QuorumWorld(RaftWorld):
         elif isinstance(effect, Deliver):
             runs = [(run, *self._body(node, run.index)) for run in effect.runs]
             what = ("deliver", effect.consumer, runs)
+        elif isinstance(effect, TimedOut):
+            what = ("timed out", effect.consumer, effect.positions)
         elif isinstance(effect, UnknownSender):
             what = ("unknown",)
         elif isinstance(effect, SenderEnded):
@@ -296,6 +300,10 @@ class QuorumWorld(RaftWorld):
         else:
             command = NodeDisconnected(name) if what == "disconnected" else NodeConnected(name)
         self.propose(node, [encode_command(command)])
+
+    def _configure(self, name, options):
+        node, _ = self._running(name)
+        self.propose(node, [encode_command(Configure(options))])
 
     def _use(self, name, what, *how):
         user = self.nodes[name].user

@@ -119,6 +119,16 @@ class SenderEnded(Effect):
         self.sender = sender
 
 
+class Dropped(Effect):
+    """Messages have died, and the queue has no use for dead letters: count them."""
+
+    __slots__ = ("reason", "runs")
+
+    def __init__(self, reason: Reason, runs: list[Run]) -> None:
+        self.reason = reason
+        self.runs = runs
+
+
 class DeadLetters(Effect):
     """Publish dead letters.
 

@@ -27,6 +27,7 @@ from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
 from leveret.cluster.quorum.machine.effects import (
     DeadLetters,
     Deliver,
+    Dropped,
     Effects,
     LettersDropped,
     Reason,
@@ -307,6 +308,8 @@ class QueueMessages:
         """Messages have died."""
         strategy = self.options.dead_letters
         if strategy == DeadLetterStrategy.DROP:
+            if effects is not None:
+                effects.add(Dropped(reason, runs))
             return
         are_kept = strategy == DeadLetterStrategy.AT_LEAST_ONCE
         if are_kept:

@@ -197,8 +197,8 @@ class QueueModel:
 
     def die(self, message, reason):
         strategy = self.options.dead_letters
-        if strategy != DeadLetterStrategy.DROP:
-            self.told.append(("dead", reason, message.position, message.delivery_count))
+        kind = "Dropped" if strategy == DeadLetterStrategy.DROP else "DeadLetters"
+        self.told.append((kind, reason, message.position, message.delivery_count))
         if strategy == DeadLetterStrategy.AT_LEAST_ONCE:
             self.letters.append((reason, message))
 

@@ -15,6 +15,7 @@ from leveret.cluster.quorum.machine.effects import (
     Applied,
     DeadLetters,
     Deliver,
+    Dropped,
     Effects,
     Expired,
     LettersDropped,
@@ -62,9 +63,14 @@ def told_by(effects):
                 told.append((NAMES[effect.outcome], *name, effect.value))
             else:
                 told.append((NAMES[effect.outcome], *name))
-        elif isinstance(effect, DeadLetters):
+        elif isinstance(effect, DeadLetters | Dropped):
             told += [
-                ("dead", effect.reason.name.lower(), run.position + at, run.delivery_count)
+                (
+                    type(effect).__name__,
+                    effect.reason.name.lower(),
+                    run.position + at,
+                    run.delivery_count,
+                )
                 for run in effect.runs
                 for at in range(run.count)
             ]
@@ -86,7 +92,7 @@ def by_kind(told):
     """What was told in the order of each kind and receiver."""
     kinds = {}
     for one in told:
-        receiver = one[1] if one[0] in {"deliver", "dead"} else None
+        receiver = one[1] if one[0] in {"deliver", "DeadLetters", "Dropped"} else None
         kinds.setdefault((one[0], receiver), []).append(one)
     return kinds
 
