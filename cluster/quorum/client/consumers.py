@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from mypy_extensions import i64
 
+from leveret.broker.amqp.errors import internal_error
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_client import Consumer, Got
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
@@ -20,6 +21,7 @@ from leveret.cluster.quorum.client.question import Question
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
 from leveret.cluster.quorum.machine.effects import Outcome, Result
 from leveret.cluster.remote_queues import queue_frames
+from leveret.cluster.remote_queues.message_runs import RunError
 from leveret.storage.messages.message import Entry
 
 CREDIT_MAX: Final = 2000
@@ -41,6 +43,9 @@ class ConsumedQueue(Protocol):
 
     def give_back(self, first: int, count: int) -> None:
         """Return deliveries that were not handed over. first: the number of the first entry."""
+
+    def reject_unreadable(self, first: int, count: int, error: Exception) -> None:
+        """Reject deliveries that cannot be read. first: the number of the first entry."""
 
     def forget(self, subscription: Subscription) -> None:
         """It gets nothing more."""
@@ -112,10 +117,12 @@ class ClientConsumer(Subscription):
                 consumer.is_waiting = True
                 return
             consumer.is_waiting = False
-            consumer.deliver(self._take(room))
+            entries = self._take(room)
+            if entries:
+                consumer.deliver(entries)
 
     def _take(self, room: int) -> list[Entry]:
-        """The next entries of one run."""
+        """The next entries of one run; none if they cannot be read."""
         delivered = self._waiting[0]
         run = delivered.run
         count: i64 = min(room, run.count)
@@ -129,8 +136,12 @@ class ClientConsumer(Subscription):
         first = number_of(holder, run.position)
         if run.returns:
             queue.may_redeliver = True
-        entries = queue.reader.read(delivered, count, first)
         holder.unsettled += count
+        try:
+            entries = queue.reader.read(delivered, count, first)
+        except RunError as error:
+            queue.reject_unreadable(first, count, error)
+            return []
         if self.consumer.no_ack:
             queue.settle_taken(first, count)
         return entries
@@ -199,9 +210,14 @@ class TakenMessage(Subscription):
         if delivered is None or self._left < 0:
             return
         first = number_of(holder, delivered.run.position)
-        (entry,) = queue.reader.read(delivered, 1, first, shows_zero=True)
         holder.unsettled += 1
         queue.forget(self)
+        try:
+            (entry,) = queue.reader.read(delivered, 1, first, shows_zero=True)
+        except RunError as error:
+            queue.reject_unreadable(first, 1, error)
+            self._question.refuse(internal_error("the message cannot be read"))
+            return
         if not self._ack_required:
             queue.settle_taken(first, 1)
         self._question.give(Got(entry, self._left))

@@ -14,6 +14,7 @@ QC1. Each question is answered once (Q3), in time.
 QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
@@ -60,6 +61,7 @@ from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES, ENDED_GROUP
 from leveret.cluster.quorum.client.gathered import Gathered
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
 from leveret.cluster.quorum.client.group_service import GroupService
+from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.question import Question
 from leveret.cluster.quorum.client.told_effects import tell
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
@@ -69,6 +71,8 @@ from leveret.cluster.remote_queues.remote_figures import RemoteFigures
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
+
+logger = logging.getLogger("leveret.cluster")
 
 LENGTH_MS = 1000
 """How long a passive declare waits for what was asked for before it, and for the leader."""
@@ -260,6 +264,16 @@ class QuorumQueueClient(Actor):
     def give_back(self, first: int, count: int) -> None:
         """Return deliveries that were not handed over. first: the number of the first entry."""
         self._gathered.settle_run(RETURN, first, count)
+        self._turns.wake(self)
+
+    def reject_unreadable(self, first: int, count: int, error: Exception) -> None:
+        """Reject deliveries that cannot be read. first: the number of the first entry."""
+        logger.error(
+            "%d messages of %s from position %d cannot be read, and are rejected: %s",
+            count, self._what, first & POSITION_MASK, error,
+        )  # fmt: skip
+        self.reader.forget()
+        self._gathered.settle_run(DISCARD, first, count)
         self._turns.wake(self)
 
     # Questions

@@ -48,7 +48,8 @@ def options_of(options):
 class GroupOfOne:
     """What the client of a queue uses of a group, and its only member.
 
-    entries: its log. loses: commands are lost on their way. demand: that of `watch`.
+    entries: its log. loses: commands are lost on their way. is_damaging: clients get damaged
+    entries. demand: that of `watch`.
     """
 
     def __init__(self, clock):
@@ -57,7 +58,7 @@ class GroupOfOne:
         self.entries = [b""]
         self.client = self.demand = None
         self.sessions = {}
-        self.is_led = self.loses = self.is_closed = False
+        self.is_led = self.loses = self.is_damaging = self.is_closed = False
         self.sent = []
 
     # What the client asks for
@@ -102,7 +103,9 @@ class GroupOfOne:
                 self.client.told(self.sessions[sender], [effect], self)
 
     def __getitem__(self, index):
-        return self.entries[index]
+        """An entry, as a client gets it."""
+        entry = self.entries[index]
+        return entry[:-10] if self.is_damaging else entry
 
     def lead(self):
         self.is_led = True

@@ -248,6 +248,27 @@ def test_a_queue_that_has_ended_is_in_no_cycle():
     assert sys.getrefcount(queue) == 2, "the name above, and the argument"
 
 
+def test_messages_that_cannot_be_read_are_rejected(use, queue, caplog):
+    consumer = use.consuming(LimitedConsumer())
+    use.group.is_damaging = True
+    queue.publish(run_of(b"1", b"2"))
+    use.settle()
+    use.group.is_damaging = False
+    queue.publish(run_of(b"3"))
+    use.settle()
+    assert consumer.bodies == [b"3"]
+    assert use.figures.unacked == 1
+    assert "2 messages of queue 'q' in vhost '/' from position 1 cannot be read" in caplog.text
+
+
+def test_a_message_that_cannot_be_read_is_no_answer(use, queue):
+    use.group.is_damaging = True
+    publish(queue, b"1")
+    with pytest.raises(ConnectionFault, match="the message cannot be read"):
+        use.asked(queue.get, True)
+    assert (use.figures.ready, use.figures.unacked) == (0, 0)
+
+
 # Rules of quorum queues
 
 
