@@ -1,4 +1,4 @@
-"""The consumer that a queue sees in place of one of another node.
+"""The consumer at a queue of this node that stands for a consumer on another node.
 
 Its room is a credit in messages and in bytes of bodies, which the client's node grants as its own
 consumer takes deliveries (remote_consumer.py). So a client that does not read stops the deliveries

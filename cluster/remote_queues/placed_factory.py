@@ -40,7 +40,7 @@ class PlacedFactory(QueueFactory):
         self._queues.added(queue)
 
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
-        """Another node is asked from now on: that of the queue has another name."""
+        """The queue's node was renamed: from now on requests go to it by its new name."""
         if isinstance(queue, RemoteQueue):
             queue.move(self._queues.home_node(placement.node), placement)
 

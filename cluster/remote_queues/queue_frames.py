@@ -24,7 +24,7 @@ From the home node:
                 queue u32               the node leads it again: it has to be opened again
     COUNTS      [(identity, `CoarseCounts`), ...]
 
-Anything else raises `FrameError`, and the link is closed for it.
+Anything else raises `FrameError`, which closes the link.
 """
 
 import struct

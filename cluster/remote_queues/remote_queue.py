@@ -1,12 +1,12 @@
 """A queue on another node, as the clients of this node use it. See `QueueClient`.
 
 All requests are sent to the home node, in the order in which they come (Q1), over one link. Runs of
-messages stay runs. The home node performs the requests on the queue (hosted_queue.py).
+messages are not split. The home node performs the requests on the queue (hosted_queue.py).
 
 When the link goes down, unconfirmed publishes are refused, questions are refused with RabbitMQ's
 404, and consumers are cancelled, or left to the next leader of a mirrored queue. The home node
-requeues unsettled deliveries: settling them here has no effect. While there is no link no message
-is routed to the queue.
+requeues unsettled deliveries: settling them here has no effect. While there is no link, no messages
+are routed to the queue.
 
 Publishers are held back while the home node has not taken more than `WINDOW_BYTES` sent to the
 queue, or while the link is congested.
@@ -16,8 +16,8 @@ RQ1. Each run of a publisher is confirmed or refused, once (Q2; owed_confirms.py
 RQ2. A tag is sent to the home node at most once, and only over the link that it came by: tags below
      `_first_tag` are of earlier links. All are above the positions of queues of this node, so local
      and remote deliveries of a mirrored queue can be told apart.
-RQ3. After `close` nothing is sent for the queue. Its number is closed when the deletions that
-     clients of this node asked for are answered.
+RQ3. After `close` nothing is sent for the queue. Its number is closed when the deletions
+     requested by clients of this node have been answered.
 """
 
 from collections.abc import Callable, Sequence
@@ -179,7 +179,7 @@ class RemoteQueue:
         self._leader_lost(self._end_consumers())
 
     def leave(self) -> None:
-        """Another queue leads and gets the consumers, or none; then questions are lost (MC1)."""
+        """Another queue leads and gets the consumers, or none does: questions are lost (MC1)."""
         number = self._number
         self._end_link()
         self._owed.die(is_settled=False)
@@ -219,7 +219,7 @@ class RemoteQueue:
         return self._tag_end
 
     def move(self, node: HomeNode, placement: Placement) -> None:
-        """The home node has another name: this node object is asked from now on."""
+        """The home node was renamed: from now on requests go to this node object."""
         if self._node.peer is not None:
             self.home_down()
         self._node, self.placement = node, placement
