@@ -136,10 +136,6 @@ class Aggregates:
         """Return the start of a step."""
         return self.begins_us + step * self.step_us
 
-    def step_of(self, time_us: int) -> int:
-        """Return the step of a time."""
-        return (time_us - self.begins_us) // self.step_us
-
     def clock(self, time_us: int) -> str:
         """Format a time as 14:05, with seconds if steps are shorter than a minute.
 

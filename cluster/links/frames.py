@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 FRAME_OCTETS_MAX = 544 * 1024 * 1024
 """A message body of the largest size that can be configured (512 MiB), with all its headers."""
-SERVICE_MAX = 127
 COMPRESSED = 128
 
 HEADER = struct.Struct(">IB")
