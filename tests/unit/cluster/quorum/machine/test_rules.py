@@ -9,6 +9,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Expired, LettersDropped, TimedOut
 from leveret.cluster.quorum.machine.figures import figures
+from leveret.cluster.quorum.machine.peeking import peek
 from tests.unit.cluster.quorum.machine.queue_by_hand import QueueByHand
 
 DEAD = DeadLetterStrategy.AT_MOST_ONCE
@@ -303,6 +304,17 @@ def test_other_priorities_sort_the_messages_that_are_there():
     queue.apply(Configure(Options(priorities=32)))
     one.consume()
     assert queue.positions == [2, 1]
+
+
+def test_the_message_at_a_place_is_that_which_is_delivered_then():
+    queue = QueueByHand(Options(priorities=2))
+    one = queue.client()
+    one.publish(3, priority=4)
+    one.publish(3, priority=5)
+    places = [peek(queue.machine, place) for place in range(8)]
+    assert (places[0], places[7]) == (None, None)
+    one.consume()
+    assert [run.position for run in places[1:7]] == queue.positions
 
 
 # Dead letters
