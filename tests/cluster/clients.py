@@ -1,4 +1,4 @@
-"""What clients of real nodes do in tests, with pika. All waits end, as tests/patience.py says."""
+"""Actions of clients of real nodes, with pika. All waits end, as tests/patience.py says."""
 
 import time
 
@@ -20,9 +20,9 @@ def publish(node, queue, *bodies, properties=PERSISTENT):
 
 
 def bodies(node, queue):
-    """Take the messages that a queue has now; their bodies.
+    """Take the messages that a queue has now; return their bodies.
 
-    What is published meanwhile stays: a queue that is filled as fast as this takes from it is
+    Messages published meanwhile stay: a queue that is filled as fast as this takes from it is
     never empty.
     """
     with node.connect() as connection:
@@ -58,7 +58,7 @@ def take(channel, queue, count):
 
 
 def serve_until(connection, condition, what):
-    """Let a connection receive what comes for it until a condition is true."""
+    """Let a connection receive its frames until a condition is true."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited until {what}"

@@ -54,7 +54,7 @@ class ClusteredNode:
 
     @property
     def address(self):
-        """As `join_cluster` takes it."""
+        """The address in the form that `join_cluster` takes."""
         return f"{self.name}:{self.link_port}"
 
     @property
@@ -63,7 +63,7 @@ class ClusteredNode:
 
     @property
     def is_ready(self):
-        """Whether it says so: the space tells it from 'Address already in use'."""
+        """Whether it says that it is ready: the space excludes 'Address already in use'."""
         return " ready in" in self.log
 
     def wait_for_log(self, text):
@@ -80,7 +80,7 @@ class ClusteredNode:
             time.sleep(0.02)
 
     def wait_for_end(self):
-        """Wait until the process has ended by itself; its exit code."""
+        """Wait until the process has ended by itself; return its exit code."""
         return self.process.wait(PATIENCE_SECONDS)
 
     def stop(self, number=signal.SIGTERM):
@@ -91,13 +91,13 @@ class ClusteredNode:
         self._log.close()
 
     def ctl(self, *words, succeeds=True):
-        """Run leveretctl on this node; what it printed."""
+        """Run leveretctl on this node; return its output."""
         done = self._run_ctl(*words)
         assert (done.returncode == 0) is succeeds, f"{done}\n{self.name} logged {self.log[-3000:]}"
         return done.stdout + done.stderr
 
     def ctl_json(self, *words):
-        """What leveretctl prints as JSON, without its warnings."""
+        """Run leveretctl, and return the JSON that it prints, without its warnings."""
         done = self._run_ctl(*words, "--formatter", "json")
         assert done.returncode == 0, done
         return json.loads(done.stdout)
@@ -139,7 +139,7 @@ def declare(node, *queues):
 
 
 def members(node):
-    """The names of the nodes of its cluster, as a node shows them, whether they run or not.
+    """The names of the nodes of its cluster, as a node shows them, running or not.
 
     The whole text of `cluster_status` also has the cluster's name, which is that of a node.
     """

@@ -8,7 +8,7 @@ LOOK_SECONDS = 0.05
 
 
 class Consuming:
-    """Takes messages and acknowledges each. bodies: of all that have come, in their order."""
+    """Takes messages and acknowledges each. bodies: of all that have arrived, in order."""
 
     def __init__(self, node, queue, prefetch=20):
         self._node = node

@@ -73,11 +73,12 @@ class FederationLink(Link):
         api(self.near, self._policy, "PUT", policy)
 
     def start_broker_again(self):
-        """Start the broker of the link, which was killed.
+        """Restart the broker of the link, which was killed.
 
-        RabbitMQ may have lost what was set just before: the policy, or only that the exchange or
-        queue has it. It has no link then. Where it has one, another policy would end it, and delete
-        the upstream's queue with the messages that have not come yet.
+        RabbitMQ may have lost the latest settings: the policy, or only its application to the
+        exchange
+        or queue. Then it has no link. Where it has one, another policy would end it, and delete
+        the upstream's queue with the messages that have not arrived yet.
         """
         self.near.start()
         if isinstance(self.near, RabbitMqHost) and self._policy_in_effect() != self._name:
@@ -128,7 +129,7 @@ class FederationLink(Link):
         return api(self.near, "overview")["churn_rates"].get("connection_created", 0)
 
     def check_what_is_doubled(self):
-        """Only what was on its way when the link was lost may come twice.
+        """Only messages that were on their way when the link was lost may come twice.
 
         A link that is lost while it makes its bindings has moved messages, and logs nothing that
         tells it from one that never connected. So its connections are counted. One of them is the

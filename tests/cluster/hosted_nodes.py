@@ -20,7 +20,7 @@ AUTHORIZATION = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").de
 class Cluster:
     """Nodes on hosts of a network, which have found each other; a context manager ends them.
 
-    is_left_partitioned: an operator has to end what a partition leaves behind.
+    is_left_partitioned: after a partition an operator has to act.
     """
 
     def __init__(self, directory, count, *settings, tick_s=1):
@@ -77,7 +77,7 @@ class Cluster:
 
 
 def api(node, path, method="GET", value=None):
-    """Send a request to the HTTP API of a node, with a value as JSON; what it answers."""
+    """Send a request to the HTTP API of a node, with a value as JSON; return the answer."""
     request = urllib.request.Request(
         f"http://{node.host.address}:{API_PORT}/api/{path}", headers=AUTHORIZATION, method=method,
         data=None if value is None else json.dumps(value).encode(),

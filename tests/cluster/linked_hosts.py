@@ -94,27 +94,27 @@ class Link:
         raise NotImplementedError
 
     def wait_for_more(self):
-        """Wait until more messages have come than are there."""
+        """Wait until more messages have arrived than before."""
         before = len(self.taken)
         self.near.wait_until(lambda: self.take() > before, "more messages have come")
 
     def wait_for_all(self, confirmed):
-        """Wait until all of these messages have come, since nothing may be lost."""
+        """Wait until all of these messages have arrived, since nothing may be lost."""
         assert confirmed
         wanted = set(confirmed)
         self.near.wait_until(lambda: self.take() and wanted <= set(self.taken), "all have come")
 
     def wait_until_it_is_held(self):
-        """Wait until the link tells that its destination takes nothing, if it tells that."""
+        """Wait until the link reports that its destination takes nothing, if it reports that."""
 
     def check_that_it_was_never_lost(self, confirmed):
-        """All messages have come once, and in their order."""
+        """All messages have arrived once, and in order."""
         assert self.taken == confirmed
 
     def check_what_is_doubled(self):
-        """Only what was on its way when the link was lost may come twice, if that is known."""
+        """Only messages on their way when the link was lost may come twice, if those are known."""
 
     @property
     def doubled(self):
-        """The messages that have come more than once."""
+        """The messages that arrived more than once."""
         return [body for body, count in Counter(self.taken).items() if count > 1]

@@ -32,7 +32,7 @@ def wait_until_synchronised(leader, *others, queue="mirrored"):
 
 
 def log_of(queue="mirrored"):
-    """What lines of the log about a mirrored queue begin with."""
+    """The beginning of log lines about a mirrored queue."""
     return f"mirrored queue '{queue}' in vhost '/':"
 
 

@@ -7,8 +7,8 @@
         network.heal()
 
 The test's own process reaches all hosts, whatever is cut between them. Processes on hosts are ended
-by who started them; the namespaces and devices are gone when the network is closed, or when this
-process ends in any way.
+by the code that started them; the namespaces and devices are gone when the network is closed, or
+when this process ends in any way.
 """
 
 import os
@@ -36,12 +36,12 @@ class Host(NamedTuple):
 
     @property
     def prefix(self):
-        """What a command line begins with that runs on it."""
+        """The beginning of a command line that runs on it."""
         return ("nsenter", f"--net={self.network}", "--") if self.network else ()
 
 
 def why_not():
-    """Why there can be no such network here; empty if there can be one."""
+    """The reason why there can be no such network here; empty if there can be one."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
         return f"{', '.join(missing)} is not installed (Debian's iproute2 and util-linux)"
@@ -104,7 +104,7 @@ class Network:
         self._set(senders, receivers, share, 0.0)
 
     def delay(self, senders, receivers, seconds):
-        """Packets arrive so much later, in this direction."""
+        """Packets arrive later by this time, in this direction."""
         self._set(senders, receivers, 0.0, seconds)
 
     def worsen(self, senders, receivers, share, seconds):

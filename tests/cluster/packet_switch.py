@@ -34,14 +34,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(namespace):
-    """Go on in a network namespace."""
+    """Move this process into a network namespace."""
     with open(namespace) as file:
         if libc.setns(file.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
 
 
 def make_device(name):
-    """Make a tun device in the present namespace; its descriptor."""
+    """Make a tun device in the present namespace; return its descriptor."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
     return descriptor

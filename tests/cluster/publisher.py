@@ -1,4 +1,4 @@
-"""A client that publishes with confirms for as long as a test lets it, and notes what is safe."""
+"""A client that publishes with confirms for as long as a test lets it, and notes which are safe."""
 
 import threading
 

@@ -10,7 +10,7 @@ from tests.patience import PATIENCE_SECONDS
 
 
 class Publisher:
-    """A client that has published. heard: what it was told, in its order."""
+    """A client that has published. heard: its notifications, in order."""
 
     def __init__(self, node):
         self._node = node

@@ -1,4 +1,4 @@
-"""What clients of real nodes do in tests, of a node that these tests play."""
+"""The actions of clients (clients.py), with a node that these tests simulate."""
 
 from contextlib import AbstractContextManager
 from types import SimpleNamespace

@@ -1,7 +1,7 @@
 """Confirms of mirrored queues while the packets of a node are lost and late, and afterwards.
 
-How long they wait is told by the leader's log, which counts how often it has looked: a node that
-gets no processor time has not waited.
+The leader's log tells how long they wait, by counting its checks: a node that gets no processor
+time has not waited.
 """
 
 import contextlib

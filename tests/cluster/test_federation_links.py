@@ -7,7 +7,7 @@ LINKS = "federation-links"
 
 
 def federate(node):
-    """Have exchange `fx` get what is published to `there` in another vhost of the node."""
+    """Have exchange `fx` get the messages published to `there` in another vhost of the node."""
     assert node.put("vhosts/upstream").status == 201
     assert node.put("exchanges/%2F/fx", {"type": "fanout"}).status == 201
     upstream = {"uri": f"amqp://127.0.0.1:{node.port}/upstream", "exchange": "there"}

@@ -1,8 +1,8 @@
 """Shovels and federation links while the network between two brokers, or one of them, fails.
 
 Each test has a link with confirms between a node and another one, or a real RabbitMQ at either end.
-A client publishes to its source all the time. What was confirmed there has to come; and once and in
-order, if the link was never lost.
+A client publishes to its source all the time. Messages confirmed there have to arrive; and once and
+in order, if the link was never lost.
 """
 
 import signal

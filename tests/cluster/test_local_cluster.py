@@ -47,7 +47,7 @@ class LocalCluster:
         self.wait_until(lambda: self.output.count(text) >= count)
 
     def ask(self, node, command):
-        """What leveretctl prints as JSON."""
+        """Run leveretctl, and return the JSON that it prints."""
         directory = self.directory / "cluster-data" / node
         words = ["--data-dir", directory, "-q", command, "--formatter", "json"]
         done = run_program("leveretctl", *words)

@@ -16,7 +16,7 @@ def test_a_declaration_on_one_node_is_made_on_all(running):
     assert "bob" in a.ctl("list_users")
 
 
-def test_what_the_first_node_had_before_is_on_those_that_join(running, tmp_path):
+def test_objects_of_the_first_node_are_on_those_that_join(running, tmp_path):
     (a,) = running("a")
     declare(a, "old")
     b = ClusteredNode(tmp_path, "b")

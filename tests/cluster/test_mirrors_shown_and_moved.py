@@ -115,7 +115,7 @@ def test_sync_queue_waits_until_the_mirrors_have_everything(nodes, lacking):
     assert b.ctl("cancel_sync_queue", lacking) == "not_syncing\n"
 
 
-def test_it_is_shown_how_far_mirrors_are(nodes, lacking):
+def test_the_progress_of_mirrors_is_shown(nodes, lacking):
     a, b, _ = nodes
     assert b.post(f"{MIRRORED}{lacking}/actions", {"action": "sync"}).status == 204
     queue = a.wait_to_see(
@@ -134,7 +134,7 @@ def test_a_policy_has_mirrors_synchronised_by_itself(nodes, lacking):
     nodes[1].wait_to_see(MIRRORED + lacking, is_synchronised)
 
 
-def test_what_cannot_be_synchronised_is_refused_by_its_reason(nodes):
+def test_a_queue_that_cannot_be_synchronised_is_refused_with_the_reason(nodes):
     declare(nodes[0], "alone")
     said = nodes[1].ctl("sync_queue", "alone", succeeds=False)
     assert "queue 'alone' in vhost '/' is not mirrored" in said

@@ -54,7 +54,7 @@ def nodes(tmp_path, consul):
             node.stop(signal.SIGKILL)
 
 
-def test_a_killed_node_is_removed_when_it_is_listed_no_more(nodes, consul):
+def test_a_killed_node_is_removed_when_it_is_no_longer_listed(nodes, consul):
     first, _, gone = nodes
     declare(gone, "lives-on-the-third")
     gone.stop(signal.SIGKILL)

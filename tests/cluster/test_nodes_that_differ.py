@@ -1,4 +1,4 @@
-"""Nodes that differ from the others: in their release, in their clocks, in whose files they have.
+"""Nodes that differ from the others: in their release or clocks, or with the files of another one.
 
 A node of another release, or with another clock, is this release with a module that Python loads
 before anything else.

@@ -131,7 +131,7 @@ def test_a_suspended_node_learns_what_it_missed_before_it_answers(minority):
 
 
 def sent_to_api(node, path):
-    """A socket with a request to the API in it, which the node need not have read."""
+    """Send a request to the API, which the node need not have read; return the socket."""
     request = socket.create_connection((node.host.address, API_PORT), PATIENCE_SECONDS)
     headers = {"Host": node.host.address, "Connection": "close", **AUTHORIZATION}
     lines = [f"GET /api/{path} HTTP/1.1", *(f"{key}: {value}" for key, value in headers.items())]
@@ -254,7 +254,7 @@ def test_with_autoheal_the_side_with_fewer_clients_gives_way_by_itself(tmp_path)
 
 
 @pytest.mark.parametrize("handling", ["ignore", "autoheal"])
-def test_of_a_mirrored_queue_what_the_losing_side_has_is_in_its_file(tmp_path, handling):
+def test_the_losing_sides_messages_of_a_mirrored_queue_are_in_its_file(tmp_path, handling):
     with Cluster(tmp_path, 3, f"cluster_partition_handling = {handling}") as cluster:
         a, b, c = cluster.nodes
         a.ctl("set_policy", "ha", "^mirrored$", '{"ha-mode": "all", "ha-sync-mode": "automatic"}')

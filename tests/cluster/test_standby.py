@@ -47,7 +47,7 @@ def test_nothing_is_declared_after_a_promotion_on_another_node(following, upstre
 
 
 def promote_during_a_sync(node, upstream):
-    """Promote when some queues are followed and some are not; how many are there then.
+    """Promote when some queues are followed and some are not; return how many are there then.
 
     A sync that was complete before the promotion is followed by one with more queues.
     """
@@ -68,7 +68,7 @@ def count_of_queues(node):
     return node.get("overview?columns=object_totals.queues")["object_totals"]["queues"]
 
 
-def test_what_an_operator_accepts_is_told_to_the_node_that_follows(following, upstream):
+def test_the_node_that_follows_is_told_of_an_operators_acceptance(following, upstream):
     follower, other = following
     declare(upstream, *(f"q{number}" for number in range(20)))
     follow(other, upstream)

@@ -1,4 +1,4 @@
-"""Trace logs of two nodes that run: what is logged where, and what the analysis makes of it."""
+"""Trace logs of two running nodes: what each of them logs, and the result of the analysis."""
 
 import shutil
 

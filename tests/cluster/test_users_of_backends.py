@@ -67,7 +67,7 @@ def nodes(tmp_path, auth_url):
             node.stop()
 
 
-def test_what_she_does_on_another_node_is_decided_by_her_backend(nodes):
+def test_her_backend_decides_on_requests_at_another_node(nodes):
     a, b = nodes
     assert b.request("GET", "whoami", user=ANNA).status == 401
     asked = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}

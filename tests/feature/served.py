@@ -33,7 +33,7 @@ def served(application):
 
 @asynccontextmanager
 async def serving(application, context=None):
-    """Its address, as long as the block lasts. context: for TLS."""
+    """Return its address; it runs during the block. context: for TLS."""
     runner = web.AppRunner(application, shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()

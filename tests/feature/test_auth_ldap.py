@@ -52,7 +52,7 @@ class TestLoggingIn:
         assert await log_in(make(), name, password) is None
 
     @pytest.mark.parametrize("name", ["anna", "nobody", ""])
-    async def test_an_empty_password_is_refused_before_anybody_is_asked(self, make, name):
+    async def test_an_empty_password_is_refused_before_any_query(self, make, name):
         """The directory would treat it as an anonymous bind, which succeeds."""
         assert await log_in(make(), name, "") is None
         assert await log_in(make("port = 1"), name, "") is None

@@ -1,4 +1,4 @@
-"""What tells one cluster from another: a global parameter that a node makes at its first start."""
+"""The id of a cluster: a global parameter that a node creates at its first start."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a test does with the embedded broker's messages: publish, wait, clear; how it starts."""
+"""A test's use of the embedded broker's messages: publish, wait, clear; and how it starts."""
 
 import asyncio
 import json

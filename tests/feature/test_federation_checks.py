@@ -62,7 +62,7 @@ def until(condition):
 
 
 def internal_exchanges(broker):
-    """The names of those that the link has upstream, bound to the exchange there."""
+    """The names of the link's internal exchanges upstream, bound to the exchange there."""
 
     def bound(embedded):
         exchange = embedded.broker.services.vhosts["up"].exchanges.get("x")

@@ -107,7 +107,7 @@ def delete_shovel(broker):
 class Publishing:
     """A client of the broker that publishes with confirms, one message after the other.
 
-    The node may use so much memory more before it blocks publishers.
+    The node may use this much more memory before it blocks publishers.
     """
 
     def __init__(self, broker, connection, room_bytes):
@@ -224,7 +224,7 @@ def test_the_connection_ends_with_the_shovel_though_the_server_reads_nothing(
     ids=["a message", "a frame", "a consumer", "heartbeats", "methods"],
 )  # fmt: skip
 def test_other_publishers_go_on(broker, far, monkeypatch, first, frame, octets):
-    """The server has sent so much, or has been connected to ten times."""
+    """The server has sent this much, or has been connected to ten times."""
     monkeypatch.setattr(stopping, "SETTLE_SECONDS_MAX", 0.05)
     monkeypatch.setattr(client_connection, "CLOSE_SECONDS", 0.05)
     sent = []
