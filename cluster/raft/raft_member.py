@@ -391,6 +391,12 @@ class RaftMember:
             return Refusal.NOT_LEADER
         return self.leading.start_transfer(member)
 
+    def give_up_lead(self, now_ms: int) -> None:
+        """This member cannot lead any more: another one is to be elected at once."""
+        self._at(now_ms)
+        if self.leading is not None:
+            self._end_lead()
+
     def become_only_member(self, now_ms: int) -> None:
         """Recover the group from this member alone; entries that only others have are given up.
 

@@ -61,6 +61,14 @@ class Snapshot(NamedTuple):
     discard: int
 
 
+class StoredSnapshot(NamedTuple):
+    """A snapshot that is on disk. state: that of the machine."""
+
+    name: SnapshotName
+    configuration: bytes
+    state: bytes
+
+
 class SnapshotSource(Protocol):
     """The service of the groups."""
 
@@ -156,6 +164,17 @@ class Rounds:
             state = self._group_log.groups[group]
             if snapshot.name.index > state.snapshot.index:
                 await self._run([state], {group: snapshot}, None, kept)
+
+    async def pin(self, group: int, user: object) -> StoredSnapshot:
+        """The newest snapshot of a group. What it refers to stays until the pin is taken out.
+
+        Raises KeyError if the group is not there, StoreError if the snapshot cannot be read.
+        """
+        async with self._lock:
+            state = self._group_log.groups[group]
+            data = await self._worker.run(lambda: self.machine_state(group))
+            state.pins[user] = list(state.live or ())
+            return StoredSnapshot(state.snapshot, state.configuration, data)
 
     async def _take(self, due: list[GroupState]) -> dict[int, Snapshot]:
         snapshots = {}

@@ -284,7 +284,10 @@ class GroupMember:
             "the member of group %d on this node stops: %s", self.group, self.damage
         )  # fmt: skip
         self._stop_serving()
-        self.sessions.end_all()
+        self.raft.give_up_lead(self._host.now_ms())
+        for output in self.raft.take_outputs():
+            if isinstance(output, Send):
+                self._host.send_raft(self.me, output.to, output.message)
         self._host.members_changed(self)
 
     # Leading

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from leveret.cluster.quorum.groups.group_machine import Effect, MachineKind
 from leveret.storage.contract.backing_queue import BeingRead
+from leveret.storage.disk.disk import StoreError
 
 TOLD_BYTES = 256 * 1024
 """Entries that are told together: other groups' items go between."""
@@ -113,7 +114,11 @@ class Sessions:
                     session.is_reading = True
                     reading.when_done(self._after_read(session))
                     break
-                except Exception as error:
+                except KeyError:
+                    # Its messages are gone by now, so their consumer is as well.
+                    session.effects.popleft()
+                    continue
+                except StoreError as error:
                     host.lost_entry(error)
                     return
                 effects.append(session.effects.popleft())

@@ -14,6 +14,7 @@ wait. Either end gives a transfer up with `TransferEnded`. The entries that are 
 until then.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
@@ -87,6 +88,7 @@ class SnapshotSending:
         self._number = 0
         self._transfers: dict[int, _Transfer] = {}
         self._waiting: deque[_Transfer] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, member: GroupMember, to: str) -> None:
         """Send the newest snapshot of a group."""
@@ -142,27 +144,30 @@ class SnapshotSending:
                 self._waiting.append(one)
             else:
                 busy[one.node] = busy.get(one.node, 0) + 1
-                self._offer(one)
+                self._transfers[one.number] = one
+                task = asyncio.get_running_loop().create_task(self._offer(one))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
-    def _offer(self, one: _Transfer) -> None:
-        self._transfers[one.number] = one
+    async def _offer(self, one: _Transfer) -> None:
         group = one.member.group
-        stored = self._host.log.groups[group]
         try:
-            one.state = self._host.rounds.machine_state(group)
+            name, configuration, one.state = await self._host.rounds.pin(group, one)
+        except KeyError:
+            self._fail(one)
+            return
         except StoreError as error:
             one.member.lost_entry(error)
             self._fail(one)
             return
-        name = stored.snapshot
+        if one.is_ended:
+            self._take_out_pin(one)
+            return
         one.index = name.index
-        # Entries that the snapshot needs must not go until the member has said which it lacks.
-        stored.pins[one] = list(stored.live or ())
-        self._host.send_item(
-            one.node,
-            Offer(group, one.number, one.to, name.index, name.term, stored.configuration,
-                  len(one.state)),
-        )  # fmt: skip
+        offer = Offer(
+            group, one.number, one.to, name.index, name.term, configuration, len(one.state)
+        )
+        self._host.send_item(one.node, offer)
 
     def _pieces(self, one: _Transfer, after: int) -> Iterator[Item | None]:
         """What is sent, in order; None while a thread reads."""
@@ -223,10 +228,13 @@ class SnapshotSending:
         self._transfers.pop(one.number, None)
         if one in self._waiting:
             self._waiting.remove(one)
+        self._take_out_pin(one)
+        self._start_waiting()
+
+    def _take_out_pin(self, one: _Transfer) -> None:
         stored = self._host.log.groups.get(one.member.group)
         if stored is not None:
             stored.pins.pop(one, None)
-        self._start_waiting()
 
 
 def octets_of(piece: Item) -> int:

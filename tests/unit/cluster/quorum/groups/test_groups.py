@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.kept_files import kept_numbers
 from tests.patience import until
 from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
@@ -177,3 +178,17 @@ async def test_idle_groups_cost_nothing(tmp_path):
         after = [node.links.peers[other].sent_octets for node in nodes for other in NAMES
                  if other != node.name]  # fmt: skip
         assert max(now - then for now, then in zip(after, sent, strict=True)) < 100
+
+
+async def test_a_leader_that_cannot_read_an_entry_gives_up_the_lead_and_is_replaced(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(*[b"%d" % number for number in range(20)])
+        await until(lambda: client.is_done)
+        leader = nodes.leader(1)
+        leader.groups.members[1].lost_entry(StoreError("the disk gave other bytes back"))
+        client.add(b"more")
+        await until(lambda: client.is_done)
+        await until(lambda: leader.groups.members[1].me == f"{leader.name}/2")
+        await nodes.equal([1])
