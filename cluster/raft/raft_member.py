@@ -392,7 +392,7 @@ class RaftMember:
         return self.leading.start_transfer(member)
 
     def give_up_lead(self, now_ms: int) -> None:
-        """This member cannot lead any more: another one is to be elected at once."""
+        """Stop leading: the service cannot go on, and another member is to be elected at once."""
         self._at(now_ms)
         if self.leading is not None:
             self._end_lead()

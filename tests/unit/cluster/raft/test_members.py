@@ -1,6 +1,7 @@
 """Changes of the members, one at a time, and handing the lead over."""
 
 from leveret.cluster.raft.configuration import Membership, Refusal
+from leveret.cluster.raft.leading import PROMOTION_LAG
 from leveret.cluster.raft.messages import Acknowledgement, AskVote
 from leveret.cluster.raft.outputs import DATA
 from tests.unit.cluster.raft.raft_by_hand import GRANTED, REMOVED, RaftByHand, elected
@@ -226,3 +227,22 @@ def test_a_group_of_one_is_recovered_from_what_one_member_has():
     group.carry_out(node)
     group.settle()
     assert (group.leader, voters(group, "c"), group.data("c")) == ("c", ("c",), [b"1 .."])
+
+
+def test_a_member_is_not_promoted_while_it_lacks_more_than_a_second_of_traffic():
+    group = RaftByHand("abc", members="ab", leader="a")
+    for _ in range(3):
+        group.propose(*[1_000] * 500)
+    group.settle()
+    group.do(("stall", "c"))
+    change(group, "c", VOTER)
+    group.settle()
+    for _ in range(4):  # Its term, two entries of leaders, and the first ones that were proposed.
+        group.do(("sync", "c", 1))
+        group.settle()
+    (match,) = [one.match for one in group.status("a").progress if one.member == "c"]
+    assert 100 < match < group.status("a").last_index - PROMOTION_LAG
+    assert group.status("a").configuration.promotable == ("c",)
+    group.do(("unstall", "c"))
+    group.settle()
+    assert voters(group, "a") == ("a", "b", "c")

@@ -3,8 +3,8 @@
 import pytest
 
 from leveret.cluster.raft import leading as leading_module
-from leveret.cluster.raft.messages import Acknowledgement, Entries
-from leveret.cluster.raft.outputs import DATA
+from leveret.cluster.raft.messages import Acknowledgement, Entries, Mismatch
+from leveret.cluster.raft.outputs import DATA, Read, Send
 from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
 
@@ -192,3 +192,41 @@ def test_proposals_of_one_round_are_one_message():
         machine.propose([b"%d" % number])
     group.carry_out(group.nodes["a"])
     assert [len(group.ways["a", name]) for name in "bc"] == [1, 1]
+
+
+def sent_to(member, name):
+    outputs = member.take_outputs()
+    return [one.message for one in outputs if isinstance(one, Send) and one.to == name]
+
+
+def test_entries_that_were_read_for_another_place_are_not_sent():
+    """The member has said meanwhile that it lacks earlier ones: these would be at wrong indexes."""
+    leader = elected("abc", (1, 9, 1, DATA), term=1)
+    leader.received("b", Mismatch(5, 2, 9, 3, 1), 2_000)
+    (question,) = sent_to(leader, "b")
+    assert (question.previous_index, question.payloads) == (3, [])
+    leader.received("b", Acknowledgement(5, 2, 3), 2_001)
+    (read,) = [one for one in leader.take_outputs() if isinstance(one, Read)]
+    assert (read.member, read.first) == ("b", 4)
+    # It has more than that: an earlier leader of another term had sent it the same entries.
+    leader.received("b", Acknowledgement(5, 2, 6), 2_002)
+    leader.entries_read("b", 4, [b"4", b"5"])
+    outputs = leader.take_outputs()
+    assert not [one for one in outputs if isinstance(one, Send)]
+    (read,) = [one for one in outputs if isinstance(one, Read)]
+    leader.entries_read("b", read.first, [b"7", b"8"])
+    (entries,) = sent_to(leader, "b")
+    assert (entries.previous_index, entries.payloads) == (6, [b"7", b"8"])
+
+
+def test_entries_that_were_read_before_a_link_fell_are_not_sent():
+    leader = elected("abc", (1, 9, 1, DATA), term=1)
+    leader.received("b", Mismatch(5, 2, 9, 3, 1), 2_000)
+    leader.take_outputs()
+    leader.received("b", Acknowledgement(5, 2, 3), 2_000)
+    (read,) = [one for one in leader.take_outputs() if isinstance(one, Read)]
+    leader.link_down("b", 2_001)
+    leader.link_up("b", 2_002)
+    leader.take_outputs()
+    leader.entries_read("b", read.first, [b"1", b"2"])
+    assert sent_to(leader, "b") == []
