@@ -26,6 +26,8 @@ from tests.sim.raft_scenario import LINES, SETTLE_MS, RaftScenario, _lines
 class QuorumScenario(RaftScenario):
     """The run of one seed."""
 
+    recovered_share = 0.0
+
     def __init__(self, seed, sizes=(1, 5), machine=RaftMember):
         super().__init__(seed, sizes, machine)
         random = self.random

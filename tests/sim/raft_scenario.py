@@ -16,7 +16,7 @@ from random import Random
 from leveret.cluster.raft.configuration import Membership
 from leveret.cluster.raft.raft_member import RaftMember
 from tests.sim.command import run_command
-from tests.sim.properties import Broken
+from tests.sim.properties import Broken, require
 from tests.sim.raft_world import Action, RaftNode, RaftWorld
 
 LINES = 60
@@ -26,7 +26,12 @@ MEMBERSHIPS = (Membership.VOTER, Membership.VOTER, Membership.NON_VOTER, None)
 
 
 class RaftScenario:
-    """The run of one seed. sizes: the least and the greatest number of nodes."""
+    """The run of one seed. sizes: the least and the greatest number of nodes.
+
+    recovered_share: of the runs, so many end with a forced recovery.
+    """
+
+    recovered_share = 0.2
 
     def __init__(self, seed: int, sizes: tuple[int, int] = (1, 5), machine=RaftMember) -> None:
         self.random = random = Random(seed)
@@ -34,7 +39,7 @@ class RaftScenario:
         members = names[: random.choice((1, len(names), len(names), max(1, len(names) - 1)))]
         self.fault_rate = random.choice((0.02, 0.1, 0.3, 0.5))
         self.member_rate = random.choice((0.0, 0.3, 0.8))
-        self.snapshot_rate = random.choice((0.0, 0.2, 0.6))
+        self.snapshot_rate = random.choice((0.0, 0.2, 0.6, 0.95))
         self.steps = random.randint(*STEPS)
         self.is_stormy = random.random() < 0.4
         """Leaders fall and return all the time, with few entries between."""
@@ -52,6 +57,24 @@ class RaftScenario:
                 world.do(action)
         self._settle()
         world.history.check_end()
+        if random.random() < self.recovered_share:
+            self._recover()
+
+    def _recover(self) -> None:
+        """All members but one are lost for good: the group goes on from this one alone."""
+        world, random = self.world, self.random
+        members = world.leaders()[0].machine.state.log.configuration.members
+        name = random.choice(members)
+        had = world.nodes[name].applied
+        world.recover(name)
+        world.run(SETTLE_MS)
+        require([one.name for one in world.leaders()] == [name], "QG6:", name, "does not lead")
+        require(world.nodes[name].applied > had, "QG2: it does not have what it had applied")
+        world.do(("propose", name, (4, 4)))
+        world.run(SETTLE_MS)
+        leader = world.nodes[name].machine
+        require(leader.state.commit == leader.state.log.last_index, "QG6: not all is committed")
+        require(leader.state.log.configuration.voters == (name,), "QG6: others have a vote")
 
     def _settle(self) -> None:
         """All comes up, and everything that is due is done."""

@@ -171,6 +171,7 @@ class RaftWorld:
         self.history = RaftHistory(self)
         self.trace: list[Action] = []
         self.now = 0
+        self.group = GROUP
         self.proposed = 0
         for name in names:
             self.do(("start", name))
@@ -290,9 +291,21 @@ class RaftWorld:
         node = self.nodes[name]
         snapshot = node.disk.snapshot
         node.applied, node.value = snapshot.index, snapshot.value
-        node.machine = machine = self.make(GROUP, name, node.disk.stored(), self.random.random)
+        node.machine = machine = self.make(self.group, name, node.disk.stored(), self.random.random)
         self.history.restarted(node)
         machine.wake(node.clock)
+        self.carry_out(node)
+
+    def recover(self, name: str) -> None:
+        """All members but one are lost for good: the group goes on from it, under another number."""
+        self.trace.append(("recover", name))
+        for node in self.nodes.values():
+            if node.machine is not None:
+                self._crash(node.name, len(node.disk.writes), 0)
+        self.group += 1
+        self._start(name)
+        node, machine = self._running(name)
+        machine.become_only_member(node.clock)
         self.carry_out(node)
 
     def _crash(self, name: str, kept: int, on_way: int) -> None:
