@@ -297,7 +297,7 @@ class RaftWorld:
         self.carry_out(node)
 
     def recover(self, name: str) -> None:
-        """All members but one are lost for good: the group goes on from it, under another number."""
+        """All members but one are lost for good: the group goes on from it, as another group."""
         self.trace.append(("recover", name))
         for node in self.nodes.values():
             if node.machine is not None:
