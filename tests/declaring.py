@@ -68,7 +68,7 @@ class NoDependents:
 
 
 class SyncedAtOnce:
-    """The sync of metadata on a disk that never lets anybody wait."""
+    """The sync of metadata on a disk that never makes a caller wait."""
 
     is_synced = True
 

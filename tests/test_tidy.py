@@ -30,7 +30,8 @@ TIME_LIMIT = re.compile(
 PHRASES = re.compile(
     r"none any m[o]re|by the t[u]rn\b|\bas f[a]r as\b|\bis s[o](?:[.,;:]|$)|a turn's w[o]rth"
     r"|\b[a]new\b|\bin v[a]in\b|any m[o]re(?:[.,;:)\"]|$)|\bby w[a]y of\b|\bcome r[o]und\b"
-    r"|(?<![a-zA-Z])(?:[Ww]h[o]ever|[Ee]v[e]rybody)(?![a-z])|def test_w[h]o_"
+    r"|(?<![a-zA-Z])(?:[Ww]h[o]ever|(?:[Ee]v[e]ry|[Aa]n[y])body)(?![a-z])"
+    r"|\b[Ss]o m[a]ny\b|\bthose w[h]o\b|def test_w[h]o_"
     r'|"""S[e]e (?:`|the (?:module|class)\b)'
 )
 """Phrases without a right use, and docstrings that only refer to another one."""

@@ -2,8 +2,8 @@
 
 A consumer is busy while it holds a message. A pause is a time in which it is busy and settles
 nothing: it begins when it settles a message, or when it gets one and holds no other, and ends when
-it settles the next. Its busy time divided by the messages that it settles is the
-time for a message; a higher prefetch limit does not increase it.
+it settles the next. Its busy time divided by the messages that it settles is the time for a
+message; a higher prefetch limit does not increase it.
 
 Events of a consumer are put in order within a step, so that a busy one is spread over all workers;
 steps pass on what the consumer holds, and the time of its last event and last mark. A mark is where

@@ -191,8 +191,8 @@ class Reading:
         """The client publishes during an alarm or congestion: pause reading until it ends.
 
         is_persistent: whether the message is persistent; others only have to wait for memory, not
-        for
-        the disk. Returns True if the alarm has lasted so long that publishes are refused instead.
+        for the disk. Returns True if the alarm has lasted so long that publishes are refused
+        instead.
         """
         if self._services.alarms.are_in_force:
             if self._is_refusing:

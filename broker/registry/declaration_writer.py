@@ -71,12 +71,9 @@ class DeclarationWriter:
         alongside: writes more in the same transaction.
 
         Yields the work of each step, or the answer that it waits for (broker/runtime/long_work.py);
-        the
-        caller performs nothing else before the last one. Returns the consumers of deleted queues,
-        whose
-        `tell_cancelled` the caller calls. Raises MetadataError, and changes nothing, if they cannot
-        be
-        written.
+        the caller performs nothing else before the last one. Returns the consumers of deleted
+        queues, whose `tell_cancelled` the caller calls. Raises MetadataError, and changes nothing,
+        if they cannot be written.
         """
         registry = self._registry
         # After a deletion this cannot be determined.

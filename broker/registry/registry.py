@@ -123,8 +123,7 @@ class Registry(Tables):
 
         It reports declarations of operators over HTTP, with leveretctl or in a definitions file.
         Programs declare queues, exchanges and bindings all the time. Requests for these over AMQP
-        are
-        reported only if they delete a durable object, and imports of these only as a number.
+        are reported only if they delete a durable object, and imports of these only as a number.
         """
         if requester.way == NODE:
             return []

@@ -11,8 +11,7 @@ import resource
 
 RESERVED, SOCKETS_SHARE = 100, 0.9
 """RabbitMQ (`file_handle_cache`) reserves 100 descriptors for itself, and a tenth of the others
-plus
-two for files."""
+plus two for files."""
 
 
 def descriptor_limit() -> int:

@@ -59,8 +59,7 @@ RELEASING_WORK = WORK_MAX // 2
 """The part of a turn's work that is left for releasing, however full the buckets are."""
 LEAVING_BYTES_MAX = 1024 * 1024
 """While messages that are not yet safe at their targets take more memory than this, no others
-leave:
-the disk is behind."""
+leave: the disk is behind."""
 LOADED_MESSAGES_MAX = 4000
 LOADED_BYTES_MAX = 4 * 1024 * 1024
 """A bucket of at most this size is taken to memory as a whole."""

@@ -120,8 +120,7 @@ class MembershipChanges:
         """Rename a member that asks for it; the text is its old name.
 
         The answer is no if this node does not run yet: either its files were changed to the new
-        name,
-        too, or the asking node will not find its old name.
+        name, too, or the asking node will not find its old name.
         """
         if not self._is_in_view():
             return NO

@@ -114,8 +114,7 @@ class Agreement:
         """Free the node to agree to any other proposal: this one has failed.
 
         Returns whether the node may have missed entries of its view. It has not if the coordinator
-        of
-        its view was the proposer.
+        of its view was the proposer.
         """
         accepted = self.accepted
         self.accepted = self._unsent = None

@@ -253,8 +253,7 @@ class Views:
         """If a member has gone on to a view without this node, wait to be taken in (V9).
 
         If this node agreed to that view, and lost its coordinator before `Install` arrived, the
-        view
-        names it: the others have not continued without it.
+        view names it: the others have not continued without it.
         """
         if self._excluded_from == self.view.id:
             return

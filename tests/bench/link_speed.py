@@ -2,7 +2,7 @@
 
     python -m tests.bench.link_speed --octets 1024 --a-turn 64 --compression none
 
-The sender gives frames of two pieces to its link, so many in each turn of its event loop, as long
+The sender gives frames of two pieces to its link, a number in each turn of its event loop, as long
 as less than 4 MB wait to be sent. Both processes print their frames a second and processor time.
 """
 

@@ -76,9 +76,8 @@ class FederationLink(Link):
         """Restart the broker of the link, which was killed.
 
         RabbitMQ may have lost the latest settings: the policy, or only its application to the
-        exchange
-        or queue. Then it has no link. Where it has one, another policy would end it, and delete
-        the upstream's queue with the messages that have not arrived yet.
+        exchange or queue. Then it has no link. Where it has one, another policy would end it, and
+        delete the upstream's queue with the messages that have not arrived yet.
         """
         self.near.start()
         if isinstance(self.near, RabbitMqHost) and self._policy_in_effect() != self._name:

@@ -232,7 +232,7 @@ def test_what_a_quorum_queue_gives_is_counted_under_its_type(node, vhost, channe
     assert counts("rabbit_classic_queue") == classic_before
 
 
-def test_deaths_are_counted_by_their_reasons_and_whether_anybody_wanted_them(node, vhost, channel):
+def test_deaths_are_counted_by_their_reasons_and_whether_they_were_wanted(node, vhost, channel):
     name = "rabbitmq_global_messages_dead_lettered_rejected_total"
 
     def count(strategy):

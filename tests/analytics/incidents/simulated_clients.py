@@ -100,7 +100,7 @@ class Consumer:
     be a function of the entry and the time. stalls: pairs of times between which it does nothing.
     dies_s: its connection is closed. cancels_s: it gets no more messages, and its connection stays.
     back_after_s: seconds after which it connects again when it has died. acks_every: it
-    acknowledges so many at a time.
+    acknowledges this number at a time.
     """
 
     broker: Any

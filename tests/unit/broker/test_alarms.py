@@ -49,7 +49,7 @@ def test_the_reasons_are_in_the_order_in_which_they_came():
     assert alarms.reason == "low on memory & low on disk"
 
 
-def test_an_alarm_is_in_force_while_anybody_wants_it():
+def test_an_alarm_is_in_force_while_any_source_raises_it():
     alarms, heard = Alarms(), []
     alarms.listen(lambda: heard.append(alarms.reason))
     alarms.set(DISK, "monitor")

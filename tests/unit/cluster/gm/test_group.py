@@ -54,7 +54,7 @@ def test_a_new_member_comes_right_after_the_one_that_was_asked():
 
 
 def test_a_new_member_comes_before_the_dead_on_the_right_of_the_one_that_was_asked():
-    """A dead member's heir was its neighbour already, and has all of it that anybody has."""
+    """A dead member's heir was its neighbour already, and has all of it that any member has."""
     group = changed(ring(A, B, C), Died((B,), A))
     assert drawn(changed(group, Added(D, A))) == "a d? (b) c"
 

@@ -278,7 +278,7 @@ class Group:
     def node_dies(self, node, arrives):
         """A node that publishes dies, and another one begins.
 
-        arrives: how many of so many runs on their way to a member arrive.
+        arrives: given a number of runs on their way to a member, returns how many arrive.
         """
         for member, line in tuple(node.lines.items()):
             for _ in range(arrives(len(line))):
@@ -376,8 +376,8 @@ class Group:
     # Failover
 
     def fail_over(self, kept):
-        """The leader dies. The last decisions on the ring are lost, but so many, and all that some
-        mirror has.
+        """The leader dies. The last decisions on the ring are lost, except for `kept` ones, and for
+        those that some mirror has.
         """
         self.leader.queue.take_decisions()
         on_ring = [len(follower.decisions) for follower in self.followers]

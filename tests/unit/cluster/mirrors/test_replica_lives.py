@@ -167,7 +167,7 @@ class Node:
 
 
 class World:
-    """Nodes, the log of records and the links. stable: so many records all nodes have applied."""
+    """Nodes, the log of records and the links. stable: number of records applied on all nodes."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)

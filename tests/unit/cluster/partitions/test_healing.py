@@ -50,7 +50,7 @@ class Cluster:
                 node.link(other)
 
     async def rounds(self, count):
-        """Let so much time pass, and all that follows happen."""
+        """Let some time pass, and everything due happen."""
         for _ in range(count):
             for node in self.nodes.values():
                 node.clock.advance(ROUND_MS / 1000)

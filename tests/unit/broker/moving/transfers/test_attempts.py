@@ -16,7 +16,7 @@ from leveret.broker.runtime.virtual_clock import VirtualClock
 logger = logging.getLogger("leveret.shovel")
 PAUSE_SECONDS = 1e-6
 SUCCESS, LATER = object(), object()
-"""What happens before an attempt fails: messages move; so much time passes that the log repeats."""
+"""What happens before an attempt fails: messages move; enough time passes that the log repeats."""
 
 
 class Fixture:
