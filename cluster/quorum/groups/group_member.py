@@ -143,6 +143,7 @@ class GroupMember:
         self._is_reading = False
         self._tick_ms = 0
         self._replacing: dict[str, str] = {}
+        self._waiting_reads: list[Read] = []
 
     @property
     def is_serving(self) -> bool:
@@ -207,7 +208,10 @@ class GroupMember:
             self._serve_if_ready()
 
     def _read(self, read: Read) -> None:
-        """Read entries for a member that is behind."""
+        """Read entries for a member that is behind, once its link takes more."""
+        if self._host.is_congested(node_of(read.member)):
+            self._waiting_reads.append(read)
+            return
         try:
             payloads = self._log.read(
                 self.group, read.first, self.raft.state.log.last_index, read.bytes_max
@@ -222,6 +226,22 @@ class GroupMember:
             return
         self.raft.entries_read(read.member, read.first, payloads)
         self._host.mark(self)
+
+    def drained(self, node: str) -> None:
+        """A node takes more."""
+        self.sessions.drained(node)
+        waiting, self._waiting_reads = self._waiting_reads, []
+        for read in waiting:
+            self._read(read)
+
+    def link_down(self, node: str) -> None:
+        """The link to a node is down, and with it what was on its way there."""
+        self.watchers.discard(node)
+        self.sessions.end(node)
+        if self._waiting_reads:
+            self._waiting_reads = [
+                read for read in self._waiting_reads if node_of(read.member) != node
+            ]
 
     # Applying
 

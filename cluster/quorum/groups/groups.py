@@ -332,8 +332,7 @@ class Groups:
         self.sending.link_down(node)
         self.receiving.link_down(node)
         for member in self.members.values():
-            member.watchers.discard(node)
-            member.sessions.end(node)
+            member.link_down(node)
         for member, other in self._members_with(node):
             member.raft.link_down(other, now_ms)
             self.mark(member)
@@ -344,7 +343,7 @@ class Groups:
         """A node takes more."""
         self.sending.drained(peer.name)
         for member in self.members.values():
-            member.sessions.drained(peer.name)
+            member.drained(peer.name)
 
     def received(self, peer: Peer, payload: bytes) -> None:
         """A frame has come. Raises ValueError if it is damaged."""

@@ -192,3 +192,22 @@ async def test_a_leader_that_cannot_read_an_entry_gives_up_the_lead_and_is_repla
         await until(lambda: client.is_done)
         await until(lambda: leader.groups.members[1].me == f"{leader.name}/2")
         await nodes.equal([1])
+
+
+async def test_entries_for_a_member_that_is_behind_wait_for_a_congested_link(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"first")
+        await until(lambda: client.is_done)
+        leader = nodes.leader(1)
+        away = next(name for name in NAMES[1:] if name != leader.name)
+        await nodes.kill(away)
+        client.add(*[bytes(2_000)] * 100)
+        await until(lambda: client.is_done)
+        leader.groups.is_congested = lambda node: node == away
+        await nodes.start(away)
+        await until(lambda: leader.groups.members[1]._waiting_reads)
+        del leader.groups.is_congested
+        leader.groups.drained(leader.links.peers[away])
+        await nodes.equal([1])
