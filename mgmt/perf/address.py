@@ -5,49 +5,49 @@ verify (verify_peer or verify_none) and server_name_indication. By default the c
 system trusts are trusted.
 """
 
-import ssl
-from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-PORT, TLS_PORT = 5672, 5671
+from leveret.broker.moving.client.address import (
+    EXTERNAL,
+    PLAIN,
+    PORT,
+    TLS_PORT,
+    AddressTls,
+    ServerAddress,
+)
+from leveret.mgmt.perf.options import Options
+
+CONNECT_SECONDS_MAX = 15.0
 
 
-@dataclass(frozen=True)
-class BrokerAddress:
-    """A broker's host, port, virtual host and login. tls: None without TLS."""
-
-    host: str
-    port: int
-    vhost: str
-    user: str
-    password: str
-    tls: ssl.SSLContext | None
-    server_name: str | None
-
-
-def read_address(uri: str, server_name: str = "") -> BrokerAddress:
-    """Parse an address. Raises OSError if a certificate cannot be read.
-
-    server_name: the TLS server name to request and verify, unless the address has one.
-    """
+def read_address(uri: str, options: Options) -> ServerAddress:
+    """Parse an address. options: for the login, the limits, and the name of a TLS server."""
     parts = urlsplit(uri)
     is_tls = parts.scheme == "amqps"
-    options = dict(parse_qsl(parts.query))
-    host = parts.hostname or "127.0.0.1"
-    named = options.get("server_name_indication", server_name or host)
-    return BrokerAddress(
-        host=host, port=parts.port or (TLS_PORT if is_tls else PORT),
+    return ServerAddress(
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or (TLS_PORT if is_tls else PORT),
         vhost=unquote(parts.path[1:]) or "/",
-        user=unquote(parts.username or "guest"), password=unquote(parts.password or "guest"),
-        tls=_context(options) if is_tls else None, server_name=named if is_tls else None,
-    )  # fmt: skip
+        user=unquote(parts.username or "guest"),
+        password=unquote(parts.password or "guest"),
+        mechanisms=(EXTERNAL if options.sasl_external else PLAIN,),
+        heartbeat_s=options.heartbeat,
+        connection_timeout_s=CONNECT_SECONDS_MAX,
+        channel_max=0,
+        frame_max=options.framemax,
+        tls=_tls(dict(parse_qsl(parts.query)), options.server_name) if is_tls else None,
+    )
 
 
-def _context(options: dict[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=options.get("cacertfile"))
-    if options.get("verify") == "verify_none":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if "certfile" in options:
-        context.load_cert_chain(options["certfile"], options.get("keyfile"))
-    return context
+def _tls(given: dict[str, str], name: str) -> AddressTls:
+    cacertfile, certfile, keyfile = (
+        Path(given[key]) if key in given else None for key in ("cacertfile", "certfile", "keyfile")
+    )
+    return AddressTls(
+        cacertfile=cacertfile,
+        certfile=certfile,
+        keyfile=keyfile,
+        verify_peer=given.get("verify") != "verify_none",
+        server_name_indication=given.get("server_name_indication", name),
+    )

@@ -1,21 +1,23 @@
 """A consumer: one channel that receives messages, measures their latency, and acks them.
 
-Runs of similar deliveries are processed at once (deliveries.py), others frame by frame. A rate or a
-processing time limits how many messages are taken at once, and pauses reading in between, so that
-the broker sees a slow consumer. With --polling, messages are fetched with basic.get, and processed
-frame by frame.
+Deliveries that come together are processed at once. A rate or a processing time limits how many
+messages are taken at once: the others wait, and nothing is read until then, so that the broker sees
+a slow consumer. With --polling, messages are fetched with basic.get.
 """
 
 import asyncio
-import struct
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from pamqp import base, commands
+from pamqp import commands
 
-from leveret.broker.amqp.frames import BASIC_ACK, CLASS_BASIC, FRAME_END, METHOD
 from leveret.broker.amqp.json_tables import json_to_table
+from leveret.broker.moving.client.channel import ClientChannel
+from leveret.broker.moving.client.delivery_scanner import ClientDelivery
 from leveret.mgmt.perf.connection import Connection, PerfError
-from leveret.mgmt.perf.deliveries import Assembly, Shape, note_latency, shape_of, step
+from leveret.mgmt.perf.deliveries import note_latencies
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import clock_of
 from leveret.mgmt.perf.options import Options
@@ -24,10 +26,8 @@ from leveret.mgmt.perf.topology import declare_queue
 
 RUN_MAX = 100_000
 IDLE_SECONDS = 1.0
-BASIC_NACK = CLASS_BASIC << 16 | 120
-_SETTLING = struct.Struct(">BHIIQBB")
-_SETTLING_PAYLOAD_BYTES = 13
-_MULTIPLE, _REQUEUE = 1, 2
+Settle = Callable[[int, bool], object]
+"""Acks or nacks a message, or all up to it."""
 
 
 class Consumer:
@@ -38,24 +38,21 @@ class Consumer:
     messages were received.
     """
 
-    def __init__(
-        self, connection: Connection, channel: int, queues: list[str], options: Options
-    ) -> None:
+    def __init__(self, connection: Connection, queues: list[str], options: Options) -> None:
         self.connection = connection
         self.received = 0
         self.received_at = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._channel = channel
+        self._channel: ClientChannel
         self._queues = queues
         self._options = options
         self._clock = clock_of(options)
         self._latencies = LatencyHistogram()
         self._pace = Pace(Schedule.of([], options.consumer_rate))
         self._work_us = Schedule.of(options.variable_latency, options.consumer_latency)
-        self._shape: Shape | None = None
-        self._assembly = Assembly()
-        self._arrived = asyncio.Event()
-        self._acks = _Acks(connection, channel, options)
+        self._waiting: deque[ClientDelivery] = deque()
+        self._is_held = False
+        self._acks: _Acks
         self._started_at = 0.0
         self._polling: asyncio.Task[None] | None = None
         self._consumes = False
@@ -63,8 +60,10 @@ class Consumer:
 
     async def open(self) -> None:
         """Open the channel, and declare the consumer's own queues. Raises PerfError."""
-        call, options, channel = self.connection.call, self._options, self._channel
-        await call(channel, commands.Channel.Open)
+        call, options = self.connection.call, self._options
+        channel = self._channel = await self.connection.open_channel()
+        self.connection.require(channel)
+        self._acks = _Acks(self.connection, channel, options)
         if options.qos:
             await call(channel, commands.Basic.Qos, prefetch_count=options.qos)
         if options.global_qos:
@@ -76,7 +75,7 @@ class Consumer:
                 made = await declare_queue(self.connection, channel, name, options)
                 self._queues[place] = made
                 self._made_queues.append(made)
-        self.connection.handlers[channel] = self
+        channel.on_cancelled = self._cancelled
 
     async def start(self) -> None:
         """Start consuming. Raises PerfError."""
@@ -89,10 +88,13 @@ class Consumer:
         self._consumes = True
         arguments = json_to_table(self._options.consumer_args)
         for queue in self._queues:
-            await self.connection.call(
-                self._channel, commands.Basic.Consume, queue=queue,
-                no_ack=self._options.autoack, arguments=arguments,
-            )  # fmt: skip
+            await self.connection.consume(
+                self._channel,
+                queue,
+                self.take,
+                no_ack=self._options.autoack,
+                arguments=arguments,
+            )
 
     async def stop(self) -> None:
         """Settle received messages and stop consuming. Raises PerfError."""
@@ -133,50 +135,41 @@ class Consumer:
         self.done.set_result(None)
         self._acks.settle_rest()
         if self._consumes:
-            self.connection.send(self._channel, commands.Channel.Close, reply_code=200)
-
-    # Incoming frames
-
-    def take(self, data: bytes, start: int) -> int:
-        """Process deliveries like the first one, as many as may be taken now."""
-        if self._assembly.is_open:
-            return start
-        room = RUN_MAX if self.done.done() else self._room()
-        if not room:
-            return start
-        shape = self._shape
-        if shape is None or not data.startswith(shape.start, start):
-            shape = self._shape = shape_of(data, start)
-        if shape is None:
-            return start
-        latencies = LatencyHistogram() if self.done.done() else self._latencies
-        run = step(data, start, shape, room, self._clock(), latencies)
-        if not run.messages:
-            self._shape = None
-            return start
-        self._received(run.messages, run.last_tag)
-        return run.stop
-
-    def on_method(self, method: base.Frame) -> None:
-        """Handle the start of a delivery frame by frame, or a cancellation by the broker."""
-        match method:
-            case commands.Basic.Deliver() | commands.Basic.GetOk():
-                self._assembly.begin(method.delivery_tag or 0)
-            case commands.Basic.Cancel():
-                problem = f"the broker cancelled the consumer of '{self._queues[0]}'"
-                raise PerfError(f"{problem}: was the queue deleted?")
-
-    def on_content(self, kind: int, payload: bytes) -> None:
-        """Handle a content frame of a message."""
-        stamp = self._assembly.add(kind, payload)
-        if stamp is None:
-            return
-        if stamp and not self.done.done():
-            note_latency(self._latencies, stamp, 1, self._clock())
-        self._received(1, self._assembly.tag)
-        self._arrived.set()
+            self.connection.begin(self._channel.close())
 
     # Received messages
+
+    def take(self, deliveries: Sequence[ClientDelivery]) -> None:
+        """Process messages, as many as may be taken now; the others later."""
+        if self.done.done():
+            return
+        if self._is_held or self._waiting or len(deliveries) > self._room():
+            self._waiting.extend(deliveries)
+            self._take_waiting()
+        else:
+            self._process(deliveries)
+
+    def _take_waiting(self) -> None:
+        while self._waiting and not self._is_held and not self.done.done():
+            count = min(self._room(), len(self._waiting))
+            if count:
+                self._process([self._waiting.popleft() for _ in range(count)])
+
+    def _process(self, deliveries: Sequence[ClientDelivery]) -> None:
+        note_latencies(deliveries, self._clock(), self._latencies)
+        self._received(len(deliveries), deliveries[-1].tag)
+
+    def _hold(self, wait_s: float) -> None:
+        self._is_held = True
+        self.connection.hold(wait_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_held = False
+        self._take_waiting()
+
+    def _cancelled(self, _tag: str) -> None:
+        problem = f"the broker cancelled the consumer of '{self._queues[0]}'"
+        self.connection.fail(PerfError(f"{problem}: was the queue deleted?"))
 
     def _room(self) -> int:
         """Return how many messages may be taken now; if none, pause the connection until then."""
@@ -185,7 +178,7 @@ class Consumer:
         if self._pace.is_limited:
             due = self._pace.due(elapsed_s) - self.received
             if due <= 0:
-                self.connection.hold(self._pace.tick_s(elapsed_s))
+                self._hold(self._pace.tick_s(elapsed_s))
                 return 0
             room = min(room, due)
         work_us = self._work_us.value_at(elapsed_s)
@@ -200,7 +193,7 @@ class Consumer:
         self.received_at = time.monotonic()
         work_s = self._work_us.value_at(self.received_at - self._started_at) * count / 1e6
         if work_s:
-            self.connection.hold(work_s)
+            self._hold(work_s)
             asyncio.get_running_loop().call_later(work_s, self._acks.settle, tag)
             self._acks.expect(tag)
         else:
@@ -217,28 +210,26 @@ class Consumer:
                     await asyncio.sleep(self._options.polling_interval / 1000)
 
     async def _get(self, queue: str) -> bool:
-        """Fetch a message and wait for it; False if the queue was empty."""
-        self._arrived.clear()
-        answer = await self.connection.call(
-            self._channel, commands.Basic.Get, queue=queue, no_ack=self._options.autoack
-        )
-        if isinstance(answer, commands.Basic.GetEmpty):
+        """Fetch a message; False if the queue was empty."""
+        found = await self._channel.get(queue, no_ack=self._options.autoack)
+        if found is None:
             return False
-        await self._arrived.wait()
+        self._process((found,))
         return True
 
 
 class _Acks:
     """Settles deliveries of a channel: singly or several at once, with or without transactions."""
 
-    def __init__(self, connection: Connection, channel: int, options: Options) -> None:
+    def __init__(self, connection: Connection, channel: ClientChannel, options: Options) -> None:
         self._connection = connection
         self._channel = channel
         self._is_wanted = not options.autoack
         self._every = max(1, options.multi_ack_every)
         self._commit_every = options.ctxsize
-        self._method = BASIC_NACK if options.nack else BASIC_ACK
-        self._flags = _REQUEUE if options.nack and options.requeue else 0
+        self._settle: Settle = channel.ack
+        if options.nack:
+            self._settle = partial(channel.nack, requeue=options.requeue)
         self._settled = self._committed = self._last = 0
 
     def expect(self, tag: int) -> None:
@@ -256,8 +247,9 @@ class _Acks:
         if self._commit_every:
             self._settle_and_commit(tag)
         elif self._every == 1:
-            tags = range(self._settled + 1, tag + 1)
-            self._connection.write(b"".join([self._frame(one, 0) for one in tags]))
+            settle = self._settle
+            for one in range(self._settled + 1, tag + 1):
+                settle(one, False)
             self._settled = tag
         else:
             self._settle_all(tag - tag % self._every)
@@ -280,15 +272,9 @@ class _Acks:
 
     def _settle_all(self, tag: int) -> None:
         if tag > self._settled:
-            self._connection.write(self._frame(tag, _MULTIPLE))
+            self._settle(tag, True)
             self._settled = tag
 
     def _commit(self) -> None:
-        self._connection.send(self._channel, commands.Tx.Commit)
+        self._connection.begin(self._channel.call(commands.Tx.Commit))
         self._committed = self._settled
-
-    def _frame(self, tag: int, multiple: int) -> bytes:
-        return _SETTLING.pack(
-            METHOD, self._channel, _SETTLING_PAYLOAD_BYTES, self._method, tag,
-            self._flags | multiple, FRAME_END,
-        )  # fmt: skip

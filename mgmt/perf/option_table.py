@@ -74,7 +74,7 @@ CLIENTS = (
     value("-Y --consumer-channel-count", positive, 1, "COUNT",
         "channels of each consumer", dest="consumer_channels"),
     value("-M --framemax", frame_max, FRAME_BYTES_MAX, "BYTES", "maximum frame size"),
-    value("-b --heartbeat", count, 0, "SECONDS", "heartbeat interval; none by default"),
+    value("-b --heartbeat", count, 0, "SECONDS", "heartbeat interval; the broker's by default"),
     flag("-se --sasl-external", "log in with the certificate"),
     value("-sni --server-name-indication", str, "", "NAME",
         "TLS server name, if it is not the host", dest="server_name"),

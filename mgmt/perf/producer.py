@@ -1,32 +1,32 @@
 """A producer: one channel that publishes as fast as allowed.
 
-All messages of a batch have the same timestamp, so a batch of equal messages is the frames of one
-message, repeated, and needs one write. The rate, the confirm window, transactions and the socket
-limit the size of a batch.
+All messages of a batch have the same timestamp. The rate, the confirm window, transactions and the
+socket limit the size of a batch.
 """
 
 import asyncio
 import random
-import struct
 import time
 from contextlib import suppress
 from itertools import cycle, islice
 
-from pamqp import base, commands
+from pamqp import commands
 
+from leveret.broker.moving.client.channel import ClientChannel
 from leveret.mgmt.perf.confirms import Confirms
 from leveret.mgmt.perf.connection import Connection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
-from leveret.mgmt.perf.messages import MessageFrames, MessageMaker, PublishAddress, clock_of
+from leveret.mgmt.perf.messages import MessageMaker, StampedMessage, clock_of
 from leveret.mgmt.perf.options import Options
 from leveret.mgmt.perf.schedule import Pace, Schedule
 
 BATCH_MAX = 200
 RANDOM_KEYS = 1000
 BATCH_BYTES_MAX = 256 * 1024
-_ACK_START = struct.Struct(">BHIHH")
-_ACK_BYTES = 21
-_unpack_ack = struct.Struct(">QB").unpack_from
+ANSWER_SECONDS_MAX = 10.0
+"""Less than the client's own limit, after which it gives the connection up."""
+MESSAGE_OVERHEAD_BYTES = 64
+"""About the bytes of a message's frames besides its body."""
 
 
 class Producer:
@@ -38,34 +38,35 @@ class Producer:
     """
 
     def __init__(
-        self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
+        self, connection: Connection, key: str, bodies: list[bytes], options: Options
     ) -> None:
         self.connection = connection
         self.sent = self.confirmed = self.nacked = self.returned = 0
         self.sent_at = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._channel = channel
+        self._channel: ClientChannel
         self._options = options
         self._confirms = Confirms()
         self._pace = Pace(_rates(options))
         self._sizes = Schedule.of(options.variable_size, options.size)
         self._clock = clock_of(options)
-        self._messages = _Messages(connection, channel, key, bodies, options)
+        self._messages = _Messages(key, bodies, options)
         self._is_stopping = False
         self._started_at = 0.0
         self._timer: asyncio.Handle | None = None
         self._uncommitted = 0
         self._awaits_commit = False
-        self._ack_start = _ACK_START.pack(1, channel, 13, 60, 80)
 
     async def open(self) -> None:
         """Open the channel. Raises PerfError."""
-        await self.connection.call(self._channel, commands.Channel.Open)
+        channel = self._channel = await self.connection.open_channel()
+        self.connection.require(channel)
         if self._options.confirm:
-            await self.connection.call(self._channel, commands.Confirm.Select)
+            await self.connection.call(channel, commands.Confirm.Select)
         if self._options.ptxsize:
-            await self.connection.call(self._channel, commands.Tx.Select)
-        self.connection.handlers[self._channel] = self
+            await self.connection.call(channel, commands.Tx.Select)
+        channel.on_confirmed = self._confirmed
+        channel.on_returned = self._returned
 
     def start(self) -> None:
         """Start publishing, after the random delay if there is one."""
@@ -82,17 +83,20 @@ class Producer:
     async def settle(self) -> None:
         """Wait until the broker has processed everything. Raises PerfError.
 
-        The broker answers the closing of the channel only after all that was published on it.
+        The broker answers a method only after all that was published before it on the channel. A
+        channel that is being closed takes no returned messages, so another method comes first.
         """
         limit_s = self._options.confirm_timeout
         try:
             await asyncio.wait_for(asyncio.shield(self.done), limit_s if limit_s > 0 else None)
         except TimeoutError:
             raise self._unconfirmed() from None
-        closing = self.connection.call(self._channel, commands.Channel.Close, reply_code=200)
         # A broker that blocks publishers does not answer; the run ends nevertheless.
+        seconds_max = min(self._options.shutdown_timeout, ANSWER_SECONDS_MAX)
         with suppress(TimeoutError):
-            await asyncio.wait_for(closing, self._options.shutdown_timeout)
+            async with asyncio.timeout(seconds_max):
+                await self.connection.call(self._channel, commands.Basic.Qos, prefetch_count=0)
+                await self._channel.close()
 
     def take_latencies(self) -> LatencyHistogram:
         """Return the confirm latencies since the last call."""
@@ -100,7 +104,7 @@ class Producer:
         return taken
 
     def check_confirms(self) -> None:
-        """Fail the connection if a confirm is overdue."""
+        """End the connection if a confirm is overdue."""
         limit_s = self._options.confirm_timeout
         if limit_s > 0 and self._confirms.waited_s(time.monotonic_ns()) > limit_s:
             self.connection.fail(self._unconfirmed())
@@ -115,7 +119,7 @@ class Producer:
 
     def _begin(self) -> None:
         self._started_at = time.monotonic()
-        self.connection.on_writable.append(self._pump)
+        self._channel.on_writable = self._pump
         self._pump()
 
     def _pump(self) -> None:
@@ -123,7 +127,7 @@ class Producer:
         self._timer = None
         if self._is_stopping or self.connection.failure is not None:
             return
-        if self.connection.is_writable:
+        if self._channel.is_writable:
             count = self._allowed()
             if count > 0:
                 self._publish(count)
@@ -150,7 +154,7 @@ class Producer:
 
     def _come_back(self) -> None:
         """Schedule the next call; the socket, confirms and commits trigger theirs themselves."""
-        if self._timer is not None or not self.connection.is_writable:
+        if self._timer is not None or not self._channel.is_writable:
             return
         loop = asyncio.get_running_loop()
         if self._allowed() > 0:
@@ -163,8 +167,11 @@ class Producer:
         now_ns = time.monotonic_ns()
         self.sent_at = now_ns / 1e9
         size = int(self._sizes.value_at(self.sent_at - self._started_at))
-        data, count = self._messages.batch(count, size, self._clock())
-        self.connection.write(data)
+        options, publish = self._options, self._channel.publish
+        batch = self._messages.batch(count, size, self._clock())
+        for key, properties, body in batch:
+            publish(options.exchange, key, properties, body, options.is_mandatory)
+        count = len(batch)
         self.sent += count
         if self._options.confirm:
             self._confirms.publish(count, now_ns)
@@ -176,41 +183,29 @@ class Producer:
     def _commit(self) -> None:
         self._uncommitted = 0
         self._awaits_commit = True
-        self.connection.send(self._channel, commands.Tx.Commit)
+        self.connection.begin(self._committed())
 
-    # Incoming frames
-
-    def take(self, data: bytes, start: int) -> int:
-        """Process confirms, which are most of the incoming frames."""
-        end = len(data) - _ACK_BYTES
-        begin = start
-        now_ns = time.monotonic_ns()
-        while start <= end and data.startswith(self._ack_start, start):
-            tag, multiple = _unpack_ack(data, start + 11)
-            settled = self._confirms.settle(tag, multiple=bool(multiple), now_ns=now_ns)
-            self.confirmed += settled
-            start += _ACK_BYTES
-        if start > begin:
-            self._go_on()
-        return start
-
-    def on_method(self, method: base.Frame) -> None:
-        """Handle nacks, returns and commits."""
-        match method:
-            case commands.Basic.Nack():
-                tag, multiple = method.delivery_tag or 0, bool(method.multiple)
-                now_ns = time.monotonic_ns()
-                self.nacked += self._confirms.settle(tag, multiple=multiple, now_ns=now_ns)
-            case commands.Basic.Return():
-                self.returned += 1
-            case commands.Tx.CommitOk():
-                self._awaits_commit = False
-                if self._is_stopping and self._uncommitted:
-                    self._commit()
+    async def _committed(self) -> None:
+        await self._channel.call(commands.Tx.Commit)
+        self._awaits_commit = False
+        if self._is_stopping and self._uncommitted:
+            self._commit()
         self._go_on()
 
-    def on_content(self, kind: int, payload: bytes) -> None:
-        """Ignore the content of a returned message."""
+    # What the broker sends
+
+    def _confirmed(self, tag: int, multiple: bool, is_ack: bool) -> None:
+        settled = self._confirms.settle(tag, multiple=multiple, now_ns=time.monotonic_ns())
+        if is_ack:
+            self.confirmed += settled
+        else:
+            self.nacked += settled
+        if self._timer is None or self._is_stopping:
+            self._go_on()
+
+    def _returned(self, _message: object) -> None:
+        self.returned += 1
+        self._go_on()
 
     def _go_on(self) -> None:
         if self._is_stopping:
@@ -227,37 +222,30 @@ class Producer:
 class _Messages:
     """The messages of a producer: bodies in turn, or zeros, with one routing key or random ones."""
 
-    def __init__(
-        self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
-    ) -> None:
-        address = PublishAddress(
-            channel, options.exchange, options.is_mandatory, connection.frame_bytes_max
-        )
-        self._maker = MessageMaker(
-            address, options.message_properties, is_persistent=options.is_persistent
-        )
+    def __init__(self, key: str, bodies: list[bytes], options: Options) -> None:
+        self._maker = MessageMaker(options.message_properties, is_persistent=options.is_persistent)
         self._keys = [key]
         if options.random_routing_key:
             self._keys = random_keys(options.routing_key_cache_size or RANDOM_KEYS)
         self._bodies = bodies
         self._size = -1
-        self._messages: list[MessageFrames] = []
+        self._messages: list[StampedMessage] = []
         self._turns = cycle(self._messages)
 
-    def batch(self, count: int, size: int, stamp_ns: int) -> tuple[bytes, int]:
-        """Return frames of up to `count` messages, those that fit in a batch, and their number."""
+    def batch(self, count: int, size: int, stamp_ns: int) -> list[tuple[str, bytes, bytes]]:
+        """Return keys, properties and bodies of the messages of a batch, at most `count`."""
         if size != self._size:
             self._size = size
             self._messages = self._made(size)
             self._turns = cycle(self._messages)
         messages = self._messages
-        count = min(count, max(1, BATCH_BYTES_MAX // messages[0].length))
+        length = messages[0].size + MESSAGE_OVERHEAD_BYTES
+        count = min(count, max(1, BATCH_BYTES_MAX // length))
         if len(messages) == 1:
-            return messages[0].stamped(stamp_ns) * count, count
-        parts = [message.stamped(stamp_ns) for message in islice(self._turns, count)]
-        return b"".join(parts), count
+            return [(messages[0].key, *messages[0].stamped(stamp_ns))] * count
+        return [(one.key, *one.stamped(stamp_ns)) for one in islice(self._turns, count)]
 
-    def _made(self, size: int) -> list[MessageFrames]:
+    def _made(self, size: int) -> list[StampedMessage]:
         if self._bodies:
             turns = max(len(self._keys), len(self._bodies))
             pairs = zip(range(turns), cycle(self._keys), cycle(self._bodies), strict=False)

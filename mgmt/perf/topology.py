@@ -15,10 +15,10 @@ import asyncio
 from pamqp import base, commands
 
 from leveret.broker.amqp.json_tables import json_to_table
+from leveret.broker.moving.client.channel import ClientChannel
 from leveret.mgmt.perf.connection import ChannelClosed, Connection, NotReachable, connect
 from leveret.mgmt.perf.options import Options
 
-CHANNEL, PROBE_CHANNEL = 1, 2
 NOT_FOUND = 404
 RETRY_SECONDS = 0.5
 
@@ -43,16 +43,18 @@ async def declare(options: Options) -> None:
     """Declare the named exchange and queues, or check that they exist. Raises PerfError."""
     connection = await _connect_patiently(options)
     try:
-        await connection.call(CHANNEL, commands.Channel.Open)
-        await _declare_exchange(connection, options)
+        channel = await connection.open_channel()
+        await _declare_exchange(connection, channel, options)
         if not options.exclusive:
             for name in options.queue_names():
-                await declare_queue(connection, CHANNEL, name, options)
+                await declare_queue(connection, channel, name, options)
     finally:
         await connection.close()
 
 
-async def declare_queue(connection: Connection, channel: int, name: str, options: Options) -> str:
+async def declare_queue(
+    connection: Connection, channel: ClientChannel, name: str, options: Options
+) -> str:
     """Declare and bind a queue, or check that it exists; returns its name. Raises PerfError."""
     declared = await connection.call(
         channel, commands.Queue.Declare, queue=name, passive=options.predeclared,
@@ -75,24 +77,26 @@ async def delete_polled(options: Options) -> None:
         return
     connection = await connect(options.uris[0], options, f"{options.id}-deletion")
     try:
-        await connection.call(CHANNEL, commands.Channel.Open)
+        channel = await connection.open_channel()
         for name in options.queue_names():
-            await connection.call(CHANNEL, commands.Queue.Delete, queue=name)
+            await connection.call(channel, commands.Queue.Delete, queue=name)
     finally:
         await connection.close()
 
 
-async def _declare_exchange(connection: Connection, options: Options) -> None:
+async def _declare_exchange(
+    connection: Connection, channel: ClientChannel, options: Options
+) -> None:
     if not options.exchange or options.exchange.startswith("amq."):
         return
     probe = {"exchange": options.exchange, "passive": True}
     if options.predeclared_exchange:
-        await connection.call(CHANNEL, commands.Exchange.Declare, **probe)
+        await connection.call(channel, commands.Exchange.Declare, **probe)
         return
     if options.predeclared and await _exists(connection, commands.Exchange.Declare, probe):
         return
     await connection.call(
-        CHANNEL, commands.Exchange.Declare, exchange=options.exchange,
+        channel, commands.Exchange.Declare, exchange=options.exchange,
         exchange_type=options.type, durable=True,
     )  # fmt: skip
 
@@ -101,14 +105,14 @@ async def _exists(
     connection: Connection, method: type[base.Frame], probe: dict[str, object]
 ) -> bool:
     """Tell whether something exists, using a separate channel, which a negative answer closes."""
-    await connection.call(PROBE_CHANNEL, commands.Channel.Open)
+    channel = await connection.open_channel()
     try:
-        await connection.call(PROBE_CHANNEL, method, **probe)
+        await connection.call(channel, method, **probe)
     except ChannelClosed as error:
         if error.reply_code != NOT_FOUND:
             raise
         return False
-    await connection.call(PROBE_CHANNEL, commands.Channel.Close, reply_code=200)
+    await channel.close()
     return True
 
 

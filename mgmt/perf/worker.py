@@ -109,18 +109,17 @@ class Worker:
             await self._open_consumers(number, await self._connect("consumer", number))
         for number in self._producer_numbers:
             connection = await self._connect("producer", number)
-            for channel in range(1, options.producer_channels + 1):
-                key = key_of_producer(options, number * options.producer_channels + channel - 1)
-                producer = Producer(connection, channel, key, bodies, options)
+            for channel in range(options.producer_channels):
+                key = key_of_producer(options, number * options.producer_channels + channel)
+                producer = Producer(connection, key, bodies, options)
                 await producer.open()
                 self._producers.append(producer)
 
     async def _open_consumers(self, number: int, connection: Connection) -> None:
         options = self._options
-        for channel in range(1, options.consumer_channels + 1):
-            place = number * options.consumer_channels + channel - 1
-            queues = queues_of_consumer(options, place)
-            consumer = Consumer(connection, channel, queues, options)
+        for channel in range(options.consumer_channels):
+            place = number * options.consumer_channels + channel
+            consumer = Consumer(connection, queues_of_consumer(options, place), options)
             await consumer.open()
             self._consumers.append(consumer)
             delay_s = options.consumer_start_delay + place * float(options.slow_start)

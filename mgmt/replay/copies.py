@@ -15,27 +15,23 @@ import secrets
 import time
 from collections import deque
 
-from pamqp import base, commands
+from pamqp import commands
 
-from leveret.broker.amqp.content import header_frame
 from leveret.broker.amqp.field_table import encode_short_string, encode_table
-from leveret.broker.amqp.frames import HEADER
-from leveret.broker.amqp.methods import method_frame
 from leveret.broker.amqp.properties import decode_properties, encode_properties
+from leveret.broker.moving.client.channel import ClientChannel
+from leveret.broker.moving.client.delivery_scanner import ClientDelivery
 from leveret.mgmt.perf.connection import ChannelClosed, Connection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.properties import MARK
 from leveret.mgmt.replay.wait_times import WaitTimes
 
-CHANNEL = 1
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 PUBLISH, DELIVER = "publish.", "deliver."
 COPIES_MAX, COPY_BYTES_MAX = 100_000, 256 * 1024 * 1024
 """Bounds of the queue of copies."""
 PROBE, PROBE_SECONDS_MAX = 0, 5.0
 """The number of a message that no queue receives, published to see whether its copy arrives."""
-_HEADER_START_BYTES = 12
-"""Bytes of class, weight and body size in a content header."""
 _REDELIVERED = encode_table({"redelivered": ("I", 1)})[4:]
 
 
@@ -55,7 +51,7 @@ class Copies:
         self.connection = connection
         self._vhost = vhost
         self._mark = encode_short_string(MARK) + b"S"
-        self._event, self._name = "", ""
+        self._channel: ClientChannel
         self._written: deque[tuple[int, int]] = deque()
         self._last_place = 0
         self._early: set[tuple[str, int]] = set()
@@ -77,17 +73,17 @@ class Copies:
 
     async def _consume(self) -> None:
         call = self.connection.call
-        await call(CHANNEL, commands.Channel.Open)
+        channel = self._channel = await self.connection.open_channel()
+        self.connection.require(channel)
         bounds = {"x-max-length": ("l", COPIES_MAX), "x-max-length-bytes": ("l", COPY_BYTES_MAX)}
-        declared = await call(CHANNEL, commands.Queue.Declare, exclusive=True, arguments=bounds)
+        declared = await call(channel, commands.Queue.Declare, exclusive=True, arguments=bounds)
         name = getattr(declared, "queue", "")
         for pattern in (PUBLISH + "#", DELIVER + "#"):
             await call(
-                CHANNEL, commands.Queue.Bind, queue=name, exchange=TRACE_EXCHANGE,
+                channel, commands.Queue.Bind, queue=name, exchange=TRACE_EXCHANGE,
                 routing_key=pattern,
             )  # fmt: skip
-        self.connection.handlers[CHANNEL] = self
-        await call(CHANNEL, commands.Basic.Consume, queue=name, no_ack=True, exclusive=True)
+        await self.connection.consume(channel, name, self._take, no_ack=True, is_exclusive=True)
 
     async def caught_up(self) -> bool:
         """Wait for the copies of all published messages; False if they do not arrive in time."""
@@ -101,11 +97,8 @@ class Copies:
         """Publish an unroutable message and wait for its copy. Raises PerfError, TimeoutError."""
         self._has_probe.clear()
         headers = {MARK: ("S", f"{self.run}-{PROBE}")}
-        method = method_frame(
-            CHANNEL, commands.Basic.Publish, exchange="", routing_key=f"{MARK}-{self.run}"
-        )
         properties = encode_properties({"headers": headers})
-        self.connection.write(method + header_frame(CHANNEL, properties, 0))
+        self._channel.publish("", f"{MARK}-{self.run}", properties, b"")
         has_probe = asyncio.ensure_future(self._has_probe.wait())
         try:
             async with asyncio.timeout(PROBE_SECONDS_MAX):
@@ -121,48 +114,41 @@ class Copies:
         """Note that the messages up to this number were written. now_ns: monotonic time."""
         self._written.append((place, now_ns // 1_000))
 
-    # Incoming frames
+    # What the broker sends
 
-    def take(self, data: bytes, start: int) -> int:
-        """Leave all frames to `on_method` and `on_content`."""
-        return start
+    def _take(self, copies: list[ClientDelivery]) -> None:
+        for copy in copies:
+            event, dot, name = copy.routing_key.partition(".")
+            self._came(event + dot, name, copy.properties)
 
-    def on_method(self, method: base.Frame) -> None:
-        """Handle the method frame of a copy."""
-        if isinstance(method, commands.Basic.Deliver):
-            self._event, dot, self._name = (method.routing_key or "").partition(".")
-            self._event += dot
-
-    def on_content(self, kind: int, payload: bytes) -> None:
-        """Handle the header of a copy; its body is not needed."""
-        if kind != HEADER:
-            return
-        place = self._place(payload)
+    def _came(self, event: str, name: str, properties: bytes) -> None:
+        """Handle the properties of a copy; its body is not needed."""
+        place = self._place(properties)
         if place is None:
             return
         now_us = time.monotonic_ns() // 1_000
         if place == PROBE:
             self._has_probe.set()
-        elif self._event == PUBLISH:
-            self._published(place, payload, now_us)
-        elif self._event == DELIVER and _REDELIVERED not in payload:
-            self._delivered(place, now_us)
+        elif event == PUBLISH:
+            self._published(place, properties, now_us)
+        elif event == DELIVER and _REDELIVERED not in properties:
+            self._delivered(name, place, now_us)
 
-    def _place(self, payload: bytes) -> int | None:
+    def _place(self, properties: bytes) -> int | None:
         """Return the number of the replayed message of a copy; None for other messages."""
-        at = payload.find(self._mark)
+        at = properties.find(self._mark)
         if at < 0:
             return None
         at += len(self._mark)
         start = at + 4
-        stop = start + int.from_bytes(payload[at:start], "big")
-        run, _, place = payload[start:stop].decode("ascii", "replace").partition("-")
+        stop = start + int.from_bytes(properties[at:start], "big")
+        run, _, place = properties[start:stop].decode("ascii", "replace").partition("-")
         return int(place) if run == self.run and place.isdecimal() else None
 
-    def _published(self, place: int, payload: bytes, now_us: int) -> None:
+    def _published(self, place: int, properties: bytes, now_us: int) -> None:
         self.seen += 1
         self._last_place = max(self._last_place, place)
-        headers = decode_properties(payload[_HEADER_START_BYTES:])["headers"]
+        headers = decode_properties(properties)["headers"]
         for _, queue in headers["routed_queues"][1]:
             self.waits.came(queue, place, now_us)
             if (queue, place) in self._early:
@@ -173,9 +159,9 @@ class Copies:
         if self._written:
             self.lags.add(now_us - self._written[0][1])
 
-    def _delivered(self, place: int, now_us: int) -> None:
+    def _delivered(self, name: str, place: int, now_us: int) -> None:
         if place > self._last_place:
             # In a cluster the copy of a delivery can arrive before that of the publish.
-            self._early.add((self._name, place))
+            self._early.add((name, place))
         else:
-            self.waits.left(self._name, place, now_us)
+            self.waits.left(name, place, now_us)

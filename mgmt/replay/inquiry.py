@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from pamqp import base, commands
 
+from leveret.broker.moving.client.channel import ClientChannel
 from leveret.mgmt.perf.connection import ChannelClosed, Connection
 from leveret.mgmt.replay.original import Waits
 from leveret.mgmt.replay.wait_times import QUEUES_MAX
 
-CHANNEL = 2
 MEASURE_SECONDS = 0.25
 
 
@@ -46,11 +46,12 @@ class Inquiry:
         self.queues: dict[str, WatchedQueue] = {}
         self.refusals: dict[str, str] = {}
         self._connection = connection
+        self._channel: ClientChannel
         self._one_at_a_time = asyncio.Lock()
 
     async def open(self) -> None:
         """Open the channel. Raises PerfError."""
-        await self._connection.call(CHANNEL, commands.Channel.Open)
+        self._channel = await self._connection.open_channel()
 
     async def is_there(self, exchange: str) -> bool:
         """Tell whether the exchange exists and can be declared passively."""
@@ -114,7 +115,7 @@ class Inquiry:
         """Return the answer, or the error if the broker closed the channel. Reopens the channel."""
         async with self._one_at_a_time:
             try:
-                return await self._connection.call(CHANNEL, method, **arguments)
+                return await self._connection.call(self._channel, method, **arguments)
             except ChannelClosed as error:
-                await self._connection.call(CHANNEL, commands.Channel.Open)
+                await self.open()
                 return error

@@ -1,7 +1,7 @@
 """The publishing side of a replay: a channel with confirms, on which messages are sent when due.
 
-Due messages are encoded together and written at once. The number of unconfirmed messages and the
-data waiting in the socket's buffer are limited. Sent messages are not kept.
+Due messages are written together. The number of unconfirmed messages and the data waiting in the
+socket's buffer are limited. Sent messages are not kept.
 """
 
 import asyncio
@@ -9,11 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from pamqp import base, commands
+from pamqp import commands
 
-from leveret.broker.amqp.content import Piece, body_frames, header_frame
-from leveret.broker.amqp.frames import METHOD, encode_frame
-from leveret.broker.amqp.methods import encode_method
+from leveret.broker.moving.client.channel import ClientChannel, ReturnedMessage
 from leveret.mgmt.perf.confirms import Confirms
 from leveret.mgmt.perf.connection import Connection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
@@ -21,13 +19,11 @@ from leveret.mgmt.replay.inquiry import Inquiry
 from leveret.mgmt.replay.original import Tally
 from leveret.mgmt.replay.source import Outgoing
 
-CHANNEL = 1
 OPEN_MAX = 2_000
 """Limit of unconfirmed messages."""
 BUFFER_BYTES, BUFFER_MESSAGES = 64 * 1024, 100
 CONFIRM_SECONDS_MAX = 60
 PAUSE_SECONDS_MAX = 0.5
-_METHODS_MAX = 10_000
 
 
 class Player:
@@ -49,22 +45,23 @@ class Player:
         self.on_written: Callable[[int, int], object] | None = None
         self.started_at = self.ended_at = time.monotonic()
         self._connection = connection
+        self._channel: ClientChannel
         self._inquiry = inquiry
         self._speed = speed
         self._first_us: int | None = None
         self._exchanges: set[str] = set()
-        self._methods: dict[tuple[str, str], bytes] = {}
-        self._buffer: list[Piece] = []
         self._buffered_bytes = self._buffered = self._last_place = 0
         self._oldest_due = 0.0
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
         """Open the channel. Raises PerfError."""
-        await self._connection.call(CHANNEL, commands.Channel.Open)
-        await self._connection.call(CHANNEL, commands.Confirm.Select)
-        self._connection.handlers[CHANNEL] = self
-        self._connection.on_writable.append(self._changed.set)
+        channel = self._channel = await self._connection.open_channel()
+        self._connection.require(channel)
+        await self._connection.call(channel, commands.Confirm.Select)
+        channel.on_confirmed = self._confirmed
+        channel.on_returned = self._returned
+        channel.on_writable = self._changed.set
 
     # Sending
 
@@ -86,6 +83,7 @@ class Player:
                 continue
             for queue in message.queues:
                 if self._inquiry.is_new(queue):
+                    self._flush()
                     await self._inquiry.watch(queue)
             due = self._due(message.time_us)
             if due > time.monotonic():
@@ -97,6 +95,7 @@ class Player:
 
     async def _is_known(self, message: Outgoing) -> bool:
         exchange = message.exchange
+        self._flush()
         if await self._inquiry.is_there(exchange):
             self._exchanges.add(exchange)
             return True
@@ -120,28 +119,14 @@ class Player:
             await asyncio.sleep(min(wait_s, PAUSE_SECONDS_MAX))
 
     def _put(self, message: Outgoing, due: float) -> None:
-        size = len(message.body)
-        self._buffer += (
-            self._method(message.exchange, message.routing_key),
-            header_frame(CHANNEL, message.properties, size),
-            *body_frames(CHANNEL, message.body, self._connection.frame_bytes_max),
+        self._channel.publish(
+            message.exchange, message.routing_key, message.properties, message.body, mandatory=True
         )
         if not self._buffered:
             self._oldest_due = due
         self._buffered += 1
-        self._buffered_bytes += size
+        self._buffered_bytes += len(message.body)
         self._last_place = message.place
-
-    def _method(self, exchange: str, key: str) -> bytes:
-        method = self._methods.get((exchange, key))
-        if method is None:
-            payload = encode_method(
-                commands.Basic.Publish, exchange=exchange, routing_key=key, mandatory=True
-            )
-            if len(self._methods) >= _METHODS_MAX:
-                self._methods.clear()
-            method = self._methods[exchange, key] = encode_frame(METHOD, CHANNEL, payload)
-        return method
 
     async def _make_room(self) -> None:
         self._flush()
@@ -152,9 +137,9 @@ class Player:
             await self._until(self._has_room, 0)
 
     def _flush(self) -> None:
+        """Count the messages that were published since the last call, before any is confirmed."""
         if not self._buffered:
             return
-        self._connection.write(b"".join(self._buffer))
         now_ns = time.monotonic_ns()
         self.confirms.publish(self._buffered, now_ns)
         self.sent += self._buffered
@@ -163,11 +148,10 @@ class Player:
             self.late.add(now_ns // 1_000 - int(self._oldest_due * 1e6), self._buffered)
         if self.on_written is not None:
             self.on_written(self._last_place, now_ns)
-        self._buffer.clear()
         self._buffered_bytes = self._buffered = 0
 
     def _has_room(self) -> bool:
-        return self.confirms.open < OPEN_MAX and self._connection.is_writable
+        return self.confirms.open < OPEN_MAX and self._channel.is_writable
 
     async def _until(self, condition: Callable[[], bool], seconds_max: float) -> None:
         """Wait for a condition. seconds_max: 0 for no limit. Raises PerfError."""
@@ -187,27 +171,16 @@ class Player:
         if self._connection.failure is not None:
             raise self._connection.failure
 
-    # Incoming frames
+    # What the broker sends
 
-    def take(self, data: bytes, start: int) -> int:
-        """Leave all frames to `on_method`."""
-        return start
-
-    def on_method(self, method: base.Frame) -> None:
-        """Handle confirms and returns."""
-        now_ns = time.monotonic_ns()
-        match method:
-            case commands.Basic.Ack():
-                self.confirmed += self.confirms.settle(
-                    method.delivery_tag, multiple=method.multiple, now_ns=now_ns
-                )
-            case commands.Basic.Nack():
-                self.nacked += self.confirms.settle(
-                    method.delivery_tag, multiple=method.multiple, now_ns=now_ns
-                )
-            case commands.Basic.Return():
-                self.returned.add(method.exchange or "", method.routing_key or "")
+    def _confirmed(self, tag: int, multiple: bool, is_ack: bool) -> None:
+        settled = self.confirms.settle(tag, multiple=multiple, now_ns=time.monotonic_ns())
+        if is_ack:
+            self.confirmed += settled
+        else:
+            self.nacked += settled
         self._changed.set()
 
-    def on_content(self, kind: int, payload: bytes) -> None:
-        """Ignore the content of returned messages."""
+    def _returned(self, message: ReturnedMessage) -> None:
+        self.returned.add(message.exchange, message.routing_key)
+        self._changed.set()

@@ -25,6 +25,7 @@ from leveret.analytics.traces.trace_files import (
     read_moment,
     trace_files,
 )
+from leveret.broker.moving.client.address import ServerAddress
 from leveret.mgmt.perf.address import read_address
 from leveret.mgmt.perf.connection import Connection, PerfError, connect
 from leveret.mgmt.perf.options import Options
@@ -55,9 +56,19 @@ class Replay:
     settle_s: float
     is_measured: bool = False
 
+    @property
+    def options(self) -> Options:
+        """Those of its connections."""
+        return Options([self.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
+
+    @property
+    def address(self) -> ServerAddress:
+        """The broker's."""
+        return read_address(self.uri, self.options)
+
     def source(self, run: str = "") -> Source:
         """Return the messages. run: the mark of this replay."""
-        user = read_address(self.uri).user if self.uri else ""
+        user = self.address.user if self.uri else ""
         return Source(self.files, self.window, self.exchanges, user, run)
 
 
@@ -150,7 +161,7 @@ async def _play(replay: Replay) -> int:
         copies = None
         if replay.is_measured:
             others = await connections.enter_async_context(_connected(replay, f"{NAME}: copies"))
-            copies = Copies(others, read_address(replay.uri).vhost)
+            copies = Copies(others, replay.address.vhost)
             await copies.open()
         outcome = _outcome(replay, connection, copies)
         with _Progress(outcome.player) as progress:
@@ -167,8 +178,7 @@ async def _play(replay: Replay) -> int:
 
 @asynccontextmanager
 async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
-    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
-    connection = await connect(replay.uri, options, name, _say_blocked)
+    connection = await connect(replay.uri, replay.options, name, _say_blocked)
     try:
         yield connection
     finally:

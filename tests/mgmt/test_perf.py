@@ -260,8 +260,8 @@ def test_a_second_ctrl_c_waits_for_nothing(node, vhost):
 
 def test_what_the_broker_refuses_is_told_in_one_line(node, vhost):
     for arguments, said in (
-        (("-h", uri_of(node, password="wrong")), "403 ACCESS_REFUSED"),
-        (("-h", uri_of(node, "missing")), "530 NOT_ALLOWED"),
+        (("-h", uri_of(node, password="wrong")), "403, ACCESS_REFUSED"),
+        (("-h", uri_of(node, "missing")), "530, NOT_ALLOWED"),
         (("-h", uri_of(node, vhost), "-p", "-u", "missing"), "404 NOT_FOUND - no queue"),
         (("-h", uri_of(node, vhost), "-p", "-y", 0, "-e", "missing"), "404 NOT_FOUND - no e"),
         (("-h", uri_of(node, vhost), "-e", "amq.fanout", "-t", "nonsense", "-y", 0, "-k", "x",
@@ -279,7 +279,7 @@ def test_no_server_at_the_address():
         port = silent.getsockname()[1]
     done = perf("-h", f"amqp://127.0.0.1:{port}", "--json")
     assert done.returncode == 1
-    assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in done.stderr
+    assert f"127.0.0.1:{port} cannot be reached: Connection refused" in done.stderr
     assert "Connection refused" in json.loads(done.stdout)["error"]
 
 
@@ -294,7 +294,7 @@ def test_a_server_at_the_address_that_is_not_a_broker():
         threading.Thread(target=answer, daemon=True).start()
         done = perf("-h", f"amqp://127.0.0.1:{server.getsockname()[1]}")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "the broker closed the connection" in done.stderr
+    assert "the server closed the socket" in done.stderr
 
 
 def test_a_broker_that_goes_away_ends_the_run_with_what_was_counted(tmp_path):
@@ -310,7 +310,7 @@ def test_a_broker_that_goes_away_ends_the_run_with_what_was_counted(tmp_path):
     finally:
         node.stop()
     assert process.returncode == 1
-    assert "the broker closed the connection" in err
+    assert "the server closed the socket" in err
     assert "sending rate avg" in out
 
 
@@ -410,9 +410,9 @@ def test_tls_with_certificates_that_are_trusted(tls):
 def test_tls_with_certificates_that_are_not(tls):
     _, plain, trusting = tls
     for arguments, said in (
-        (("-h", f"amqps://{plain}"), "its certificate is not trusted"),
-        (("-h", f"amqps://{trusting}", "-sni", "elsewhere"), "its certificate is not trusted"),
-        (("-h", f"amqps://{plain}?cacertfile=/missing"), "cannot read the certificates"),
+        (("-h", f"amqps://{plain}"), "TLS fails: "),
+        (("-h", f"amqps://{trusting}", "-sni", "elsewhere"), "TLS fails: "),
+        (("-h", f"amqps://{plain}?cacertfile=/missing"), "/missing"),
     ):
         done = perf(*arguments)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)

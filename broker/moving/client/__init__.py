@@ -1,1 +1,1 @@
-"""Connections of the node to other AMQP 0-9-1 servers."""
+"""The AMQP client of shovels, federation links, `leveret perf` and `leveret replay`."""

@@ -40,6 +40,9 @@ from leveret.broker.moving.client.output import ClientOutput, PublishFrames
 from leveret.broker.runtime.clock import Timer
 
 BASIC_RETURN: Final = CLASS_BASIC << 16 | 50
+BASIC_GET_OK: Final = CLASS_BASIC << 16 | 71
+_BEFORE_CONTENT: Final = (BASIC_DELIVER, BASIC_RETURN, BASIC_GET_OK)
+"""The methods of a server that content follows."""
 _WITH_CONTENT: Final = (commands.Basic.Publish, commands.Basic.Get)
 _NACK: Final = 120
 _MULTIPLE: Final = 1
@@ -82,7 +85,7 @@ class ChannelOwner(Protocol):
 class _Call:
     """A method that waits for its answer: None if the channel ends first.
 
-    take: takes the deliveries, if the method is basic.consume.
+    take: takes the deliveries, if the method is basic.consume or basic.get.
 
     The end is not an exception of the future: it would be in a cycle with the frame that awaits it.
     """
@@ -175,7 +178,8 @@ class ClientChannel:
     async def _call(
         self, method: type[base.Frame], take: Take | None, arguments: dict[str, Any]
     ) -> base.Frame:
-        if method in _WITH_CONTENT or not method.valid_responses or arguments.get("nowait"):
+        has_content = take is None and method in _WITH_CONTENT
+        if has_content or not method.valid_responses or arguments.get("nowait"):
             raise ValueError(f"{method_name(method)} is not a method with a plain answer")
         if self._is_closing:
             raise self._error(self.closed.result() if self.closed.done() else _BY_THIS_NODE)
@@ -214,6 +218,12 @@ class ClientChannel:
         )  # fmt: skip
         assert isinstance(answer, commands.Basic.ConsumeOk)
         return str(answer.consumer_tag)
+
+    async def get(self, queue: str, *, no_ack: bool = False) -> ClientDelivery | None:
+        """Take a message from a queue; None if it is empty. Raises as `call` does."""
+        got: list[ClientDelivery] = []
+        await self._call(commands.Basic.Get, got.extend, {"queue": queue, "no_ack": no_ack})
+        return got[0] if got else None
 
     async def cancel(self, consumer_tag: str) -> None:
         """Stop a consumer. Raises as `call` does."""
@@ -332,7 +342,7 @@ class ClientChannel:
         elif kind != METHOD:
             if not self._is_closing:
                 raise unexpected_frame("expected a method, got content instead")
-        elif int.from_bytes(payload[:4], "big") in (BASIC_DELIVER, BASIC_RETURN):
+        elif int.from_bytes(payload[:4], "big") in _BEFORE_CONTENT:
             self._begin_content(payload)
         else:
             self._receive_method(decode_method(payload))
@@ -344,6 +354,8 @@ class ClientChannel:
         method = decode_method(payload)
         if isinstance(method, commands.Basic.Deliver):
             self._consumer(_encoded(str(method.consumer_tag)))
+        elif isinstance(method, commands.Basic.GetOk):
+            self._answered_by(method)
         self._begun, self._assembler = method, ContentAssembler(b"")
 
     def _receive_content(self, assembler: ContentAssembler, kind: int, payload: bytes) -> None:
@@ -353,16 +365,24 @@ class ClientChannel:
         if content is None:
             return
         method, self._begun, self._assembler = self._begun, None, None
+        if isinstance(method, commands.Basic.Return):
+            self.on_returned(ReturnedMessage(method, content))
+            return
+        assert isinstance(method, commands.Basic.Deliver | commands.Basic.GetOk)
+        delivery = ClientDelivery(
+            method.delivery_tag or 0, method.redelivered, str(method.exchange),
+            str(method.routing_key), content.properties, content.body,
+        )  # fmt: skip
         if isinstance(method, commands.Basic.Deliver):
-            delivery = ClientDelivery(
-                method.delivery_tag or 0, method.redelivered, str(method.exchange),
-                str(method.routing_key),
-                content.properties, content.body,
-            )  # fmt: skip
             self.deliver(_encoded(str(method.consumer_tag)), [delivery])
         else:
-            assert isinstance(method, commands.Basic.Return)
-            self.on_returned(ReturnedMessage(method, content))
+            self._got(method, delivery)
+
+    def _got(self, method: commands.Basic.GetOk, delivery: ClientDelivery) -> None:
+        take = self._answered_by(method).take
+        if take is not None:
+            take([delivery])
+        self._receive_answer(method)
 
     def _check_size(self, body_bytes: int) -> None:
         most = self._owner.message_bytes_max
@@ -393,10 +413,15 @@ class ClientChannel:
         else:
             self._receive_answer(method)
 
-    def _receive_answer(self, method: base.Frame) -> None:
+    def _answered_by(self, method: base.Frame) -> _Call:
+        """The method that is answered by this one. Raises ConnectionFault 503 if there is none."""
         if not self._calls or method.name not in self._calls[0].answers:
             raise command_invalid(f"{method_name(method)} is not expected")
-        call = self._calls.popleft()
+        return self._calls[0]
+
+    def _receive_answer(self, method: base.Frame) -> None:
+        call = self._answered_by(method)
+        self._calls.popleft()
         if isinstance(method, commands.Basic.ConsumeOk) and call.take is not None:
             self._consumers[_encoded(str(method.consumer_tag))] = call.take
         elif isinstance(method, commands.Basic.CancelOk):

@@ -1,4 +1,4 @@
-"""A connection to another AMQP 0-9-1 server, for shovels and federation links.
+"""A connection to an AMQP 0-9-1 server, for shovels, federation links, leveret perf and replay.
 
     bytes from the socket -> DeliveryScanner -> ClientIncoming -> ClientChannel -> the consumer's
     take; publish, ack, call -> ClientOutput -> bytes to the socket
@@ -14,6 +14,8 @@ silence for two heartbeat intervals, or an error of the socket.
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
 import weakref
 from collections.abc import Callable
@@ -37,6 +39,7 @@ from leveret.broker.moving.client.ended import (
     Closed,
     ConnectionClosed,
     ConnectionFailed,
+    ServerUnreachable,
     by_server,
 )
 from leveret.broker.moving.client.incoming import ClientIncoming
@@ -72,11 +75,19 @@ class ClientConnection(asyncio.Protocol):
     proxy or NAT changes addresses.
     """
 
-    def __init__(self, address: ServerAddress, properties: Table, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: ServerAddress,
+        properties: Table,
+        clock: Clock,
+        on_blocked: Callable[[str | None], object] | None = None,
+    ) -> None:
+        """on_blocked: see `open`."""
         loop = asyncio.get_running_loop()
         self.address = address
         self._properties = properties
         self._clock = clock
+        self._on_blocked = on_blocked
         self.closed: asyncio.Future[Closed] = loop.create_future()
         # Why it was not opened, or nothing. An exception would be in a cycle with the frame that
         # awaits it, and has the connection.
@@ -111,17 +122,19 @@ class ClientConnection(asyncio.Protocol):
         properties: Table,
         clock: Clock | None = None,
         connect: "Callable[[ClientConnection], object] | None" = None,
+        on_blocked: Callable[[str | None], object] | None = None,
     ) -> "ClientConnection":
         """Connect, log in and open the vhost. Raises ConnectionFailed.
 
         properties: what the server's management shows of this client; its capabilities are added.
         clock: for heartbeats; None for the event loop's. connect: gives the connection a transport;
-        None for one to the address.
+        None for one to the address. on_blocked: called with the server's reason when it blocks
+        publishes, and with None when it takes them again; None for a line of the log.
         """
         loop = asyncio.get_running_loop()
         context = context_of(address)
         connection = cls(
-            address, properties, clock or SystemClock(loop, LoopWatch(loop.call_later))
+            address, properties, clock or SystemClock(loop, LoopWatch(loop.call_later)), on_blocked
         )
         try:
             async with asyncio.timeout(address.connection_timeout_s):
@@ -143,12 +156,12 @@ class ClientConnection(asyncio.Protocol):
             raise ConnectionFailed(_too_slow(address, f"does not answer {missing}")) from None
         except (OSError, ValueError) as error:
             # A ValueError is about a name of a host that cannot be one.
-            raise ConnectionFailed(_unreachable(address, error)) from None
+            raise ServerUnreachable(_unreachable(address, error)) from None
         finally:
             if not connection.is_open:
                 connection.drop("given up")
         if failure:
-            raise ConnectionFailed(failure)
+            raise (ConnectionFailed if connection.bytes_in else ServerUnreachable)(failure)
         return connection
 
     @property
@@ -329,14 +342,19 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle_open_method(self, method: base.Frame) -> None:
         if isinstance(method, commands.Connection.Blocked):
-            self._log_blocked(text(method.reason))
+            self._tell_blocked(text(method.reason))
             self._output.set_blocked(True)
         elif isinstance(method, commands.Connection.Unblocked):
+            if self._on_blocked is not None:
+                self._on_blocked(None)
             self._output.set_blocked(False)
         else:
             raise command_invalid(f"{method_name(method)} is not expected")
 
-    def _log_blocked(self, reason: str) -> None:
+    def _tell_blocked(self, reason: str) -> None:
+        if self._on_blocked is not None:
+            self._on_blocked(reason)
+            return
         now_ms = self._clock.now_ms()
         if now_ms - self._blocked_logged_ms >= BLOCKED_LINES_MS:
             self._blocked_logged_ms = now_ms
@@ -459,5 +477,12 @@ def _unreachable(address: ServerAddress, error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"{address}: TLS fails: {reason_of(error)}"
     if isinstance(error, OSError):
-        return f"{address} cannot be reached: {error.strerror or error}"
+        return f"{address} cannot be reached: {_reason(error)}"
     return f"{address} cannot be reached: the name of the host is not valid: {error}"
+
+
+def _reason(error: OSError) -> str:
+    """The system's text, without the addresses that asyncio adds."""
+    if error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

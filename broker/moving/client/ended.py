@@ -32,6 +32,10 @@ class ConnectionFailed(Exception):
     """No connection could be opened; the text says why, for an operator."""
 
 
+class ServerUnreachable(ConnectionFailed):
+    """Nothing answers at the address, or it closes the socket without a word."""
+
+
 class ChannelClosed(Exception):
     """The channel has ended, or none could be opened. closed: why."""
 

@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from leveret.broker.auth.backends.client_tls import client_context
-from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, ClientTlsOptions
 from leveret.broker.moving.client.address import DISABLED, AddressTls, ServerAddress
 from leveret.broker.moving.client.ended import ConnectionFailed
+from leveret.broker.runtime.client_context import make_client_context
 
 CONTEXTS_MAX: Final = 128
 
@@ -38,14 +37,9 @@ def _versions(tls: AddressTls) -> tuple[int, ...]:
 
 @lru_cache(CONTEXTS_MAX)
 def _context(tls: AddressTls, _versions: tuple[int, ...]) -> ssl.SSLContext:
-    options = ClientTlsOptions(
-        cacertfile=tls.cacertfile,
-        certfile=tls.certfile,
-        keyfile=tls.keyfile,
-        password=tls.password,
-        verify=VERIFY_PEER if tls.verify_peer else VERIFY_NONE,
+    context = make_client_context(
+        tls.cacertfile, tls.certfile, tls.keyfile, tls.password, verify_peer=tls.verify_peer
     )
-    context = client_context(options)
     if tls.server_name_indication == DISABLED:
         context.check_hostname = False
     return context

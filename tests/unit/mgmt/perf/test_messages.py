@@ -4,57 +4,44 @@ import json
 
 import pytest
 
+from leveret.broker.amqp.properties import decode_properties
 from leveret.mgmt.perf.bodies import bodies_of, json_bodies
-from leveret.mgmt.perf.deliveries import Assembly
 from leveret.mgmt.perf.messages import (
+    STAMP_FIELD,
     MessageMaker,
     MessagePropertyError,
-    PublishAddress,
     message_properties,
 )
 from leveret.mgmt.perf.options import Options
 
-ADDRESS = PublishAddress(channel=1, exchange="e", is_mandatory=False, frame_bytes_max=4096)
+
+def stamp_of(properties):
+    """The timestamp in a header."""
+    at = properties.index(STAMP_FIELD) + len(STAMP_FIELD)
+    return int.from_bytes(properties[at : at + 8], "big")
 
 
-def frames_of(data):
-    """Return (kind, payload) of each frame."""
-    found, start = [], 0
-    while start < len(data):
-        stop = start + 7 + int.from_bytes(data[start + 3 : start + 7], "big")
-        assert data[stop] == 0xCE
-        found.append((data[start], data[start + 7 : stop]))
-        start = stop + 1
-    return found
-
-
-def stamp_in(data):
-    assembly = Assembly()
-    assembly.begin(1)
-    for kind, payload in frames_of(data)[1:]:
-        stamp = assembly.add(kind, payload)
-    return int.from_bytes(stamp, "big")
-
-
-@pytest.mark.parametrize("size", [12, 100, 4088, 4089, 20_000])
+@pytest.mark.parametrize("size", [12, 100, 20_000])
 def test_zeros_have_the_time_in_front(size):
-    message = MessageMaker(ADDRESS, {}, is_persistent=False).of_size("k", size)
-    data = message.stamped(123_456_789)
-    assert len(data) == message.length
-    assert sum(len(payload) for kind, payload in frames_of(data) if kind == 3) == size
-    assert stamp_in(data) == 123_456_789
+    message = MessageMaker({}, is_persistent=False).of_size("k", size)
+    properties, body = message.stamped(123_456_789)
+    assert body == (123_456_789).to_bytes(8, "big") + bytes(size - 8)
+    assert decode_properties(properties) == {}
+    assert (message.key, message.size) == ("k", size)
 
 
 def test_a_body_is_never_too_small_for_the_time():
-    message = MessageMaker(ADDRESS, {}, is_persistent=False).of_size("k", 0)
-    assert stamp_in(message.stamped(5)) == 5
+    _, body = MessageMaker({}, is_persistent=False).of_size("k", 0).stamped(5)
+    assert int.from_bytes(body[:8], "big") == 5
 
 
-def test_a_body_of_a_file_is_left_alone():
-    maker = MessageMaker(ADDRESS, {"x": 1}, is_persistent=True)
-    data = maker.of_body("k", b"hello").stamped(99)
-    assert frames_of(data)[-1] == (3, b"hello")
-    assert stamp_in(data) == 99
+def test_a_body_of_a_file_is_left_alone_and_the_time_is_in_a_header():
+    message = MessageMaker({"x": 1}, is_persistent=True).of_body("k", b"hello")
+    properties, body = message.stamped(99)
+    assert (stamp_of(properties), body) == (99, b"hello")
+    assert decode_properties(properties) == {
+        "delivery_mode": 2, "headers": {"x": ("l", 1), "timestamp": ("l", 99)}
+    }  # fmt: skip
 
 
 def test_properties_have_amqps_names_or_perftests_and_others_are_headers():

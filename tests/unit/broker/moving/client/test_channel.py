@@ -28,6 +28,15 @@ def shape(runs):
     return [[(one.tag, one.body) for one in run] for run in runs]
 
 
+def got(tag, body):
+    """The frames of a message that basic.get takes."""
+    method = encode_method(
+        commands.Basic.GetOk,
+        delivery_tag=tag, redelivered=False, exchange="", routing_key="key", message_count=0,
+    )  # fmt: skip
+    return b"".join(content_frames(1, method, b"\0\0", body, 0))
+
+
 class TestDeliveries:
     async def test_those_that_come_together_are_taken_together(self, server, channel):
         runs = []
@@ -87,6 +96,24 @@ class TestDeliveries:
         server.send_bytes(delivery(1, "tag", 1))
         assert len(runs) == 1
         assert await consuming == "tag"
+
+    async def test_one_message_is_taken_from_a_queue(self, server, channel):
+        getting = asyncio.ensure_future(channel.get("queue", no_ack=True))
+        asked = await server.received_method()
+        assert (asked.queue, asked.no_ack) == ("queue", True)
+        server.send_bytes(got(7, b"body"))
+        message = await getting
+        assert (message.tag, message.routing_key, message.body) == (7, "key", b"body")
+
+    async def test_an_empty_queue_has_no_message(self, server, channel):
+        getting = asyncio.ensure_future(channel.get("queue"))
+        await server.received_method()
+        server.send(1, commands.Basic.GetEmpty)
+        assert await getting is None
+
+    async def test_a_message_that_was_not_asked_for_closes_the_connection(self, server, channel):
+        server.send_bytes(got(7, b"body"))
+        assert server.connection.closed.result().reply_code == 503
 
     @pytest.mark.parametrize(
         ("data", "code"),

@@ -273,6 +273,14 @@ class TestEnds:
         server.connection.resume_writing()
         assert told == [True]
 
+    async def test_blocking_is_reported_to_a_callback_in_place_of_the_log(self, caplog):
+        told = []
+        server = await Server(on_blocked=told.append).open()
+        server.send(0, commands.Connection.Blocked, reason="low on memory")
+        server.send(0, commands.Connection.Unblocked)
+        assert told == ["low on memory", None]
+        assert not caplog.messages
+
     async def test_no_more_channels_than_negotiated(self):
         server = await Server().open(channel_max=1)
         await server.received()
