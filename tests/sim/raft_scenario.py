@@ -28,7 +28,7 @@ MEMBERSHIPS = (Membership.VOTER, Membership.VOTER, Membership.NON_VOTER, None)
 class RaftScenario:
     """The run of one seed. sizes: the least and the greatest number of nodes.
 
-    recovered_share: of the runs, so many end with a forced recovery.
+    recovered_share: the share of runs that end with a forced recovery.
     """
 
     recovered_share = 0.2
