@@ -83,7 +83,8 @@ class LinkedBrokers:
         def applying_on_both(declaration):
             yield from applying(declaration)
             other.apply(declaration)
-            other.take_cancelled()
+            for consumer in other.take_cancelled():
+                consumer.tell_cancelled()
 
         registry.applying = applying_on_both
         self.link()

@@ -22,6 +22,9 @@ Field = tuple[str, Any]
 
 Table = dict[str, Field]
 
+INTEGER_LETTERS = frozenset("bsIlLBui")
+"""The letters of the types whose values are whole numbers, but for timestamps."""
+
 NESTING_MAX = 128
 """Tables and arrays that are nested deeper stay encoded."""
 DEEP = "deep"

@@ -92,11 +92,11 @@ async def consume(
 
 def _check_properties(session: Session, queue: QueueClient, properties: ConsumerProperties) -> None:
     """Raise a fault if the queue cannot have such a consumer."""
-    vhost, arguments = session.vhost.name, properties.arguments
+    kind, name, vhost = queue.kind, queue.name, session.vhost.name
+    check_consume_arguments(properties.arguments, kind.consumer_arguments, name, vhost)
+    kind.check_consumer_arguments(properties.arguments, name, vhost)
     shares_limit = bool(session.global_prefetch_count)
-    queue.kind.check_consumer(properties.no_ack, shares_limit, queue.name, vhost)
-    check_consume_arguments(arguments, queue.kind.consumer_arguments, queue.name, vhost)
-    queue.kind.check_consumer_arguments(arguments, queue.name, vhost)
+    kind.check_consumer(properties.no_ack, session.prefetch_count, shares_limit, name, vhost)
 
 
 def _consume_replies(session: Session, properties: ConsumerProperties) -> None:

@@ -222,8 +222,10 @@ async def purge_queue(session: Session, name: str) -> int:
     name = expand_queue_name(session, name)
     check_not_sharded(session, name, "purge")
     await check(session, QUEUE, name, "read")
+    queue = find_queue(session, name)
+    queue.kind.check_purge(name, session.vhost.name)
     purged: Answer[int] = Answer()
-    find_queue(session, name).purge(purged)
+    queue.purge(purged)
     count = await purged
     what = resource(QUEUE, name, session.vhost.name)
     act = Act("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",

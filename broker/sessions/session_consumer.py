@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.events.channel_events import consumer_lost_its_queue
+from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.sessions.session import Session
@@ -38,6 +39,9 @@ class SessionConsumer(Consumer):
         priority: int = arguments["x-priority"][1] if "x-priority" in arguments else 0
         cancels_on_failover = arguments.get("x-cancel-on-ha-failover") == ("t", True)
         super().__init__(tag, no_ack, is_exclusive, priority, cancels_on_failover)
+        if OFFSET_ARGUMENT in arguments:
+            now_s = session.services.clock.wall_time_s()
+            self.start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
         self.session = session
         self.queue = queue
         self.arguments = arguments

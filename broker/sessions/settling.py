@@ -86,23 +86,29 @@ def affordable(session: Session) -> int:
 
 
 def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked]]) -> None:
-    """Apply an ack, nack or reject to the deliveries."""
+    """Apply an ack, nack or reject to the deliveries.
+
+    Raises 540 after it has rejected deliveries of a queue that does not take them back.
+    """
     if session.vhost.tracer is not None:
         _trace_settling(session, session.vhost.tracer, action, taken)
+    if action != ACK:
+        session.counts.given_back += len(taken)
     if action == REQUEUE:
-        session.counts.given_back += len(taken)
         session.requeue(taken)
-        return
-    if action == DISCARD:
-        session.counts.given_back += len(taken)
-    for queue, entries in by_queue(taken):
-        if action == ACK:
-            queue.ack(entries)
-        else:
-            queue.discard(entries)
-    for _, record in taken:
-        if record.consumer is not None:
-            record.consumer.settled()
+    else:
+        for queue, entries in by_queue(taken):
+            if action == ACK:
+                queue.ack(entries)
+            else:
+                queue.discard(entries)
+        for _, record in taken:
+            if record.consumer is not None:
+                record.consumer.settled()
+    if action != ACK:
+        # The deliveries of other queues are settled first: they are no longer the session's.
+        for queue, _ in by_queue(taken):
+            queue.kind.check_reject(queue.name, session.vhost.name)
 
 
 def _trace_settling(

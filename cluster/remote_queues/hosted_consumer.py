@@ -44,7 +44,9 @@ class HostedConsumer(Consumer):
     )  # fmt: skip
 
     def __init__(self, hosted: DeliveringQueue, asked: Subscribe, node: str) -> None:
-        super().__init__(text_of(asked.tag), asked.no_ack, asked.is_exclusive, asked.priority)
+        super().__init__(
+            text_of(asked.tag), asked.no_ack, asked.is_exclusive, asked.priority, start=asked.start
+        )
         self._hosted = hosted
         self.number = asked.consumer
         self._left = asked.messages

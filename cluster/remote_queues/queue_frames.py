@@ -33,6 +33,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
 from leveret.broker.queues.contract.status import (
     AgeFigures,
     CoarseCounts,
@@ -103,7 +104,10 @@ class Get(Question, frozen=True):
 
 
 class Subscribe(Question, frozen=True):
-    """Add a consumer. consumer: its number. messages, body_bytes: its initial credit."""
+    """Add a consumer. consumer: its number. messages, body_bytes: its initial credit.
+
+    start: see `Consumer.start`. Older versions do not send it.
+    """
 
     consumer: int
     tag: bytes
@@ -113,6 +117,7 @@ class Subscribe(Question, frozen=True):
     messages: int
     body_bytes: int
     figures: ConsumerFigures
+    start: OffsetSpecification = NEXT
 
 
 class Cancel(Question, frozen=True):

@@ -354,7 +354,7 @@ class RemoteQueue:
         messages, body_bytes = remote.first_grant()
         question = frames.Subscribe(
             number, frames.to_bytes(consumer.tag), consumer.no_ack, consumer.is_exclusive,
-            consumer.priority, messages, body_bytes, consumer.figures(UP),
+            consumer.priority, messages, body_bytes, consumer.figures(UP), consumer.start,
         )  # fmt: skip
         accepted: Answer[None] = Answer()
         self._consumers[consumer] = self._node.consumers[number] = remote

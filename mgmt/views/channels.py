@@ -86,7 +86,7 @@ def consumer_view(
     """A consumer of a queue."""
     connection = consumer.connection
     stalled_since_s = sampler.stalled_since_s(consumer)
-    return {
+    view = {
         "arguments": consumer.arguments,
         "ack_required": consumer.ack_required,
         "active": consumer.is_active,
@@ -109,3 +109,6 @@ def consumer_view(
         "messages_unacknowledged": consumer.unacked,
         "stalled_since": None if stalled_since_s is None else iso_time(stalled_since_s),
     }
+    if consumer.offset is not None:
+        view |= {"offset": consumer.offset, "offset_lag": consumer.lag}
+    return view

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from leveret.broker.amqp.errors import precondition_failed
-from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
+from leveret.broker.amqp.field_table import INTEGER_LETTERS, Field, Table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, typed_term
 from leveret.broker.amqp.properties import TTL_MS_MAX
+from leveret.broker.erlang.terms import format_term
+from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
 from leveret.broker.runtime.names import QUEUE, resource
 
-INTEGER_LETTERS = frozenset("bsIlLBui")
 PRIORITY_MAX = 255
 
 QUEUE_MODES = ("default", "lazy")
@@ -227,6 +228,11 @@ def _check_dead_letter_routing_key(field: Field, arguments: Table) -> None:
         raise _Invalid("routing_key_but_no_dlx_defined")
 
 
+def _check_offset(field: Field, _arguments: Table) -> None:
+    if read_offset(field, 0) is None:
+        raise _Invalid(f"{{invalid_stream_offset_arg,{format_term(typed_term(field))}}}")
+
+
 def _check_group_size(field: Field, arguments: Table) -> None:
     _check_not_negative(field, arguments)
     if field[1] == 0:
@@ -281,4 +287,5 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
 _CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-priority", _check_integer),
     ("x-cancel-on-ha-failover", _check_boolean),
+    (OFFSET_ARGUMENT, _check_offset),
 )

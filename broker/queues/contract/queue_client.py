@@ -17,6 +17,8 @@ Q4. A consumer gets no message before its `subscribe` is answered, none after it
     never more than its room. When the queue is deleted or crashes, `Consumer.queue_deleted` is
     called once. `tell_cancelled` follows at once, or for a deletion when its caller calls it.
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
+Q6. A queue of a kind that removes messages (`QueueKind.removes_messages`) keeps an entry until it
+    is acked or discarded. A log keeps all of them: settling gives the consumer room, and no more.
 """
 
 from abc import abstractmethod
@@ -29,6 +31,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_kind import QueueKind
@@ -60,10 +63,11 @@ class Consumer:
     `QueueClient.credit` reports that it has room again.
     cancels_on_failover: it must not go on with the next leader of a replicated queue
     (x-cancel-on-ha-failover).
+    start: where it begins to read a log when it subscribes. Other kinds of queues ignore it.
     """
 
     __slots__ = (
-        "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "tag",
+        "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "start", "tag",
     )  # fmt: skip
 
     def __init__(
@@ -73,12 +77,14 @@ class Consumer:
         is_exclusive: bool,
         priority: int,
         cancels_on_failover: bool = False,
+        start: OffsetSpecification = NEXT,
     ) -> None:
         self.tag = tag
         self.no_ack = no_ack
         self.is_exclusive = is_exclusive
         self.priority = priority
         self.cancels_on_failover = cancels_on_failover
+        self.start = start
         self.is_waiting = False
 
     @abstractmethod
@@ -194,7 +200,7 @@ class QueueClient(Protocol):
     def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
         """Put delivered messages back: in a classic queue, at their original positions.
 
-        channel_ended: the client did not ask for it.
+        A log does not deliver them again. channel_ended: the client did not ask for it.
         """
 
     def discard(self, entries: Sequence[Entry]) -> None:
@@ -203,7 +209,10 @@ class QueueClient(Protocol):
     # Consumers
 
     def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
-        """Add a consumer. Refused with 403 if the queue is in exclusive use."""
+        """Add a consumer. Refused with 403 if the queue is in exclusive use.
+
+        A log gives it the messages from its `start` on; the position of each is its offset.
+        """
 
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None

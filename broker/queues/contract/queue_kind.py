@@ -64,6 +64,9 @@ class QueueKind:
     has_inspection: operators may read and take messages from anywhere in it.
     knows_deliveries: even after the node was killed, only messages that were delivered count as
     redelivered.
+    removes_messages: an ack removes a message. Otherwise the queue is a log: each consumer reads it
+    from an offset on, within a prefetch limit, and operations that take messages out or give them
+    back are refused.
     """
 
     name: str
@@ -82,9 +85,8 @@ class QueueKind:
     may_be_exclusive: bool = True
     may_be_auto_delete: bool = True
     may_be_named_by_server: bool = True
-    has_basic_get: bool = True
     has_global_qos: bool = True
-    has_no_ack_consumers: bool = True
+    removes_messages: bool = True
 
     @property
     def policy_targets(self) -> tuple[str, ...]:
@@ -131,17 +133,33 @@ class QueueKind:
 
     def check_get(self, queue: str, vhost: str) -> None:
         """Raise 540 if messages cannot be taken one by one."""
-        if not self.has_basic_get:
-            what = resource(QUEUE, queue, vhost)
-            raise not_implemented(f"basic.get not supported by {self.name} {what}")
+        self._require_removal("basic.get", queue, vhost)
 
-    def check_consumer(self, no_ack: bool, global_prefetch: bool, queue: str, vhost: str) -> None:
-        """Raise 540 for a way of consuming that the kind does not support."""
+    def check_purge(self, queue: str, vhost: str) -> None:
+        """Raise 540 if the messages cannot be dropped."""
+        self._require_removal("queue.purge", queue, vhost)
+
+    def check_reject(self, queue: str, vhost: str) -> None:
+        """Raise 540 if deliveries cannot be rejected."""
+        self._require_removal("basic.nack and basic.reject", queue, vhost)
+
+    def check_consumer(
+        self, no_ack: bool, prefetch_count: int, global_prefetch: bool, queue: str, vhost: str
+    ) -> None:
+        """Raise 406 or 540 for a way of consuming that the kind does not support."""
         what = resource(QUEUE, queue, vhost)
+        if not prefetch_count and not self.removes_messages:
+            raise precondition_failed(f"consumer prefetch count is not set for '{what}'")
+        if no_ack:
+            self._require_removal("automatic acknowledgement", queue, vhost)
         if global_prefetch and not self.has_global_qos:
             raise not_implemented(f"{what} does not support global qos")
-        if no_ack and not self.has_no_ack_consumers:
-            raise not_implemented(f"automatic acknowledgement not supported by {self.name} {what}")
+
+    def _require_removal(self, operation: str, queue: str, vhost: str) -> None:
+        """Raise 540 for an operation if messages stay in the queue."""
+        if not self.removes_messages:
+            what = resource(QUEUE, queue, vhost)
+            raise not_implemented(f"{operation} not supported by {self.name} queues {what}")
 
 
 CLASSIC_QUEUE = QueueKind(

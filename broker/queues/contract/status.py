@@ -94,7 +94,8 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     unsettled. credit: the number of further messages that it may hold; None if unlimited.
     timeout_ms: how long it may hold one; None if only the node's limit applies. arguments: as JSON
     (amqp/json_form.py). node: the node of its channel, if the queue lives on another one; the other
-    figures are then those of its subscription.
+    figures are then those of its subscription. offset, lag: of a log's consumer, the offset of the
+    next message that it gets, and the number of messages that it has not been given.
     """
 
     tag: str
@@ -112,6 +113,8 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     user: str
     unacked: int = 0
     node: str = ""
+    offset: int | None = None
+    lag: int | None = None
 
     @property
     def is_active(self) -> bool:

@@ -2,8 +2,11 @@
 
 import random
 
+import msgspec
 import pytest
 
+from leveret.broker.queues.contract.offset_specification import FIRST, NEXT
+from leveret.broker.queues.contract.status import UP
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.remote_hold import WINDOW_BYTES
@@ -75,6 +78,15 @@ def test_frames_for_undeclared_queues_are_bounded(monkeypatch):
         publish(nodes.by_name[A].queue(), b"x" * 100)
     with pytest.raises(frames.FrameError, match="not declared here"):
         nodes.settle()
+
+
+def test_a_subscription_of_a_node_that_knows_no_logs_reads_what_comes_next():
+    figures = FakeConsumer().figures(UP)
+    whole = frames.Subscribe(1, b"c", False, False, 0, 10, 100, figures, FIRST)
+    fields = msgspec.msgpack.decode(frames.encode(whole))
+    assert frames.decode_question(frames.encode(fields)) == whole
+    without_start = frames.decode_question(frames.encode(fields[:-1]))
+    assert without_start == msgspec.structs.replace(whole, start=NEXT)
 
 
 class TestHoldingPublishersBack:

@@ -3,9 +3,9 @@
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.amqp.field_table import INTEGER_LETTERS
 from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.queues.contract.arguments import (
-    INTEGER_LETTERS,
     QueueOptions,
     check_consume_arguments,
     check_dead_letter_exchange,

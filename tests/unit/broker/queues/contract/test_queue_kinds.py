@@ -1,5 +1,7 @@
 """Kinds of queues: a table to which each adds itself, and what a declaration may ask of each."""
 
+from functools import partial
+
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
@@ -86,14 +88,45 @@ def test_consumer_arguments_of_other_kinds_are_refused():
     )
 
 
-def test_operations_that_a_kind_does_not_support_are_refused():
-    for refused in (
-        lambda: STREAM_QUEUE.check_get("q", "/"),
-        lambda: QUORUM_QUEUE.check_consumer(False, True, "q", "/"),
-        lambda: STREAM_QUEUE.check_consumer(True, False, "q", "/"),
-    ):
-        with pytest.raises(ConnectionFault) as caught:
-            refused()
-        assert caught.value.reply_code == 540
-    QUORUM_QUEUE.check_get("q", "/")
-    CLASSIC_QUEUE.check_consumer(True, True, "q", "/")
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        (STREAM_QUEUE.check_get, "basic.get not supported by stream queues queue 'q' in vhost '/'"),
+        (
+            STREAM_QUEUE.check_purge,
+            "queue.purge not supported by stream queues queue 'q' in vhost '/'",
+        ),
+        (
+            STREAM_QUEUE.check_reject,
+            "basic.nack and basic.reject not supported by stream queues queue 'q' in vhost '/'",
+        ),
+        (
+            partial(STREAM_QUEUE.check_consumer, True, 1, False),
+            "automatic acknowledgement not supported by stream queues queue 'q' in vhost '/'",
+        ),
+        (
+            partial(QUORUM_QUEUE.check_consumer, False, 1, True),
+            "queue 'q' in vhost '/' does not support global qos",
+        ),
+    ],
+)
+def test_operations_that_a_kind_does_not_support_are_refused(check, text):
+    with pytest.raises(ConnectionFault) as caught:
+        check("q", "/")
+    assert (caught.value.reply_code, caught.value.explanation) == (540, text)
+
+
+def test_a_consumer_of_a_kind_that_removes_nothing_needs_a_prefetch_limit():
+    with pytest.raises(ChannelFault) as caught:
+        STREAM_QUEUE.check_consumer(True, 0, False, "q", "/")
+    assert caught.value.explanation == (
+        "consumer prefetch count is not set for 'queue 'q' in vhost '/''"
+    )
+
+
+def test_kinds_that_remove_messages_support_all_of_them():
+    for kind in (CLASSIC_QUEUE, QUORUM_QUEUE):
+        kind.check_get("q", "/")
+        kind.check_purge("q", "/")
+        kind.check_reject("q", "/")
+    CLASSIC_QUEUE.check_consumer(True, 0, True, "q", "/")
