@@ -1,10 +1,16 @@
 """The properties of one message as queues know them: their bytes, and the kind of the message.
 
 Several messages, each in several queues, may share one `ContentHeader`, so it is never changed.
+
+Routing, queues and traces read the properties of AMQP 0-9-1, whatever protocol a message was
+published with. A session of another protocol converts what its client sends, and keeps the
+client's own encoding beside the properties (`Form`), so that nothing is lost on the way to
+consumers of that protocol: on disk, on other nodes, or when a queue changes headers. A session that
+delivers a message without a form of its protocol makes one of the properties.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -14,6 +20,7 @@ from leveret.broker.amqp.properties import (
     NEEDS_CARE,
     PERSISTENT,
     STORED_BCC,
+    STORED_FORM,
     Properties,
     decode_properties,
     encode_properties,
@@ -21,7 +28,17 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.records import use_structs
 
-_STORED_BCC_BYTES = STORED_BCC.encode()
+_STORED_BCC_BYTES, _STORED_FORM_BYTES = STORED_BCC.encode(), STORED_FORM.encode()
+
+
+class Form(NamedTuple):
+    """A message but for its body, in the encoding of a protocol other than AMQP 0-9-1.
+
+    protocol: its name. data: read by sessions of this protocol only.
+    """
+
+    protocol: str
+    data: bytes
 
 
 @mypyc_attr(acyclic=True)
@@ -35,14 +52,16 @@ class ContentHeader:
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
-    stored: the bytes kept on disk for them. mark: the data that a queue which changed the
-    properties keeps with them.
+    stored: the bytes kept on disk for them: `raw`, with headers of the broker for what else is to
+        be kept.
+    mark: the data that a queue which changed the properties keeps with them.
+    form: what the publisher sent, if it used another protocol.
 
     Not tracked by the garbage collector: each message may have a header of its own
     (leveret/records.py says why).
     """
 
-    __slots__ = ("_properties", "bcc_keys", "is_kept", "kind", "mark", "raw", "stored")
+    __slots__ = ("_properties", "bcc_keys", "form", "is_kept", "kind", "mark", "raw", "stored")
 
     def __init__(
         self,
@@ -52,6 +71,7 @@ class ContentHeader:
         is_kept: bool,
         stored: bytes,
         mark: object = None,
+        form: Form | None = None,
         _properties: Properties | None = None,
     ) -> None:
         self.raw = raw
@@ -60,6 +80,7 @@ class ContentHeader:
         self.is_kept = is_kept
         self.stored = stored
         self.mark = mark
+        self.form = form
         self._properties = _properties
 
     @property
@@ -103,43 +124,64 @@ class ContentHeader:
 
     def as_persistent(self) -> "ContentHeader":
         """The same header, of a message that is kept on disk whatever its delivery mode is."""
-        return ContentHeader(self.raw, self.kind, self.bcc_keys, True, self.stored)
+        return self.marked(None)
+
+    def marked(self, mark: object) -> "ContentHeader":
+        """As `as_persistent`, with the data that a queue keeps with it."""
+        return ContentHeader(self.raw, self.kind, self.bcc_keys, True, self.stored, mark, self.form)
 
     def replace(self, **changes: Any) -> "ContentHeader":
-        """A copy with these properties changed; None removes one. The keys of BCC stay."""
-        merged = {**self.properties, **changes}
-        return blind_copy(encode_properties(merged), self.bcc_keys)
+        """A copy with these properties changed; None removes one. What is not in them stays."""
+        return make_header({**self.properties, **changes}, self.bcc_keys, self.form)
 
 
 use_structs(__name__, ContentHeader)
 
 
-def read_header(raw: bytes, bcc_keys: Sequence[str] = (), stored: bytes = b"") -> ContentHeader:
+def read_header(raw: bytes) -> ContentHeader:
     """The header of a message with these properties. Raises PropertiesError."""
-    return ContentHeader(raw, scan(raw), bcc_keys, False, stored or raw)
+    return ContentHeader(raw, scan(raw), (), False, raw)
 
 
 def header_with(**properties: Any) -> ContentHeader:
     """The header of a message with these properties, such as `delivery_mode` and `headers`."""
-    return read_header(encode_properties(properties))
+    return make_header(properties)
 
 
-def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
-    """A header whose BCC header was removed. On disk its keys are in a header of the broker."""
-    if not bcc_keys:
+def make_header(
+    properties: Properties, bcc_keys: Sequence[str] = (), form: Form | None = None
+) -> ContentHeader:
+    """The header of a message with these properties, and with data that consumers do not see.
+
+    On disk the keys of BCC and the form are in headers of the broker.
+    """
+    raw = encode_properties(properties)
+    if not bcc_keys and form is None:
         return read_header(raw)
-    properties = decode_properties(raw)
-    mark = ("A", [("S", key) for key in bcc_keys])
-    headers = {**properties.get("headers", {}), STORED_BCC: mark}
+    headers: Table = dict(properties.get("headers") or {})
+    if bcc_keys:
+        headers[STORED_BCC] = ("A", [("S", key) for key in bcc_keys])
+    if form is not None:
+        headers[STORED_FORM] = ("A", [("S", form.protocol), ("x", form.data)])
     stored = encode_properties({**properties, "headers": headers})
-    return read_header(raw, tuple(bcc_keys), stored)
+    return ContentHeader(raw, scan(raw), tuple(bcc_keys), False, stored, None, form)
 
 
 def read_stored(raw: bytes) -> ContentHeader:
     """The header whose `stored` these bytes are. Raises PropertiesError."""
     header = read_header(raw)
-    if _STORED_BCC_BYTES not in raw or STORED_BCC not in header.headers:
+    if _STORED_BCC_BYTES not in raw and _STORED_FORM_BYTES not in raw:
         return header
     headers = dict(header.headers)
-    _, keys = headers.pop(STORED_BCC)
-    return blind_copy(header.replace(headers=headers or None).raw, [key for _, key in keys])
+    bcc_keys: list[str] = []
+    form: Form | None = None
+    if STORED_BCC in headers:
+        _, keys = headers.pop(STORED_BCC)
+        bcc_keys = [key for _, key in keys]
+    match headers.get(STORED_FORM):
+        case ("A", [("S", protocol), ("x", data)]):
+            del headers[STORED_FORM]
+            form = Form(protocol, data)
+    if not bcc_keys and form is None:
+        return header
+    return make_header({**header.properties, "headers": headers or None}, bcc_keys, form)

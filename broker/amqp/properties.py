@@ -57,9 +57,12 @@ PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
-STORED_BCC = "x-leveret-BCC"
-"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
-_CARE_HEADERS: Final = frozenset((b"CC", b"BCC", b"x-death", STORED_BCC.encode()))
+STORED_BCC, STORED_FORM = "x-leveret-BCC", "x-leveret-form"
+"""The headers in which the keys of BCC and the form of another protocol are on disk. A client's
+headers of these names are removed."""
+_CARE_HEADERS: Final = frozenset(
+    (b"CC", b"BCC", b"x-death", STORED_BCC.encode(), STORED_FORM.encode())
+)
 _CARE_SHAPES: Final = name_shapes(_CARE_HEADERS)
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1
@@ -89,8 +92,9 @@ def scan(raw: bytes) -> int:
     Only these parts are read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
     16 the priority plus 1 (0 if there is none). `EXPIRES` is set if there is an expiration in plain
     digits (`expiration_ms`). `NEEDS_CARE` is set if the publish path must decode the properties:
-    there is any other expiration, a user id, a CC, BCC or x-death header, a direct reply-to or an
-    unknown delivery mode (or bytes that look like one of these). Raises PropertiesError.
+    there is any other expiration, a user id, a CC, BCC or x-death header, one of those that are
+    only on disk, a direct reply-to or an unknown delivery mode (or bytes that look like one of
+    these). Raises PropertiesError.
     """
     if raw == NO_PROPERTIES:
         return TRANSIENT

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from leveret.broker.amqp.content_header import ContentHeader, blind_copy
+from leveret.broker.amqp.content_header import ContentHeader, make_header
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
@@ -27,9 +27,9 @@ from leveret.broker.amqp.properties import (
     NEEDS_CARE,
     PERSISTENT,
     STORED_BCC,
+    STORED_FORM,
     TRANSIENT,
     TTL_MS_MAX,
-    encode_properties,
     expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
@@ -53,6 +53,8 @@ from leveret.storage.messages.message import Message
 
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
+_HIDDEN = ("BCC", STORED_BCC, STORED_FORM)
+"""Headers that consumers must not see."""
 
 
 def publish(session: Session, target: Target, publication: Publication) -> Steps | None:
@@ -449,11 +451,9 @@ def _sender_selected(header: ContentHeader, keys: list[str]) -> tuple[ContentHea
     """Sender-selected distribution: add the keys of CC and BCC, and remove the BCC header."""
     headers = header.headers
     cc, bcc = _selected_keys(headers, "CC"), _selected_keys(headers, "BCC")
-    if "BCC" in headers or STORED_BCC in headers:
-        hidden = ("BCC", STORED_BCC)
-        kept = {name: field for name, field in headers.items() if name not in hidden}
-        properties = {**header.properties, "headers": kept}
-        header = blind_copy(encode_properties(properties), bcc)
+    if any(name in headers for name in _HIDDEN):
+        kept = {name: field for name, field in headers.items() if name not in _HIDDEN}
+        header = make_header({**header.properties, "headers": kept}, bcc, header.form)
     return header, [*keys, *cc, *bcc]
 
 

@@ -6,7 +6,7 @@ those of the record before it:
     flags     u8        the constants below
     address   u16, ...  exchange and routing key as short strings, unless SAME_ADDRESS
     number    u64       of the message, if NUMBERED
-    header    u32, ...  the properties, unless SAME_HEADER; their stored form if STORED_FORM
+    header    u32, ...  the properties, unless SAME_HEADER; as they are stored if AS_STORED
     body      u32, ...
 
 A body above `COPIED_BYTES_MAX` is sent without a copy, as a piece of its own.
@@ -39,8 +39,9 @@ SAME_HEADER: Final = 2
 NUMBERED: Final = 4
 KEPT: Final = 8
 """The message survives a restart with any delivery mode (`ContentHeader.is_kept`)."""
-STORED_FORM: Final = 16
-"""The properties differ in their stored form: they have keys of BCC, for the home node."""
+AS_STORED: Final = 16
+"""The properties have what consumers do not see: keys of BCC, which the home node needs, or the
+form of another protocol."""
 REDELIVERED: Final = 32
 _EVERY_FLAG: Final = 63
 
@@ -101,11 +102,11 @@ class RunWriter:
             flags |= SAME_ADDRESS
         if header is self._header:
             flags |= SAME_HEADER
-        elif is_stored:
+        elif is_stored or header.form is not None:
             if header.is_kept or self._is_kept:
                 flags |= KEPT
             if header.stored is not properties:
-                flags |= STORED_FORM
+                flags |= AS_STORED
                 properties = header.stored
         if number:
             flags |= NUMBERED
@@ -248,7 +249,7 @@ class RunReader:
 
 def _header(properties: bytes, flags: i64) -> ContentHeader:
     """The header of a message. Raises PropertiesError, which is a ValueError."""
-    if flags & STORED_FORM:
+    if flags & AS_STORED:
         header = read_stored(properties)
         return header.as_persistent() if flags & KEPT else header
     return ContentHeader(properties, scan(properties), (), flags & KEPT != 0, properties)

@@ -8,12 +8,12 @@ from librt.strings import read_i16_le, read_i32_le
 from mypy_extensions import i64
 
 from leveret.cluster.remote_queues.message_runs import (
+    AS_STORED,
     KEPT,
     NUMBERED,
     REDELIVERED,
     SAME_ADDRESS,
     SAME_HEADER,
-    STORED_FORM,
     RunError,
 )
 
@@ -66,7 +66,7 @@ class _Records:
         number = data[self._number_at : self._number_at + 8] if flags & NUMBERED else b""
         header = data[self._header_at : self._header_at + 4 + self._size(self._header_at)]
         flags &= NUMBERED | REDELIVERED
-        flags |= self._header_flags & (KEPT | STORED_FORM)
+        flags |= self._header_flags & (KEPT | AS_STORED)
         self.skip(count - 1)
         rest = data[body_at : self._position]
         return b"".join((bytes((flags,)), address, number, header, rest))

@@ -18,7 +18,7 @@ from leveret.broker.runtime.turns import Actor
 from leveret.storage.contract.queue_status import StorageCounts
 from leveret.storage.messages.message import Entry, Message
 
-LOG_QUEUE = replace(STREAM_QUEUE, name="log", module="log_queue")
+LOG_QUEUE = replace(STREAM_QUEUE, name="log", module="log_queue", is_replicated=False)
 IS_LOG = {"x-queue-type": "log"}
 SOURCE = "from tests.fakes.log_queue import log_queues"
 """The source of a package that brings the kind; its entry point is `log_queues`."""

@@ -11,7 +11,7 @@ Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exch
 from collections import Counter
 from typing import Any
 
-from leveret.broker.amqp.content_header import ContentHeader, blind_copy
+from leveret.broker.amqp.content_header import ContentHeader, make_header
 from leveret.broker.amqp.field_table import (
     Field,
     Table,
@@ -21,7 +21,7 @@ from leveret.broker.amqp.field_table import (
     text_of,
 )
 from leveret.broker.amqp.header_bytes import HeaderBytes, field_places, replace_fields
-from leveret.broker.amqp.properties import NEEDS_CARE
+from leveret.broker.amqp.properties import NEEDS_CARE, decode_properties
 from leveret.storage.messages.message import Address
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
@@ -108,8 +108,9 @@ class DeathNotes:
             record = self._record_of(address, b"", b"", properties.expiration)
             fields += record.appended
         raw = properties.with_fields(fields)
-        if header.bcc_keys and not self._drop_cc:
-            return blind_copy(raw, header.bcc_keys), record
+        bcc_keys = () if self._drop_cc else header.bcc_keys
+        if bcc_keys or header.form is not None:
+            return make_header(decode_properties(raw), bcc_keys, header.form), record
         return ContentHeader(raw, header.kind | NEEDS_CARE, (), False, raw), record
 
     def _record_of(

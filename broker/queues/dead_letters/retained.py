@@ -204,9 +204,7 @@ def _kept(message: Message, reason: str) -> Message:
     header = message.header
     assert isinstance(header, ContentHeader), "messages are made with content headers"
     marked = header.replace(headers={**header.headers, DEATH: ("S", reason)})
-    kept = Kept(header, reason)
-    stored = ContentHeader(marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, kept)
-    return _with(message, stored)
+    return _with(message, marked.marked(Kept(header, reason)))
 
 
 def _read(entry: Entry) -> RetainedDeadLetter:

@@ -49,17 +49,14 @@ class Delivered(NamedTuple):
 
 def _returned_header(original: ContentHeader, count: int, is_first: bool) -> ContentHeader:
     headers = {**original.headers, RETURNS: ("A", [("l", count), ("t", is_first)])}
-    marked = original.replace(headers=headers)
-    mark = Returned(original, count, is_first)
-    return ContentHeader(marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, mark)
+    return original.replace(headers=headers).marked(Returned(original, count, is_first))
 
 
 def _delivered_header(original: ContentHeader, count: int, level: int) -> ContentHeader:
     headers = {**original.headers, DELIVERY_COUNT: ("l", count)}
     # RabbitMQ sorts a table in which it sets a value.
-    marked = original.replace(headers=dict(sorted(headers.items())))
-    mark = Delivered(original, count, level)
-    return ContentHeader(marked.raw, marked.kind, original.bcc_keys, True, marked.raw, mark)
+    counted = original.replace(headers=dict(sorted(headers.items())))
+    return counted.marked(Delivered(original, count, level))
 
 
 def is_marked(header: Header) -> bool:

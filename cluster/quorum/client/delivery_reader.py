@@ -79,5 +79,4 @@ def with_count(header: ContentHeader, delivery_count: int) -> ContentHeader:
     """The properties with a delivery count."""
     headers = {**header.headers, DELIVERY_COUNT: ("l", delivery_count)}
     # RabbitMQ sorts a table in which it sets a value.
-    counted = header.replace(headers=dict(sorted(headers.items())))
-    return ContentHeader(counted.raw, counted.kind, header.bcc_keys, True, counted.raw)
+    return header.replace(headers=dict(sorted(headers.items()))).as_persistent()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.content_header import make_header, read_header
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
@@ -221,7 +221,7 @@ def test_bodies_are_cut_at_the_wanted_size():
 def test_the_keys_of_cc_and_bcc_are_those_of_their_message():
     log, channel, cc = Log(), Channel(), {"headers": {"CC": ("A", [("S", "c")])}}
     blind = message(**cc)
-    blind.header = read_header(blind.header.raw, bcc_keys=["b"])
+    blind.header = make_header(blind.header.properties, ["b"])
     open_copy = Message(blind.address, read_header(blind.header.raw), b"", None, 8)
     for made, keys in ((blind, ["orders", "c", "b"]), (open_copy, ["orders", "c"])) * 2:
         log.sink.published(channel, [made], keys, [])

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import blind_copy, read_header
+from leveret.broker.amqp.content_header import Form, make_header, read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.cluster.remote_queues.message_runs import (
     COPIED_BYTES_MAX,
@@ -24,6 +24,8 @@ RICH = read_header(
     encode_properties({"content_type": "text", "headers": {"a": ("S", "b")}, "delivery_mode": 2})
 )
 
+FORM = Form("mqtt", b"\x00\xffproperties")
+
 
 def written(*messages):
     return b"".join(RunWriter(START).publish(list(messages)))
@@ -37,7 +39,7 @@ def facts(message):
     header = message.header
     return (
         message.address.encoded, header.raw, header.stored, header.kind, list(header.bcc_keys),
-        header.is_kept, message.body, message.number,
+        header.is_kept, header.form, message.body, message.number,
     )  # fmt: skip
 
 
@@ -47,8 +49,10 @@ def test_messages_are_read_back():
         Message(ADDRESS, RICH, b""),
         Message(OTHER, PLAIN, b"x" * COPIED_BYTES_MAX, None, 77),
         Message(OTHER, RICH.as_persistent(), b"y" * (COPIED_BYTES_MAX + 1), None, 78),
-        Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]), b"copy"),
-        Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]).as_persistent(), b"kept"),
+        Message(ADDRESS, make_header(RICH.properties, ["hidden"]), b"copy"),
+        Message(ADDRESS, make_header(RICH.properties, ["hidden"]).as_persistent(), b"kept"),
+        Message(ADDRESS, make_header(RICH.properties, form=FORM), b"formed"),
+        Message(ADDRESS, make_header({}, ["hidden"], FORM).as_persistent(), b"all"),
     ]
     again = read(written(*messages), len(messages))
     assert [facts(one) for one in again] == [facts(one) for one in messages]
@@ -67,11 +71,18 @@ def test_a_large_body_is_a_piece_of_its_own():
 
 
 def test_a_consumer_does_not_get_the_keys_of_bcc():
-    entry = Entry(Message(ADDRESS, blind_copy(RICH.raw, ["hidden"]), b""), 5, True)
+    entry = Entry(Message(ADDRESS, make_header(RICH.properties, ["hidden"]), b""), 5, True)
     data = b"".join(RunWriter(START).deliver([entry]))
     assert b"hidden" not in data
     (again,) = RunReader(data, len(START), Addresses()).entries(1, 1000)
     assert (again.position, again.redelivered, again.message.header.raw) == (1000, True, RICH.raw)
+
+
+def test_a_consumer_gets_the_form_of_another_protocol():
+    entry = Entry(Message(ADDRESS, make_header(RICH.properties, form=FORM), b""), 5)
+    data = b"".join(RunWriter(START).deliver([entry]))
+    (again,) = RunReader(data, len(START), Addresses()).entries(1, 1000)
+    assert facts(again.message) == facts(entry.message)
 
 
 def test_deliveries_have_positions_that_count_up():

@@ -5,8 +5,7 @@ from itertools import combinations
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import blind_copy, read_header
-from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.amqp.content_header import Form, make_header, read_header
 from leveret.cluster.remote_queues.message_runs import RunError, RunReader, RunWriter
 from leveret.cluster.remote_queues.run_parts import part_of_run
 from leveret.storage.messages.addresses import Addresses
@@ -16,7 +15,7 @@ START = b"the start"
 ADDRESS = Address("x", "key", encode_address("x", "key"))
 OTHER = Address("", "q", encode_address("", "q"))
 PLAIN = read_header(b"\0\0")
-BLIND = blind_copy(encode_properties({"content_type": "text"}), ["hidden"])
+BLIND = make_header({"content_type": "text"}, ["hidden"], Form("toy", b"form"))
 MESSAGES = [
     Message(ADDRESS, PLAIN, b"1"),
     Message(ADDRESS, PLAIN, b""),
@@ -31,7 +30,7 @@ MESSAGES = [
 def facts(messages):
     return [
         (one.address.encoded, one.header.raw, one.header.stored, one.header.bcc_keys,
-         one.header.is_kept, one.body, one.number)
+         one.header.form, one.header.is_kept, one.body, one.number)
         for one in messages
     ]  # fmt: skip
 

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import blind_copy, read_header
+from leveret.broker.amqp.content_header import make_header, read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.dead_letters.header import (
     EXPIRED,
@@ -216,7 +216,7 @@ def test_one_record_is_written_for_all_messages_with_the_same_deaths():
 
 
 def test_the_keys_of_a_blind_copy_stay_unless_the_queue_sets_the_key():
-    message = blind_copy(encode_properties({"headers": {"a": ("I", 1)}}), ["hidden"])
+    message = make_header({"headers": {"a": ("I", 1)}}, ["hidden"])
     kept = died(message, "a", REJECTED)
     assert list(kept.bcc_keys) == ["hidden"]
     assert kept.stored != kept.raw
