@@ -161,7 +161,7 @@ class Books:
         require(self.accepted.get(text) == position, text, "arrives with another position")
         require(returns >= self.returns.get((text, consumer.user), 0), "counts fall for", text)
         self.returns[text, consumer.user] = returns + 1
-        if not self._lives(consumer.user):
+        if not self._lives(consumer.user) or position in self._timed_out(consumer):
             return
         holder = self.holders.get(text)
         if holder is not None and holder is not consumer and self._lives(holder.user):

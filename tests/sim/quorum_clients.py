@@ -212,15 +212,11 @@ class User:
 
     # What the leader says
 
-    def _timed_out(self, number, positions):
-        """The queue has taken back what a consumer held for too long."""
+    def _timed_out(self, number):
+        """A consumer has held messages for too long: its channel is closed."""
         for consumer in list(self.consumers):
             if consumer.holder.number == number:
-                late = {position: consumer.held.pop(position, b"") for position in
-                        expanded(positions)}  # fmt: skip
-                self.client.add(GiveUp(self, "settle", consumer.holder, late))
-                if consumer.is_get:
-                    self.end(consumer)
+                self.cancel(consumer)
 
     def told(self, session, kind, *what):
         client = self.client
@@ -233,7 +229,7 @@ class User:
             client.deliver(session, consumer, [DeliveredRun(*one) for one in runs])
         elif kind == "timed out":
             if session == client.session:
-                self._timed_out(*what)
+                self._timed_out(what[0])
         elif kind == "unknown":
             client.sender_unknown(session)
         else:

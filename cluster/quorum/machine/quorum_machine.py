@@ -179,7 +179,8 @@ class QuorumMachine:
     ) -> None:
         """A consumer holds less than before. has_changed: it may be active now, or no longer."""
         consumers = self.messages.consumers
-        if (consumer.is_cancelled or consumer.is_once) and not consumer.held.count:
+        is_ending = consumer.is_cancelled or consumer.is_once
+        if is_ending and not consumer.held.count and not consumer.timed_out:
             self._remove(sender, consumer)
         else:
             consumers.update(consumer)
@@ -206,6 +207,7 @@ class QuorumMachine:
             return
         consumer.is_cancelled = True
         if command.returns:
+            consumer.timed_out = []
             runs = self.messages.take_all_held(consumer)
             self.messages.return_runs(runs, True, effects)
         self._has_released(sender, consumer, True, effects)

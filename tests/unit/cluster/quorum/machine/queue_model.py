@@ -259,7 +259,8 @@ class QueueModel:
     def released(self, consumer):
         if consumer is None:
             return
-        if (consumer.is_cancelled or consumer.is_once) and not consumer.held:
+        is_ending = consumer.is_cancelled or consumer.is_once
+        if is_ending and not consumer.held and not consumer.timed_out:
             self.remove(consumer)
         else:
             self.join_turns(consumer)
@@ -324,6 +325,7 @@ class QueueModel:
             if consumer.name == (command.sender, command.consumer):
                 consumer.is_cancelled = True
                 if command.returns:
+                    consumer.timed_out = set()
                     held, consumer.held = consumer.held, []
                     self.give_back(held, True)
                 self.released(consumer)

@@ -20,6 +20,7 @@ from leveret.cluster.quorum.machine.effects import (
     Deliver,
     Result,
     SenderEnded,
+    TimedOut,
     UnknownSender,
 )
 from leveret.cluster.quorum.machine.snapshots import SnapshotError, restore, snapshot
@@ -85,6 +86,20 @@ def test_what_a_sender_held_is_returned_when_it_leaves():
     one.leave()
     assert queue.delivered == [(two, 1, 1)]
     assert isinstance(queue.machine.attach(one.sender, 0, {})[0], UnknownSender)
+
+
+def test_a_get_that_has_timed_out_is_told_to_a_client_that_attaches():
+    queue = QueueByHand(Options(consumer_timeout_ms=1_000))
+    one = queue.client()
+    one.publish()
+    got = one.get()
+    queue.pass_time(1_000)
+    timed_out, result, _ = queue.machine.attach(one.sender, 0, {got: 0})
+    assert isinstance(timed_out, TimedOut)
+    assert (timed_out.consumer, timed_out.positions) == (got, [1, 1])
+    assert isinstance(result, Result)
+    one.cancel(got, returns=True)
+    assert queue.machine.attach(one.sender, one.number, {})[0].through == one.number
 
 
 # Nodes
