@@ -107,7 +107,7 @@ def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked
                 record.consumer.settled()
     if action != ACK:
         # The deliveries of other queues are settled first: they are no longer the session's.
-        for queue, _ in by_queue(taken):
+        for queue in dict.fromkeys([record.queue for _, record in taken]):
             queue.kind.check_reject(queue.name, session.vhost.name)
 
 
