@@ -222,6 +222,10 @@ class Session:
         now_ms = self.services.clock.now_ms()
         if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
             return
+        self.fail_timed_out(timeout_ms)
+
+    def fail_timed_out(self, timeout_ms: int) -> None:
+        """Raise 406: a delivery has been unsettled for too long."""
         raise precondition_failed(
             f"delivery acknowledgement on channel {self.number} timed out. Timeout value "
             f"used: {timeout_ms} ms. This timeout value can be configured, see consumers doc "

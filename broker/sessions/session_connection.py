@@ -39,6 +39,9 @@ class SessionConnection:
         self.targets = Targets()
         self.exclusive_queues: dict[str, QueueClient] = {}
 
+    def end_timed_out(self, session_number: int, timeout_ms: int) -> None:
+        """End a session that has held deliveries for too long. Only what serves clients does."""
+
     def forget_queue(self, name: str) -> None:
         """An exclusive queue of this connection was deleted."""
         self.exclusive_queues.pop(name, None)

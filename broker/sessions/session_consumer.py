@@ -134,6 +134,15 @@ class SessionConsumer(Consumer):
         """Another object stands for the queue from now on."""
         self.queue = queue
 
+    def timed_out(self) -> None:
+        """The queue has taken back what it held for too long: end the session."""
+        session = self.session
+        if not session.has_ended:
+            timeout_ms = self.queue.options.consumer_timeout_ms
+            if timeout_ms is None:
+                timeout_ms = session.services.config.consumer_timeout_ms or 0
+            session.connection.end_timed_out(session.number, timeout_ms)
+
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the session."""
         self.session.consumers.pop(self.tag, None)

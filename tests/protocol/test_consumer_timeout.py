@@ -98,6 +98,21 @@ def test_consumers_that_need_not_acknowledge_may_take_their_time(impatient):
         client.declare("q")
 
 
+def test_a_queue_that_has_taken_messages_back_ends_the_channel(impatient, consumer):
+    def time_out(embedded):
+        (connection,) = embedded.broker.connections
+        (one,) = connection.channels[1].consumers.values()
+        one.timed_out()
+        one.timed_out()
+
+    impatient.call(time_out)
+    closed = consumer.read_method(1, commands.Channel.Close)
+    assert (closed.reply_code, closed.reply_text) == (406, TEXT)
+    consumer.send_method(1, commands.Channel.CloseOk)
+    consumer.open_channel(1)
+    assert consumer.take("q").body == b"0"
+
+
 def test_it_can_be_switched_off():
     config = Config(consumer_timeout_ms=None)
     with (

@@ -122,6 +122,10 @@ class Consume(Subscription):
                 self.held[run.position + at] = text
                 self.user.books.delivered(self, text, run.position + at, run.returns)
 
+    def timed_out(self):
+        if self in self.user.consumers:
+            self.user.cancel(self)
+
     def holder_ended(self):
         self.held = {}
 
@@ -213,7 +217,7 @@ class User:
     # What the leader says
 
     def _timed_out(self, number):
-        """A consumer has held messages for too long: its channel is closed."""
+        """A message that was taken is held for too long: its channel is closed."""
         for consumer in list(self.consumers):
             if consumer.holder.number == number:
                 self.cancel(consumer)
@@ -228,6 +232,7 @@ class User:
             consumer, runs = what
             client.deliver(session, consumer, [DeliveredRun(*one) for one in runs])
         elif kind == "timed out":
+            client.timed_out(session, what[0])
             if session == client.session:
                 self._timed_out(what[0])
         elif kind == "unknown":

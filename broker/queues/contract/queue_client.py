@@ -105,6 +105,9 @@ class Consumer:
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed: leave the channel."""
 
+    def timed_out(self) -> None:
+        """The queue has taken back what it held for too long: end its session."""
+
     def tell_cancelled(self) -> None:
         """The queue's deletion was answered: send basic.cancel if the client supports it."""
 

@@ -50,6 +50,9 @@ class ConsumedQueue(Protocol):
     def forget(self, subscription: Subscription) -> None:
         """It gets nothing more."""
 
+    def take_again(self, taken: "TakenMessage") -> None:
+        """A message was returned before it was taken: take another one."""
+
 
 class ClientConsumer(Subscription):
     """A consumer of this node. question: the one of its subscription."""
@@ -148,6 +151,15 @@ class ClientConsumer(Subscription):
 
     # Its end
 
+    def timed_out(self) -> None:
+        """Its channel is closed, which cancels it. Nothing that waits is handed over: another
+        consumer may have it.
+        """
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._waiting.clear()
+            self.consumer.timed_out()
+
     def cancel(self, channel_ended: bool) -> None:
         """The consumer is about to be cancelled. If its channel has ended, it gets nothing more,
         and the group takes back what it holds.
@@ -175,30 +187,35 @@ class ClientConsumer(Subscription):
 
 
 class TakenMessage(Subscription):
-    """Takes one message."""
+    """Takes one message. question: the one that it answers."""
 
-    __slots__ = ("_ack_required", "_delivered", "_left", "_question", "_queue")
+    __slots__ = (
+        "_delivered", "_has_timed_out", "_left", "_queue", "ack_required", "question",
+    )  # fmt: skip
 
     def __init__(self, queue: ConsumedQueue, ack_required: bool, question: Question) -> None:
         super().__init__()
         self._queue = queue
-        self._ack_required = ack_required
-        self._question = question
+        self.ack_required = ack_required
+        self.question = question
+        self._has_timed_out = False
         self._delivered: DeliveredRun | None = None
         self._left = -1
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Its bytes."""
-        return encode_command(Get(sender, self.number, seen, not self._ack_required))
+        return encode_command(Get(sender, self.number, seen, not self.ack_required))
 
     def applied(self, result: object) -> None:
         """There is a message, which is delivered before or after this, or none."""
+        if self._has_timed_out:
+            return
         if isinstance(result, Result) and result.outcome == Outcome.GOT:
             self._left = result.value
             self._give()
         else:
             self._queue.forget(self)
-            self._question.give(None)
+            self.question.give(None)
 
     def arrived(self, runs: list[DeliveredRun]) -> None:
         """The message has arrived."""
@@ -216,19 +233,28 @@ class TakenMessage(Subscription):
             (entry,) = queue.reader.read(delivered, 1, first, shows_zero=True)
         except RunError as error:
             queue.reject_unreadable(first, 1, error)
-            self._question.refuse(internal_error("the message cannot be read"))
+            self.question.refuse(internal_error("the message cannot be read"))
             return
-        if not self._ack_required:
+        if not self.ack_required:
             queue.settle_taken(first, 1)
-        self._question.give(Got(entry, self._left))
+        self.question.give(Got(entry, self._left))
+
+    def timed_out(self) -> None:
+        """The message was returned before it arrived with its result: another one is taken."""
+        self._has_timed_out = True
+        self._queue.take_again(self)
+
+    def sender_ended(self) -> bool:
+        """The group has taken the message back, if there was one: another one is taken."""
+        return not self._has_timed_out
 
     def holder_ended(self) -> None:
-        """The group has taken the message back, if there was one: another one is taken."""
+        """The group has taken the message back, if there was one."""
         self._delivered, self._left = None, -1
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """There is no queue to take a message from."""
-        self._question.refuse(error)
+        self.question.refuse(error)
 
 
 def number_of(holder: Holder, position: int) -> int:

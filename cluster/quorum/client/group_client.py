@@ -90,6 +90,12 @@ class Subscription(Command):
         """Deliveries have arrived. The list, and what is in it, belong to the consumer."""
 
     @abstractmethod
+    def timed_out(self) -> None:
+        """The group has taken back deliveries that were held for too long. Nothing more is
+        delivered until it is cancelled.
+        """
+
+    @abstractmethod
     def holder_ended(self) -> None:
         """The group has ended the sender, and taken back what has arrived for the consumer."""
 
@@ -243,6 +249,11 @@ class GroupClient:
         subscription = self._subscriptions.get(consumer)
         if subscription is not None and (fresh := subscription.holder.receive(runs)):
             subscription.arrived(fresh)
+
+    def timed_out(self, session: int, consumer: int) -> None:
+        """A consumer has held deliveries for too long. Each new leader says so, too."""
+        if session == self.session and consumer in self._subscriptions:
+            self._subscriptions[consumer].timed_out()
 
     def sender_unknown(self, session: int) -> None:
         """The leader does not know the sender, or knows that it has ended.

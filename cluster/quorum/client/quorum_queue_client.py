@@ -405,6 +405,12 @@ class QuorumQueueClient(Actor):
         """It gets nothing more."""
         self._group.forget(subscription)
 
+    def take_again(self, taken: TakenMessage) -> None:
+        """A message was returned before it was taken: take another one."""
+        self._group.forget(taken)
+        self._ask(CancelConsumer(taken, True, _nothing))
+        self._ask(TakenMessage(self, taken.ack_required, taken.question))
+
     def credit(self, consumer: Consumer) -> None:
         """A consumer that waited has room again."""
         consumer.is_waiting = False
@@ -475,6 +481,10 @@ class QuorumQueueClient(Actor):
         for consumer in consumers:
             consumer.queue_deleted()
         return consumers
+
+
+def _nothing() -> None:
+    """What is cancelled has no client that waits for it."""
 
 
 def _supported(options: QueueOptions) -> QueueOptions:

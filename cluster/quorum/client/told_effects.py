@@ -14,6 +14,7 @@ from leveret.cluster.quorum.machine.effects import (
     Effect,
     Result,
     SenderEnded,
+    TimedOut,
     UnknownSender,
 )
 from leveret.cluster.quorum.machine.runs import Run
@@ -34,6 +35,8 @@ def tell(
             client.deliver(session, effect.consumer, runs)
         elif isinstance(effect, Result):
             client.result(session, effect.number, effect)
+        elif isinstance(effect, TimedOut):
+            client.timed_out(session, effect.consumer)
         elif isinstance(effect, UnknownSender):
             client.sender_unknown(session)
         elif isinstance(effect, SenderEnded):

@@ -91,7 +91,8 @@ class TimedOut(Effect):
     """A consumer has held messages for too long: they were returned, and it gets nothing new.
 
     positions: intervals. Once the client has settled or returned them, it gets messages again. It
-    names each once, since this may come again when it attaches; or it cancels the consumer.
+    names each once, since this may come again when it attaches; or it cancels the consumer, as the
+    clients of nodes do.
     """
 
     __slots__ = ("consumer", "positions", "sender")

@@ -306,6 +306,8 @@ class QuorumMachine:
                     self.timeout_ms = timeout_ms
 
     def _timeout_of(self, consumer: Consumer) -> int:
+        if consumer.no_ack:
+            return NO_LIMIT
         if consumer.timeout_ms != NO_LIMIT:
             return consumer.timeout_ms
         return self.messages.options.consumer_timeout_ms

@@ -336,6 +336,10 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
         """Close each channel that holds a delivery unsettled for longer than its timeout."""
         self.incoming.check_consumer_timeout(timeout_ms)
 
+    def end_timed_out(self, session_number: int, timeout_ms: int) -> None:
+        """Close a channel that has held deliveries for too long."""
+        self.incoming.end_timed_out(session_number, timeout_ms)
+
     # Closing
 
     @property

@@ -189,14 +189,30 @@ class Incoming(FrameSink):
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close each channel that holds a delivery unsettled for longer than its timeout."""
         for channel in tuple(self._channels.values()):
-            self.handle(partial(self._check_consumer_timeout, channel, timeout_ms))
-            if channel.is_closing:
-                self.handle(partial(self._pending.continue_channel, channel.number))
+            self._check_timeout(channel, channel.check_consumer_timeout, timeout_ms)
 
-    def _check_consumer_timeout(self, channel: Channel, timeout_ms: int) -> None:
-        self._channel_at_work, self._method_at_work = channel, 0
-        if not channel.is_closing:
-            channel.check_consumer_timeout(timeout_ms)
+    def end_timed_out(self, number: int, timeout_ms: int) -> None:
+        """Close a channel that has held deliveries for too long, unless it has ended meanwhile."""
+        channel = self._channels.get(number)
+        if channel is not None:
+            self._check_timeout(channel, channel.fail_timed_out, timeout_ms)
+
+    def _check_timeout(
+        self, channel: Channel, check: Callable[[int], None], timeout_ms: int
+    ) -> None:
+        """Close a channel for which `check` raises a fault, and drop what is kept for it."""
+
+        def check_channel() -> None:
+            self._channel_at_work, self._method_at_work = channel, 0
+            if not channel.is_closing:
+                check(timeout_ms)
+
+        def continue_closed() -> None:
+            if channel.is_closing:
+                self._pending.continue_channel(channel.number)
+
+        self.handle(check_channel)
+        self.handle(continue_closed)
 
     # Methods that wait
 

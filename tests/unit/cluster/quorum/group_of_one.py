@@ -48,8 +48,8 @@ def options_of(options):
 class GroupOfOne:
     """What the client of a queue uses of a group, and its only member.
 
-    entries: its log. loses: commands are lost on their way. is_damaging: clients get damaged
-    entries. demand: that of `watch`.
+    entries: its log. loses: commands are lost on their way. is_forgetful: answers are.
+    is_damaging: clients get damaged entries. demand: that of `watch`.
     """
 
     def __init__(self, clock):
@@ -58,7 +58,7 @@ class GroupOfOne:
         self.entries = [b""]
         self.client = self.demand = None
         self.sessions = {}
-        self.is_led = self.loses = self.is_damaging = self.is_closed = False
+        self.is_led = self.loses = self.is_forgetful = self.is_damaging = self.is_closed = False
         self.sent = []
 
     # What the client asks for
@@ -99,7 +99,7 @@ class GroupOfOne:
 
     def _tell(self):
         for sender, effect in self.machine.take_effects():
-            if sender in self.sessions:
+            if sender in self.sessions and not self.is_forgetful:
                 self.client.told(self.sessions[sender], [effect], self)
 
     def __getitem__(self, index):

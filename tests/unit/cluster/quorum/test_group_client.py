@@ -55,6 +55,9 @@ class Consumer(Subscription):
         for one in runs:
             self.positions += range(one.run.position, one.run.last + 1)
 
+    def timed_out(self):
+        pass
+
     def holder_ended(self):
         self.positions = []
 

@@ -12,7 +12,14 @@ from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
 from leveret.cluster.quorum.client.question import ANSWER_MS
-from leveret.cluster.quorum.machine.commands import Enqueue, Settle, decode_command
+from leveret.cluster.quorum.machine.commands import (
+    Configure,
+    Enqueue,
+    Options,
+    Settle,
+    Tick,
+    decode_command,
+)
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.quorum.group_of_one import NODE, LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher
@@ -314,6 +321,89 @@ def test_a_deletion_has_no_conditions(use, queue, conditions, flag):
     with pytest.raises(ConnectionFault, match=f"operations with if-{flag} flag") as refused:
         use.asked(queue.delete, *conditions, THE_NODE)
     assert refused.value.reply_code == 540
+
+
+# Deliveries that are held for too long
+
+
+class EndedConsumer(LimitedConsumer):
+    """A consumer whose channel is closed when it has held messages for too long."""
+
+    def __init__(self, queue, credit):
+        super().__init__()
+        self.queue, self.credit, self.ends = queue, credit, 0
+
+    def timed_out(self):
+        self.ends += 1
+
+
+@pytest.fixture
+def impatient():
+    """A queue that takes back what is held for a second."""
+    use = Use()
+    use.group.propose(Configure(Options(consumer_timeout_ms=1000)))
+    return use
+
+
+def pass_timeout(use):
+    """What is held by now is taken back."""
+    use.vhost.clock.advance(2)
+    use.group.propose(Tick())
+    use.settle()
+
+
+def test_the_channel_of_a_consumer_that_holds_messages_for_too_long_ends(impatient):
+    queue = impatient.queue
+    consumer = impatient.consuming(EndedConsumer(queue, credit=1))
+    publish(queue, b"1", b"2")
+    impatient.settle()
+    pass_timeout(impatient)
+    impatient.group.stop_leading()
+    impatient.group.lead()
+    assert consumer.ends == 1, "a new leader says it again"
+    consumer.credit = 5
+    queue.credit(consumer)
+    impatient.settle()
+    assert consumer.bodies == [b"1"], "another consumer may have what waited"
+    queue.cancel(consumer, channel_ended=True)
+    queue.requeue(consumer.entries, channel_ended=True)
+    other = impatient.consuming(LimitedConsumer("other"))
+    assert other.bodies == [b"1", b"2"]
+    assert [one.tag for one in impatient.figures.consumers] == ["other"]
+
+
+def test_messages_that_need_no_ack_may_wait_for_their_consumer(impatient):
+    consumer = LimitedConsumer(no_ack=True)
+    consumer.credit = 0
+    impatient.consuming(consumer)
+    publish(impatient.queue, b"1")
+    impatient.settle()
+    pass_timeout(impatient)
+    consumer.credit = 1
+    impatient.queue.credit(consumer)
+    impatient.settle()
+    assert consumer.bodies == [b"1"]
+
+
+def test_a_get_whose_message_was_taken_back_on_its_way_takes_another_one(impatient):
+    queue, group = impatient.queue, impatient.group
+    publish(queue, b"1")
+    impatient.settle()
+    answer = Answer()
+    queue.get(True, answer)
+    group.is_forgetful = True
+    impatient.settle()
+    group.stop_leading()
+    group.is_forgetful = False
+    pass_timeout(impatient)
+    assert not answer.is_given
+    group.lead()
+    impatient.settle()
+    got = answer.result()
+    assert (got.entry.message.body, got.entry.redelivered) == (b"1", True)
+    queue.ack([got.entry])
+    impatient.settle()
+    assert impatient.figures.unacked == impatient.figures.ready == 0
 
 
 # Figures

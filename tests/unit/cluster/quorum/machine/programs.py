@@ -154,7 +154,8 @@ class Program:
             return Get(sender, number, seen, False)
         return Checkout(
             sender, number, seen, f"tag-{number}", random.choice((1, 2, 10, 2000)),
-            random.choice((0, 0, 1, -1)), False, random.choice((NO_LIMIT, NO_LIMIT, 100)), b"",
+            random.choice((0, 0, 1, -1)), random.random() < 0.1,
+            random.choice((NO_LIMIT, NO_LIMIT, 100)), b"",
         )  # fmt: skip
 
     def _settlement(self, sender, number, seen):

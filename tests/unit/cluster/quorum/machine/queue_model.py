@@ -28,6 +28,7 @@ class Consumer:
         self.credit = 1 if is_once else command.credit
         self.priority = 0 if is_once else command.priority
         self.timeout_ms = NO_LIMIT if is_once else command.timeout_ms
+        self.no_ack = command.no_ack
         self.is_once = is_once
         self.is_cancelled = self.is_away = False
         self.held = []
@@ -417,7 +418,7 @@ class QueueModel:
                 limit = consumer.timeout_ms
                 if limit == NO_LIMIT:
                     limit = self.options.consumer_timeout_ms
-                if limit == NO_LIMIT or consumer.is_away:
+                if limit == NO_LIMIT or consumer.no_ack or consumer.is_away:
                     continue
                 late = [one for one in consumer.held if one.since_ms + limit <= self.now_ms]
                 if late:
