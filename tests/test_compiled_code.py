@@ -8,6 +8,12 @@ ROOT = Path(__file__).resolve().parents[1]
 COMPILED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["leveret"]["compiled"]
 TREES = {name: ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text()) for name in COMPILED}
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+CLASSES = {
+    (module, node.name): node
+    for module, tree in TREES.items()
+    for node in ast.walk(tree)
+    if isinstance(node, ast.ClassDef)
+}
 
 
 def test_no_function_is_defined_in_another():
@@ -29,30 +35,34 @@ def test_no_function_is_defined_in_another():
 
 def test_no_init_sets_again_what_the_init_of_a_base_has_set():
     """What the attribute had before is not given up, and stays for ever."""
-    classes = {
-        node.name: node
-        for tree in TREES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
     found = [
-        f"{name}: {attribute}"
-        for name, node in classes.items()
-        for base in bases(node, classes)
+        f"{module}.{name}: {attribute}"
+        for (module, name), node in CLASSES.items()
+        for base in bases(module, node)
         for attribute in set_by_init(node) & set_by_init(base)
         if calls_base(node)
     ]
     assert found == []
 
 
-def bases(node, classes):
-    """The compiled classes that a class is made of."""
+def bases(module, node):
+    """The compiled classes that a class of a module is made of."""
     for written in node.bases:
         name = written.value if isinstance(written, ast.Subscript) else written
-        base = classes.get(name.id) if isinstance(name, ast.Name) else None
-        if base is not None:
-            yield base
-            yield from bases(base, classes)
+        place = place_of(module, name.id) if isinstance(name, ast.Name) else None
+        if place in CLASSES:
+            yield CLASSES[place]
+            yield from bases(place[0], CLASSES[place])
+
+
+def place_of(module, name):
+    """The module that a class is from, and its name there."""
+    for one in TREES[module].body:
+        if isinstance(one, ast.ImportFrom):
+            for alias in one.names:
+                if name == (alias.asname or alias.name):
+                    return one.module.removeprefix("leveret."), alias.name
+    return module, name
 
 
 def init_of(node):

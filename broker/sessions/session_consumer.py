@@ -38,10 +38,11 @@ class SessionConsumer(Consumer):
     ) -> None:
         priority: int = arguments["x-priority"][1] if "x-priority" in arguments else 0
         cancels_on_failover = arguments.get("x-cancel-on-ha-failover") == ("t", True)
-        super().__init__(tag, no_ack, is_exclusive, priority, cancels_on_failover)
+        start = NEXT
         if OFFSET_ARGUMENT in arguments:
             now_s = session.services.clock.wall_time_s()
-            self.start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
+            start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
+        super().__init__(tag, no_ack, is_exclusive, priority, cancels_on_failover, start)
         self.session = session
         self.queue = queue
         self.arguments = arguments

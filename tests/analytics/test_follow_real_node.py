@@ -9,7 +9,7 @@ import threading
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import Options
 from leveret.analytics.tables.versions import CURRENT
-from tests.analytics.real_traffic import run_real_traffic
+from tests.analytics.real_traffic import run_once
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import everything
 
@@ -57,7 +57,7 @@ def test_a_follow_that_is_killed_while_a_node_writes(tmp_path):
     follow = KilledFollow(trace, out)
     follow.start()
     try:
-        run = run_real_traffic(tmp_path / "node")
+        run = run_once(tmp_path / "node")
     finally:
         follow.stop()
     assert run.trace == trace

@@ -32,8 +32,7 @@ class Suspended:
         name = self.node.name
         self.node.cluster = SimpleNamespace(
             suspension=self._suspension, running=(name,), members={name: True}, partitions=(),
-            features={}, links=SimpleNamespace(peers={}),
-            mirrored_queues=SimpleNamespace(replicas=SimpleNamespace(by_identity={}, late_count=0)),
+            late_confirms_count=0, features={}, links=SimpleNamespace(peers={}),
         )  # fmt: skip
         self._turns.overdue_at = 0
 

@@ -47,8 +47,9 @@ def fields(effect):
     """An effect as plain values."""
     return type(effect), {
         name: [fields(one) for one in value] if name == "runs" else value
-        for name in effect.__slots__
+        for name in dir(effect)
         for value in [getattr(effect, name)]
+        if not name.startswith("_") and not callable(value)
     }
 
 
