@@ -201,18 +201,19 @@ class Incoming(FrameSink):
         self, channel: Channel, check: Callable[[int], None], timeout_ms: int
     ) -> None:
         """Close a channel for which `check` raises a fault, and drop what is kept for it."""
+        self.handle(partial(self._check_channel, channel, check, timeout_ms))
+        self.handle(partial(self._continue_closed, channel))
 
-        def check_channel() -> None:
-            self._channel_at_work, self._method_at_work = channel, 0
-            if not channel.is_closing:
-                check(timeout_ms)
+    def _check_channel(
+        self, channel: Channel, check: Callable[[int], None], timeout_ms: int
+    ) -> None:
+        self._channel_at_work, self._method_at_work = channel, 0
+        if not channel.is_closing:
+            check(timeout_ms)
 
-        def continue_closed() -> None:
-            if channel.is_closing:
-                self._pending.continue_channel(channel.number)
-
-        self.handle(check_channel)
-        self.handle(continue_closed)
+    def _continue_closed(self, channel: Channel) -> None:
+        if channel.is_closing:
+            self._pending.continue_channel(channel.number)
 
     # Methods that wait
 
