@@ -14,17 +14,7 @@ from leveret.cluster.quorum.machine.commands import (
     encode_command,
     entry_of,
 )
-from leveret.cluster.quorum.machine.effects import (
-    ActiveChanged,
-    Applied,
-    Deliver,
-    Effect,
-    Effects,
-    Result,
-    SenderEnded,
-    TimedOut,
-    UnknownSender,
-)
+from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import restore, snapshot
@@ -32,7 +22,6 @@ from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 FOR_THE_LEADER = 0
 FIGURES = b"figures"
 """The question of a client for `MachineFigures`."""
-ForClient = Applied | Deliver | Result | ActiveChanged | TimedOut | UnknownSender | SenderEnded
 
 
 class QueueMachine:

@@ -170,14 +170,14 @@ class PurgeQueue(Command):
 class User:
     """The client of one life of a node. waiting: how many publishes are not answered."""
 
-    def __init__(self, name, incarnation, senders, books):
+    def __init__(self, name, incarnation, senders, books, numbers=None):
         self.name, self.incarnation, self.books = name, incarnation, books
         self._senders = senders
         self.client = GroupClient(self)
         self.consumers = []
         self.waiting = 0
         self.leader = None
-        self.numbers = count(incarnation * 100_000)
+        self.numbers = numbers or count(incarnation * 100_000)
 
     # The senders of the client
 
@@ -222,8 +222,10 @@ class User:
             if consumer.holder.number == number:
                 self.cancel(consumer)
 
-    def told(self, session, kind, *what):
+    def told(self, session, sender, kind, *what):
         client = self.client
+        if sender != client.sender:
+            return
         if kind == "applied":
             client.applied(session, *what)
         elif kind == "result":

@@ -65,6 +65,8 @@ class QuorumScenario(RaftScenario):
             name = random.choice(self.world.names)
             node = self.world.nodes[name]
             if node.machine is not None and not node.is_paused:
+                if random.random() < 0.01:
+                    return ("remake", name)
                 return ("use", name, *self._use(node.user))
         if random.random() < 0.03:
             return self._judge()

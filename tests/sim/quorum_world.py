@@ -187,7 +187,7 @@ class QuorumWorld(RaftWorld):
             what = ("ended",)
         else:
             return
-        self._send(node.name, name, Frame("told", session, *what))
+        self._send(node.name, name, Frame("told", session, effect.sender, *what))
 
     def _body(self, node, index):
         """An entry with messages, which the member has to have."""
@@ -304,6 +304,14 @@ class QuorumWorld(RaftWorld):
     def _configure(self, name, options):
         node, _ = self._running(name)
         self.propose(node, [encode_command(Configure(options))])
+
+    def _remake(self, name):
+        """The client of a node is made again, and subscribes; the last one does not tell."""
+        node = self.nodes[name]
+        last = node.user
+        node.user = User(name, self.lives[name], self.senders, self.books, last.numbers)
+        node.user.consume(1, 0)
+        self.books.count("clients made again")
 
     def _use(self, name, what, *how):
         user = self.nodes[name].user

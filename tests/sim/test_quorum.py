@@ -24,8 +24,8 @@ def test_the_runs_have_what_they_are_to_test():
         for what, count in run_seed(seed).world.books.counts.items():
             counts[what] = counts.get(what, 0) + count
     assert counts.keys() >= {
-        "ActiveChanged", "TimedOut", "UnknownSender", "arrived", "died of DELIVERY_LIMIT",
-        "died of EXPIRED",
+        "ActiveChanged", "TimedOut", "UnknownSender", "arrived", "clients made again",
+        "died of DELIVERY_LIMIT", "died of EXPIRED",
         "died of MAXLEN", "died of REJECTED", "published as dead letters", "refused", "settled",
         "snapshots",
     }  # fmt: skip

@@ -12,6 +12,7 @@ from leveret.cluster.quorum.machine.effects import (
     Applied,
     Deliver,
     Effect,
+    ForClient,
     Result,
     SenderEnded,
     TimedOut,
@@ -28,6 +29,9 @@ def tell(
     entries: those that deliveries refer to, by their indexes.
     """
     for effect in effects:
+        if isinstance(effect, ForClient) and effect.sender != client.sender:
+            # It is for an earlier client of this node, in a session with the same number.
+            continue
         if isinstance(effect, Applied):
             client.applied(session, effect.through)
         elif isinstance(effect, Deliver):

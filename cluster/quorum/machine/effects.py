@@ -39,55 +39,64 @@ class Effect:
     __slots__ = ()
 
 
-class Applied(Effect):
+class ForClient(Effect):
+    """Something to tell a client. sender: the client's."""
+
+    __slots__ = ("sender",)
+
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+
+
+class Applied(ForClient):
     """The commands of a sender through a number are applied. Follows their results."""
 
-    __slots__ = ("sender", "through")
+    __slots__ = ("through",)
 
     def __init__(self, sender: int, through: int) -> None:
-        self.sender = sender
+        super().__init__(sender)
         self.through = through
 
 
-class Result(Effect):
+class Result(ForClient):
     """The result of a command. refused: places of an `Enqueue`: first, last, first, last ..."""
 
-    __slots__ = ("number", "outcome", "refused", "sender", "value")
+    __slots__ = ("number", "outcome", "refused", "value")
 
     def __init__(
         self, sender: int, number: int, outcome: Outcome, value: int = 0,
         refused: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
-        self.sender = sender
+        super().__init__(sender)
         self.number = number
         self.outcome = outcome
         self.value = value
         self.refused = refused
 
 
-class Deliver(Effect):
+class Deliver(ForClient):
     """Send messages to a consumer. Those of one consumer continue its delivery numbers."""
 
-    __slots__ = ("consumer", "runs", "sender")
+    __slots__ = ("consumer", "runs")
 
     def __init__(self, sender: int, consumer: int, runs: list[Run]) -> None:
-        self.sender = sender
+        super().__init__(sender)
         self.consumer = consumer
         self.runs = runs
 
 
-class ActiveChanged(Effect):
+class ActiveChanged(ForClient):
     """A consumer becomes the single active one of the queue, or is it no longer."""
 
-    __slots__ = ("consumer", "is_active", "sender")
+    __slots__ = ("consumer", "is_active")
 
     def __init__(self, sender: int, consumer: int, is_active: bool) -> None:
-        self.sender = sender
+        super().__init__(sender)
         self.consumer = consumer
         self.is_active = is_active
 
 
-class TimedOut(Effect):
+class TimedOut(ForClient):
     """A consumer has held messages for too long: they were returned, and it gets nothing new.
 
     positions: intervals. Once the client has settled or returned them, it gets messages again. It
@@ -95,30 +104,24 @@ class TimedOut(Effect):
     clients of nodes do.
     """
 
-    __slots__ = ("consumer", "positions", "sender")
+    __slots__ = ("consumer", "positions")
 
     def __init__(self, sender: int, consumer: int, positions: list[int]) -> None:
-        self.sender = sender
+        super().__init__(sender)
         self.consumer = consumer
         self.positions = positions
 
 
-class UnknownSender(Effect):
+class UnknownSender(ForClient):
     """The sender is not or no longer known: its client begins again under another number."""
 
-    __slots__ = ("sender",)
-
-    def __init__(self, sender: int) -> None:
-        self.sender = sender
+    __slots__ = ()
 
 
-class SenderEnded(Effect):
+class SenderEnded(ForClient):
     """The sender has ended. Its client was told everything that was applied of it."""
 
-    __slots__ = ("sender",)
-
-    def __init__(self, sender: int) -> None:
-        self.sender = sender
+    __slots__ = ()
 
 
 class Dropped(Effect):

@@ -111,7 +111,7 @@ class QuorumMachine:
         sender = self.senders.known.get(command.sender)
         if sender is None or sender.has_ended:
             if sender is None and isinstance(command, Join):
-                sender = self.senders.join(command.sender, command.node, command.incarnation)
+                sender = self._join(command, effects)
             if sender is None or sender.has_ended:
                 if effects is not None:
                     effects.add(UnknownSender(command.sender))
@@ -132,6 +132,15 @@ class QuorumMachine:
         if effects is not None:
             effects.applied(command.sender, number)
         return True
+
+    def _join(self, command: Join, effects: Effects | None) -> Sender | None:
+        """A sender begins, and its node's earlier ones end; None if it is an earlier one itself."""
+        senders = self.senders
+        if not senders.may_join(command.sender, command.node):
+            return None
+        for one in senders.of_node(command.node):
+            self._end_sender(one, effects)
+        return senders.join(command.sender, command.node, command.incarnation)
 
     def _apply_seldom(
         self, sender: Sender, command: ClientCommand, effects: Effects | None

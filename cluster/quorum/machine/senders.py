@@ -5,6 +5,10 @@ Invariants:
 QM1  The command n + 1 of a sender is applied after n, and once. Others change nothing.
 QM2  A result is kept until its client has said that it has seen it.
 QM3  A sender that has ended never comes back: neither it nor an earlier one of its node may join.
+
+A node has one client of a queue. So a sender that joins is the client that was made again, or that
+of the next run of the node, and the earlier senders of the node end. A client need not tell that it
+ends, which it could not without a leader.
 """
 
 from leveret.cluster.quorum.machine.consumers import Consumer
@@ -48,13 +52,15 @@ class Senders:
         self.known: dict[int, Sender] = {}
         self.ended: dict[str, int] = {}
 
-    def join(self, sender: int, node: str, incarnation: int) -> Sender | None:
-        """A sender begins; None if it has ended before."""
-        if sender <= self.ended.get(node, 0):
-            return None
+    def may_join(self, sender: int, node: str) -> bool:
+        """Whether it is later than all others of its node."""
+        last = max([one.sender for one in self.of_node(node)], default=0)
+        return sender > max(last, self.ended.get(node, 0))
+
+    def join(self, sender: int, node: str, incarnation: int) -> Sender:
+        """A sender begins, which may join. All that its earlier ones held was returned."""
         for one in self.of_node(node):
-            if one.has_ended and one.sender < sender:
-                self.end(one)
+            self.end(one)
         added = self.known[sender] = Sender(sender, node, incarnation)
         return added
 

@@ -183,6 +183,7 @@ def test_a_group_that_has_forgotten_the_sender_leaves_publishes_refused(use, que
 
 def test_a_client_that_is_made_again_is_another_sender(use, queue):
     """Its commands are not taken for those of the client before it."""
+    use.consuming(LimitedConsumer(prefetch=1))
     publish(queue, b"1", b"2")
     use.settle()
     queue.close()
@@ -190,7 +191,7 @@ def test_a_client_that_is_made_again_is_another_sender(use, queue):
     use.group.lead()
     publish(again, b"3")
     use.settle()
-    assert use.figures.ready == 3
+    assert (use.figures.ready, use.figures.unacked) == (3, 0), "the last one holds nothing"
 
 
 # Without a leader

@@ -32,7 +32,7 @@ from leveret.cluster.quorum.machine.commands import (
     runs_of,
 )
 
-NODES = ("one", "two")
+NODES = ("one", "two", "three", "four")
 
 
 def random_options(random: Random) -> Options:

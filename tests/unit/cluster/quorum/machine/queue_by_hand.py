@@ -61,9 +61,10 @@ class QueueByHand:
         self.now_ms += ms
         return self.apply(Tick())
 
-    def client(self, node="one", incarnation=1):
-        """A new client of a node."""
-        client = Client(self, len(self.clients) + 1, node, incarnation)
+    def client(self, node="", incarnation=1):
+        """A new client of a node, which is another one unless it is named."""
+        sender = len(self.clients) + 1
+        client = Client(self, sender, node or f"node-{sender}", incarnation)
         self.clients[client.sender] = client
         return client
 

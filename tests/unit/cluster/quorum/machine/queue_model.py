@@ -81,7 +81,8 @@ class QueueModel:
             and (command.sender > self.ended.get(command.node, 0))
         ):
             for sender, facts in list(self.senders.items()):
-                if facts["ended"] and facts["node"] == command.node and sender < command.sender:
+                if facts["node"] == command.node:
+                    self.end_sender(sender)
                     self.forget(sender)
             self.senders[command.sender] = {
                 "applied": 1, "node": command.node, "incarnation": command.incarnation,

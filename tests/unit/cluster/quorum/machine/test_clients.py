@@ -119,11 +119,23 @@ def test_what_was_with_a_dead_node_comes_again_with_its_count():
 
 def test_a_later_incarnation_of_a_node_lives_on():
     queue = QueueByHand()
-    queue.client("one", 1)
     one = queue.client("one", 2)
     queue.apply(NodeDown("one", 1))
     one.publish()
     assert queue.counts == (1, 0)
+
+
+def test_the_next_client_of_a_node_ends_the_last_one():
+    queue = QueueByHand()
+    last = queue.client("one", 1)
+    last.publish(2)
+    last.consume(credit=1)
+    queue.apply(Join(last.sender + 2, 1, 0, "one", 1))
+    assert queue.counts == (2, 0)
+    last.publish()
+    queue.apply(Join(last.sender + 1, 1, 0, "one", 1))
+    assert [one.sender for one in queue.of(UnknownSender)] == [last.sender + 1]
+    assert queue.counts == (2, 0)
 
 
 def test_a_client_that_was_taken_for_gone_learns_what_was_applied():
