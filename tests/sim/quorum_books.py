@@ -172,6 +172,10 @@ class Books:
             )  # fmt: skip
         self.holders[text] = consumer
 
+    def unseen(self, text, user):
+        """A message goes back as if it had not arrived."""
+        self.returns[text, user] -= 1
+
     def _timed_out(self, holder):
         """What a consumer has held for too long."""
         sender = self.machine.senders.known[holder.user.client.sender]

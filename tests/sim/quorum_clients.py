@@ -147,7 +147,7 @@ class GiveUp(Command):
             return encode_command(Settle(*name, positions))
         if self.kind == "discard":
             return encode_command(Discard(*name, positions))
-        return encode_command(Return(*name, positions, self.kind == "fail"))
+        return encode_command(Return(*name, positions, self.kind == "fail", self.kind == "unseen"))
 
     def sender_ended(self):
         return False
@@ -201,6 +201,9 @@ class User:
 
     def give_up(self, consumer, kind, positions):
         held = {position: consumer.held.pop(position) for position in positions}
+        if kind == "unseen":
+            for text in held.values():
+                self.books.unseen(text, self)
         self.client.add(GiveUp(self, kind, consumer.holder, held))
         if consumer.is_get and not consumer.held:
             self.end(consumer)

@@ -88,7 +88,9 @@ class QuorumScenario(RaftScenario):
             positions = held[: random.randint(1, len(held))]
             if random.random() < 0.2:
                 positions = random.sample(held, random.randint(1, len(held)))
-            kind = random.choice(("settle", "settle", "settle", "return", "fail", "discard"))
+            kind = random.choice(
+                ("settle", "settle", "settle", "return", "unseen", "fail", "discard")
+            )
             return (kind, at, tuple(positions))
         subscribed = [at for at, one in enumerate(user.consumers) if not one.is_get]
         if len(subscribed) > 2 and random.random() < 0.5:

@@ -32,8 +32,11 @@ from leveret.storage.messages.message import Message
 SETTLE: Final = 1
 RETURN: Final = 2
 RETURN_FAILED: Final = 3
-DISCARD: Final = 4
-"""What becomes of deliveries. Failed: the client did not ask for the return."""
+RETURN_UNSEEN: Final = 4
+DISCARD: Final = 5
+"""What becomes of deliveries. Failed: the client did not ask for the return. Unseen: it was not
+given them.
+"""
 DEFAULT_PRIORITY: Final = 4
 """That of messages without one."""
 NODE_BITS: Final = 10
@@ -228,8 +231,11 @@ class SettleHeld(Command):
             return encode_command(Settle(sender, self.number, seen, consumer, positions))
         if action == DISCARD:
             return encode_command(Discard(sender, self.number, seen, consumer, positions))
-        is_failed = action == RETURN_FAILED
-        return encode_command(Return(sender, self.number, seen, consumer, positions, is_failed))
+        command = Return(
+            sender, self.number, seen, consumer, positions, action == RETURN_FAILED,
+            action == RETURN_UNSEEN,
+        )  # fmt: skip
+        return encode_command(command)
 
     def sender_ended(self) -> bool:
         """The holder has ended, and what it held was returned."""

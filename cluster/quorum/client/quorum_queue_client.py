@@ -50,6 +50,7 @@ from leveret.cluster.quorum.client.commands import (
     DISCARD,
     RETURN,
     RETURN_FAILED,
+    RETURN_UNSEEN,
     SETTLE,
     CancelConsumer,
     NodeSenders,
@@ -263,7 +264,7 @@ class QuorumQueueClient(Actor):
 
     def give_back(self, first: int, count: int) -> None:
         """Return deliveries that were not handed over. first: the number of the first entry."""
-        self._gathered.settle_run(RETURN, first, count)
+        self._gathered.settle_run(RETURN_UNSEEN, first, count)
         self._turns.wake(self)
 
     def reject_unreadable(self, first: int, count: int, error: Exception) -> None:

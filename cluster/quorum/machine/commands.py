@@ -126,11 +126,15 @@ class Settle(ClientCommand, frozen=True, tag=3):
 
 
 class Return(ClientCommand, frozen=True, tag=4):
-    """Return messages that a consumer holds. is_failed: the client did not ask for it."""
+    """Return messages that a consumer holds. is_failed: the client did not ask for it.
+
+    is_unseen: they were not handed to the client, so that this counts as no return.
+    """
 
     consumer: Number
     positions: list[FromOne]
     is_failed: bool
+    is_unseen: bool = False
 
 
 class Discard(ClientCommand, frozen=True, tag=5):

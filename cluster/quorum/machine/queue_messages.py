@@ -293,6 +293,13 @@ class QueueMessages:
         if died:
             self.die(died, Reason.DELIVERY_LIMIT, effects)
 
+    def return_unseen(self, runs: list[Run]) -> None:
+        """Take back what was not handed to a client: nothing is counted or delayed."""
+        for run in in_order_of_delivery(runs):
+            back = run.part(0, run.count)
+            back.delivery = back.time_ms = 0
+            self.ready.append_returned(back)
+
     def discard(self, runs: list[Run], effects: Effects | None) -> None:
         """Drop what a consumer has rejected."""
         self.die(in_order_of_delivery(runs), Reason.REJECTED, effects)

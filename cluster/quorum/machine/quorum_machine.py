@@ -175,7 +175,10 @@ class QuorumMachine:
         messages = self.messages
         runs = messages.take_held(consumer, command.positions)
         if isinstance(command, Return):
-            messages.return_runs(runs, command.is_failed, effects)
+            if command.is_unseen:
+                messages.return_unseen(runs)
+            else:
+                messages.return_runs(runs, command.is_failed, effects)
         elif isinstance(command, Discard) and runs:
             messages.discard(runs, effects)
         may_return = bool(consumer.timed_out)

@@ -174,6 +174,8 @@ def test_what_a_cancelled_consumer_had_no_room_for_goes_back(use, queue):
     use.asked(lambda answer: queue.cancel(consumer, answer=answer))
     assert consumer.bodies == [b"1"]
     assert (use.figures.ready, use.figures.unacked) == (2, 1)
+    again = use.asked(queue.get, True).entry
+    assert (again.message.body, again.redelivered, count_of(again)) == (b"2", False, 0)
 
 
 def test_what_a_consumer_holds_goes_back_with_its_channel(use, queue):

@@ -172,7 +172,8 @@ class Program:
             return Settle(sender, number, seen, consumer.name[1], positions)
         if kind < 0.85:
             is_failed = random.random() < 0.4
-            return Return(sender, number, seen, consumer.name[1], positions, is_failed)
+            is_unseen = random.random() < 0.2
+            return Return(sender, number, seen, consumer.name[1], positions, is_failed, is_unseen)
         return Discard(sender, number, seen, consumer.name[1], positions)
 
     def _some(self, positions):

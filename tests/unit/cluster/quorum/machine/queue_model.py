@@ -229,7 +229,10 @@ class QueueModel:
 
     def do_return(self, index, command):
         consumer, named = self.held_of(command)
-        self.give_back(named, command.is_failed)
+        if command.is_unseen:
+            self.returned += named
+        else:
+            self.give_back(named, command.is_failed)
         self.released(consumer)
 
     def do_discard(self, index, command):

@@ -43,6 +43,7 @@ COMMANDS = [
     Enqueue(7, 2, 0, runs_of(RUNS)),
     Settle(7, 3, 2, 4, [1, 1, 5, 8]),
     Return(7, 4, 2, 4, [2, 3], is_failed=True),
+    Return(7, 4, 2, 4, [2, 3], is_failed=False, is_unseen=True),
     Discard(7, 5, 2, 4, [4, 4]),
     Checkout(7, 6, 2, "a tag", 2000, -5, False, NO_LIMIT, b"details"),
     Cancel(7, 7, 2, 6, returns=True),
