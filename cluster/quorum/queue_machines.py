@@ -1,6 +1,6 @@
 """The queue's state machine as a group runs it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,9 +17,14 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 
 FOR_THE_LEADER = 0
+DELIVERED_BYTES = 256 * 1024
+"""About the most that one `Deliver` has, so that it is read, sent and handed over in one turn."""
+MESSAGE_BYTES = 100
+"""About what a message takes beside its body."""
 FIGURES = b"figures"
 """The question of a client for `MachineFigures`."""
 
@@ -39,7 +44,7 @@ class QueueMachine:
         """The effects since the last call, in order, with their senders."""
         return [
             (effect.sender if isinstance(effect, ForClient) else FOR_THE_LEADER, effect)
-            for effect in self._effects.take()
+            for effect in _in_parts(self._effects.take())
         ]
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
@@ -50,7 +55,7 @@ class QueueMachine:
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """What a client lacks."""
-        return self.queue.attach(sender, seen, received)
+        return _in_parts(self.queue.attach(sender, seen, received))
 
     def snapshot(self) -> bytes:
         """The state."""
@@ -104,6 +109,43 @@ class QueueMachines:
     def decode(self, data: bytes) -> list[Effect]:
         """The inverse of `encode`. Raises EffectError."""
         return decode_effects(data)
+
+
+def _in_parts(effects: list[Effect]) -> list[Effect]:
+    """The effects, with large deliveries in several parts."""
+    parts: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Deliver) and _bytes_of(effect.runs) > DELIVERED_BYTES:
+            parts += [
+                Deliver(effect.sender, effect.consumer, runs)
+                for runs in _runs_in_parts(effect.runs)
+            ]
+        else:
+            parts.append(effect)
+    return parts
+
+
+def _bytes_of(runs: list[Run]) -> int:
+    return sum([run.count * (run.size + MESSAGE_BYTES) for run in runs])
+
+
+def _runs_in_parts(runs: list[Run]) -> Iterator[list[Run]]:
+    """The runs in order, in lists of about `DELIVERED_BYTES`, with at least one message each."""
+    part: list[Run] = []
+    room = DELIVERED_BYTES
+    for run in runs:
+        size, taken = run.size + MESSAGE_BYTES, 0
+        while taken < run.count:
+            count = min(run.count - taken, room // size)
+            if not count and part:
+                yield part
+                part, room = [], DELIVERED_BYTES
+                continue
+            count = max(count, 1)
+            part.append(run if count == run.count else run.part(taken, count))
+            taken += count
+            room = max(0, room - count * size)
+    yield part
 
 
 def decode_figures(data: bytes) -> MachineFigures:

@@ -100,6 +100,34 @@ def test_effects_are_for_a_client_or_for_the_leader(machine):
     assert machine.take_effects()[0][0] == 0
 
 
+@pytest.mark.parametrize(
+    ("runs", "counts"),
+    [
+        ([(600, 924)], [256, 256, 88]),
+        ([(100, 924), (300, 924), (3, 0)], [256, 147]),
+        ([(3, 1_000_000)], [1, 1, 1]),
+        ([(1, 1_000_000), (1, 10), (1, 1_000_000)], [1, 1, 1]),
+        ([(2_000, 10)], [2_000]),
+    ],
+)
+def test_large_deliveries_come_in_parts(runs, counts):
+    machine = QueueMachines().new()
+    commands(
+        machine,
+        Join(7, 1, 0, "a", 1),
+        Enqueue(7, 2, 0, runs_of([EnqueuedRun(*run, NO_LIMIT, 0) for run in runs])),
+        Checkout(7, 3, 0, "c", 2_000, 0, False, NO_LIMIT, b""),
+    )
+    effects = [effect for _, effect in machine.take_effects()]
+    for told in (effects, machine.attach(7, 3, {3: 0})):
+        delivers = [effect for effect in told if isinstance(effect, Deliver)]
+        assert [sum(run.count for run in one.runs) for one in delivers] == counts
+        delivered = [run for one in delivers for run in one.runs]
+        numbers = [run.delivery + at for run in delivered for at in range(run.count)]
+        assert numbers == list(range(1, sum(counts) + 1))
+        assert [type(effect) for effect in told[len(delivers) :]] == [Applied]
+
+
 def test_a_client_may_not_send_commands_of_leaders(machine):
     with pytest.raises(CommandError, match="a command of leaders"):
         machine.entry(encode_command(Configure(Options())), 5)
