@@ -79,7 +79,7 @@ def decode_effects(data: bytes) -> list[Effect]:
     """The inverse of `encode_effects`. Raises EffectError."""
     try:
         return [_effect(told) for told in _DECODER.decode(data)]
-    except (msgspec.MsgspecError, PackedRunsError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, PackedRunsError) as error:
         raise EffectError(f"effects of a quorum queue for a client are damaged: {error}") from error
 
 

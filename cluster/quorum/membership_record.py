@@ -113,6 +113,10 @@ _RECORDS = msgspec.msgpack.Decoder(QuorumRecord)
 _CHANGES: msgspec.msgpack.Decoder[Change] = msgspec.msgpack.Decoder(Change)
 
 
+class RecordError(ValueError):
+    """Bytes that are no record or change of this version."""
+
+
 class RefusedChange(Exception):
     """The change is not possible. Its text says why."""
 
@@ -123,16 +127,22 @@ def encode(value: QuorumRecord | Change) -> bytes:
 
 
 def decode_record(data: bytes) -> QuorumRecord:
-    """Read a record. Raises msgspec.MsgspecError."""
-    return _RECORDS.decode(data)
+    """Read a record. Raises RecordError."""
+    try:
+        return _RECORDS.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
 
 
 def changed(record: QuorumRecord, change: bytes) -> QuorumRecord | None:
     """The record after a change; None if no member is left, so that the queue is deleted.
 
-    Raises RefusedChange, or msgspec.MsgspecError for bytes that are no change.
+    Raises RefusedChange, or RecordError for bytes that are no change.
     """
-    wanted = _CHANGES.decode(change)
+    try:
+        wanted = _CHANGES.decode(change)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RecordError(f"it cannot be read: {error}") from error
     if isinstance(wanted, RenameNode):
         return record.renamed(wanted.old, wanted.new)
     member = record.of_node(wanted.node)

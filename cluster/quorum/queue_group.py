@@ -24,7 +24,7 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
 from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures
-from leveret.cluster.quorum.queue_machines import FIGURES, decode_figures
+from leveret.cluster.quorum.queue_machines import FIGURES, FiguresError, decode_figures
 from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
 from leveret.storage.contract.queue_status import StorageCounts
@@ -102,8 +102,13 @@ class QueueGroup:
         def answered(data: bytes | None) -> None:
             if data is None:
                 answer.refuse(internal_error("no member of the queue leads"))
-            else:
-                answer.give(shown(decode_figures(data)))
+                return
+            try:
+                now = decode_figures(data)
+            except FiguresError as error:
+                answer.refuse(internal_error(str(error)))
+                return
+            answer.give(shown(now))
 
         self._use.ask(FIGURES, answered)
 

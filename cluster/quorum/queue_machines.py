@@ -29,6 +29,10 @@ FIGURES = b"figures"
 """The question of a client for `MachineFigures`."""
 
 
+class FiguresError(ValueError):
+    """Bytes that are no figures of this version."""
+
+
 class QueueMachine:
     """The `GroupMachine` of a queue. queue: the machine itself."""
 
@@ -149,5 +153,8 @@ def _runs_in_parts(runs: list[Run]) -> Iterator[list[Run]]:
 
 
 def decode_figures(data: bytes) -> MachineFigures:
-    """Read the answer to `FIGURES`. Raises msgspec.MsgspecError."""
-    return msgspec.msgpack.decode(data, type=MachineFigures)
+    """Read the answer to `FIGURES`. Raises FiguresError."""
+    try:
+        return msgspec.msgpack.decode(data, type=MachineFigures)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FiguresError(f"the figures of a quorum queue are damaged: {error}") from error

@@ -9,8 +9,6 @@ group, so queues have no storage number.
 import secrets
 from typing import Protocol
 
-import msgspec
-
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
 from leveret.broker.queues.contract.placement import Placement
@@ -25,6 +23,7 @@ from leveret.cluster.quorum.member_placement import NodeLoad, leader_node, membe
 from leveret.cluster.quorum.membership_record import (
     LeaveNode,
     QuorumRecord,
+    RecordError,
     RefusedChange,
     RenameNode,
     changed,
@@ -102,7 +101,7 @@ class QuorumFactory(QueueFactory):
         before = decode_record(placement.record)
         try:
             after = changed(before, change)
-        except (RefusedChange, msgspec.MsgspecError) as error:
+        except (RefusedChange, RecordError) as error:
             what = resource(QUEUE, queue.name, vhost)
             raise precondition_failed(f"cannot change the members of {what}: {error}") from None
         if after is None:

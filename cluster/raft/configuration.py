@@ -15,6 +15,10 @@ from enum import Enum
 import msgspec
 
 
+class ConfigurationError(ValueError):
+    """Bytes that are not a configuration of this version."""
+
+
 class Membership(Enum):
     """The kind of a member, in RabbitMQ's words."""
 
@@ -82,8 +86,11 @@ def encode_configuration(configuration: Configuration) -> bytes:
 
 
 def decode_configuration(payload: bytes) -> Configuration:
-    """Decode the payload of an entry. Raises ValueError."""
-    return _DECODER.decode(payload)
+    """Decode the payload of an entry. Raises ConfigurationError."""
+    try:
+        return _DECODER.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the members of a group are damaged: {error}") from error
 
 
 def votes_changed(before: Configuration, after: Configuration) -> int:

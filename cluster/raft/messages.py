@@ -113,7 +113,7 @@ def decode_message(data: bytes | memoryview) -> Message:
         )
     try:
         return _DECODER.decode(memoryview(data)[1:])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MessageError(f"a message of a quorum queue's group is damaged: {error}") from error
 
 

@@ -3,11 +3,13 @@
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.raft.configuration import (
     Configuration,
+    ConfigurationError,
     decode_configuration,
     encode_configuration,
 )
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.outputs import CONFIGURATION
+from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import block_of
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
@@ -35,7 +37,10 @@ def stored_of(log: GroupLog, state: GroupState) -> Stored:
             runs.append(run)
     configuration = Configuration()
     if state.configuration:
-        configuration = decode_configuration(state.configuration)
+        try:
+            configuration = decode_configuration(state.configuration)
+        except ConfigurationError as error:
+            raise StoreError(str(error)) from error
     return Stored(
         configuration, state.term, state.vote, state.snapshot.index, state.snapshot.term,
         tuple(runs),
