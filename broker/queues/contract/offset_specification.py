@@ -32,8 +32,13 @@ OFFSET: Final = "offset"
 TIMESTAMP: Final = "timestamp"
 """The value is in milliseconds since 1970."""
 
+TIMESTAMP_MS_MAX: Final = 2**63 - 1
+"""Later times count as this one, which other nodes can be told."""
+
 _NAMED = {one.kind: one for one in (FIRST, LAST, NEXT)}
 _AGE = re.compile(r"([1-9][0-9]*)([YMDhms])", re.ASCII)
+_AGE_DIGITS = 18
+"""A number with as many digits is a time before 1970 in any unit; further digits change nothing."""
 _UNIT_SECONDS = {
     "Y": 365 * 86_400, "M": 30 * 86_400, "D": 86_400, "h": 3600, "m": 60, "s": 1,
 }  # fmt: skip
@@ -45,11 +50,11 @@ def read_offset(field: Field, now_s: float) -> OffsetSpecification | None:
     if letter in INTEGER_LETTERS:
         return OffsetSpecification(OFFSET, max(0, value))
     if letter == "T":
-        return OffsetSpecification(TIMESTAMP, value * 1000)
+        return OffsetSpecification(TIMESTAMP, min(value * 1000, TIMESTAMP_MS_MAX))
     if letter != "S":
         return None
     age = _AGE.fullmatch(value)
     if age is None:
         return _NAMED.get(value)
-    seconds = int(age[1]) * _UNIT_SECONDS[age[2]]
+    seconds = int(age[1][:_AGE_DIGITS]) * _UNIT_SECONDS[age[2]]
     return OffsetSpecification(TIMESTAMP, max(0, int((now_s - seconds) * 1000)))

@@ -31,6 +31,10 @@ NOW_S = 40 * 86_400.0
         (("S", "1D"), OffsetSpecification(TIMESTAMP, 39 * 86_400_000)),
         (("S", "1M"), OffsetSpecification(TIMESTAMP, 10 * 86_400_000)),
         (("S", "1Y"), OffsetSpecification(TIMESTAMP, 0)),
+        (("S", "9" * 18 + "s"), OffsetSpecification(TIMESTAMP, 0)),
+        (("S", "9" * 400 + "s"), OffsetSpecification(TIMESTAMP, 0)),
+        (("S", "9" * 5_000 + "Y"), OffsetSpecification(TIMESTAMP, 0)),
+        (("T", 2**64 - 1), OffsetSpecification(TIMESTAMP, 2**63 - 1)),
     ],
 )
 def test_specifications(field, specification):
