@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import (
     EXPIRES,
     NEEDS_CARE,
@@ -173,11 +173,10 @@ def read_stored(raw: bytes) -> ContentHeader:
     if _STORED_BCC_BYTES not in raw and _STORED_FORM_BYTES not in raw:
         return header
     headers = dict(header.headers)
-    bcc_keys: list[str] = []
     form: Form | None = None
-    if STORED_BCC in headers:
-        _, keys = headers.pop(STORED_BCC)
-        bcc_keys = [key for _, key in keys]
+    bcc_keys = _keys(headers.get(STORED_BCC))
+    if bcc_keys:
+        del headers[STORED_BCC]
     match headers.get(STORED_FORM):
         case ("A", [("S", protocol), ("x", data)]):
             del headers[STORED_FORM]
@@ -185,3 +184,11 @@ def read_stored(raw: bytes) -> ContentHeader:
     if not bcc_keys and form is None:
         return header
     return make_header({**header.properties, "headers": headers or None}, bcc_keys, form)
+
+
+def _keys(field: Field | None) -> list[str]:
+    """The keys in a header; none if it is anything else."""
+    match field:
+        case ("A", list(fields)) if {letter for letter, _ in fields} == {"S"}:
+            return [key for _, key in fields]
+    return []

@@ -44,3 +44,15 @@ def test_a_header_of_this_name_that_is_no_form_stays(field):
     header = header_with(headers={"x-leveret-form": field})
     assert facts(read_stored(header.stored)) == facts(header)
     assert header.form is None
+
+
+NO_KEYS = [
+    ("I", 1), ("S", "key"), ("V", None), ("A", []), ("A", [("I", 1)]), ("F", {"a": ("I", 1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", NO_KEYS)
+def test_a_header_of_this_name_that_is_no_keys_stays(field):
+    header = header_with(headers={"x-leveret-BCC": field})
+    assert facts(read_stored(header.stored)) == facts(header)
+    assert not header.bcc_keys
