@@ -1,7 +1,8 @@
 """An answer of a server that is awaited with a time limit.
 
 A server may accept input, send heartbeats, and never answer a method: then nothing would move, and
-no operator would see why. While this node does not read the socket, no answer counts as late.
+no operator would see why. While this node does not read the socket, or the server blocks publishes,
+which it does by not reading its own, no answer counts as late.
 """
 
 from typing import Protocol
@@ -13,6 +14,10 @@ class Answering(Protocol):
     """A connection. is_reading: whether its socket is read."""
 
     is_reading: bool
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the server takes no publishes at present."""
 
     def drop(self, reason: str) -> None:
         """Close the socket without connection.close."""
@@ -35,7 +40,7 @@ class AwaitedAnswer:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if self._connection.is_reading:
+        if self._connection.is_reading and not self._connection.is_blocked:
             seconds = f"{self._seconds:g} s"
             self._connection.drop(f"the server does not answer {self._method} within {seconds}")
         else:

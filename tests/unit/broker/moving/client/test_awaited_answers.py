@@ -62,3 +62,15 @@ async def test_while_nothing_is_read_no_answer_is_late():
     server.clock.advance(SECONDS)
     with pytest.raises(ConnectionClosed):
         await call
+
+
+async def test_while_the_server_blocks_publishes_no_answer_is_late():
+    server = await Server(ADDRESS).open(**NO_HEARTBEAT)
+    call = await calling(server)
+    server.send(0, commands.Connection.Blocked, reason="low on memory")
+    server.clock.advance(2 * SECONDS)
+    assert server.connection.is_open
+    server.send(0, commands.Connection.Unblocked)
+    server.clock.advance(SECONDS)
+    with pytest.raises(ConnectionClosed):
+        await call
