@@ -204,10 +204,19 @@ class Consumer:
     async def _poll(self) -> None:
         while not self.done.done():
             for queue in self._queues:
+                await self._until_due()
                 if not await self._get(queue):
                     await asyncio.sleep(TICK_SECONDS_MIN)
                 if self._options.polling_interval:
                     await asyncio.sleep(self._options.polling_interval / 1000)
+
+    async def _until_due(self) -> None:
+        """Wait until the rate allows another message."""
+        while self._pace.is_limited:
+            elapsed_s = time.monotonic() - self._started_at
+            if self._pace.due(elapsed_s) > self.received:
+                return
+            await asyncio.sleep(self._pace.tick_s(elapsed_s))
 
     async def _get(self, queue: str) -> bool:
         """Fetch a message; False if the queue was empty."""

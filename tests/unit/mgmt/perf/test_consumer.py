@@ -1,5 +1,7 @@
 """What a consumer receives and settles, as seen by its connection."""
 
+import asyncio
+
 import pytest
 from pamqp import commands
 
@@ -12,7 +14,7 @@ class Channel:
     """Records what is settled and committed."""
 
     def __init__(self):
-        self.settled, self.nacks = [], []
+        self.settled, self.nacks, self.gets = [], [], []
 
     def ack(self, tag, multiple):
         self.settled.append((tag, multiple))
@@ -23,6 +25,9 @@ class Channel:
     async def call(self, method, **arguments):
         if method is commands.Tx.Commit:
             self.settled.append("commit")
+
+    async def get(self, queue, no_ack):
+        self.gets.append(queue)
 
     async def close(self):
         pass
@@ -124,6 +129,14 @@ async def test_no_more_are_taken_than_the_rate_allows(make):
     consumer = await make(consumer_rate=0)
     consumer.take(deliveries(1, 2))
     assert (consumer.received, len(consumer.connection.holds)) == (0, 1)
+
+
+async def test_no_more_are_asked_for_than_the_rate_allows(make):
+    consumer = await make(polling=True, consumer_rate=0)
+    await consumer.start()
+    await asyncio.sleep(0)
+    assert not consumer.connection.channel.gets
+    await consumer.stop()
 
 
 async def test_messages_that_take_their_time_hold_the_connection_and_are_acked_after_it(make):
