@@ -11,7 +11,7 @@ Messages published or settled after the end of the channel are discarded, as are
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from pamqp import base, commands
@@ -142,13 +142,13 @@ class ClientChannel:
 
     # Methods
 
-    async def call(self, method: type[base.Frame], **arguments: Any) -> base.Frame:
-        """Send a method and await its answer. Tables are `Table`s.
+    def call(self, method: type[base.Frame], **arguments: Any) -> Coroutine[Any, Any, base.Frame]:
+        """Send a method now, and await its answer with the result. Tables are `Table`s.
 
         Raises ChannelClosed and ConnectionClosed with the server's reply code and text, and
         ValueError for a method that has content or no answer.
         """
-        return await self._call(method, None, arguments)
+        return self._call(method, None, arguments)
 
     async def open(self) -> None:
         """Called by the connection, once."""
@@ -175,17 +175,23 @@ class ClientChannel:
             self._assembler = None
             self._send(commands.Channel.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")
 
-    async def _call(
+    def _call(
         self, method: type[base.Frame], take: Take | None, arguments: dict[str, Any]
-    ) -> base.Frame:
+    ) -> Coroutine[Any, Any, base.Frame]:
         has_content = take is None and method in _WITH_CONTENT
         if has_content or not method.valid_responses or arguments.get("nowait"):
             raise ValueError(f"{method_name(method)} is not a method with a plain answer")
-        if self._is_closing:
+        call: _Call | None = None
+        if not self._is_closing:
+            self._send(method, **arguments)
+            call = _Call(method, take)
+            self._calls.append(call)
+        return self._answer(method, call)
+
+    async def _answer(self, method: type[base.Frame], call: _Call | None) -> base.Frame:
+        """The answer of the server. call: None if the channel has ended before it."""
+        if call is None:
             raise self._error(self.closed.result() if self.closed.done() else _BY_THIS_NODE)
-        self._send(method, **arguments)
-        call = _Call(method, take)
-        self._calls.append(call)
         awaited = self._owner.await_answer(method)
         try:
             answer = await call.future

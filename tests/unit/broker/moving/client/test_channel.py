@@ -37,6 +37,16 @@ def got(tag, body):
     return b"".join(content_frames(1, method, b"\0\0", body, 0))
 
 
+async def test_a_method_is_sent_before_what_follows_its_call(server, channel):
+    call = channel.call(commands.Tx.Commit)
+    channel.ack(7)
+    (_, commit), (_, ack) = await server.received()
+    assert isinstance(commit, commands.Tx.Commit)
+    assert isinstance(ack, commands.Basic.Ack)
+    server.send(channel.number, commands.Tx.CommitOk)
+    assert isinstance(await call, commands.Tx.CommitOk)
+
+
 class TestDeliveries:
     async def test_those_that_come_together_are_taken_together(self, server, channel):
         runs = []
