@@ -6,12 +6,13 @@ from typing import Any
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.policies.parameters import POLICY
+from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from leveret.broker.sessions.declaring_exchanges import ExchangeProperties
 from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.sessions.direct import DirectConnection
 from leveret.mgmt.api import exchanges, queues
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.directly import connect
+from leveret.mgmt.api.directly import connect, require_short_name
 from leveret.mgmt.api.routes import route
 from leveret.mgmt.node_facade.facts import DeclaredQueue, ExchangeFacts
 
@@ -25,6 +26,7 @@ async def plan_queue(call: Call) -> Any:
     """What declaring this queue would do."""
     vhost, name = call.vhost(), call.path("queue")
     wanted = queues.properties_of(await call.body())
+    require_short_name(QUEUE, name)
     there = call.facade.declared_queue(vhost, name)
     policies = call.facade.queue_policies(vhost, name, wanted.arguments)
     reason = await _refusal(call, vhost, lambda connection: connection.check_queue(name, wanted))
@@ -43,6 +45,7 @@ async def plan_exchange(call: Call) -> Any:
     """What declaring this exchange would do."""
     vhost, name = call.vhost(), call.exchange_name()
     wanted = exchanges.properties_of(await call.body())
+    require_short_name(EXCHANGE, name)
     there = call.facade.exchange(vhost, name)
     differences: list[dict[str, Any]] = []
     if there is not None:

@@ -197,6 +197,14 @@ class TestPlans:
         reason = node.post(f"exchanges/{vhost}/x/plan", wanted).body["reason"]
         assert "invalid type 'long' for arg 'alternate-exchange'" in reason
 
+    @pytest.mark.parametrize("kind", ["queue", "exchange"])
+    def test_a_name_that_is_too_long_is_refused_as_by_the_declaration(self, node, vhost, kind):
+        path = f"{kind}s/{vhost}/{'n' * 256}"
+        refused = node.put(path, {})
+        assert f"{kind} should be less than 255 bytes, actually was 256" in refused.body["reason"]
+        planned = node.post(f"{path}/plan", {})
+        assert (planned.status, planned.body) == (refused.status, refused.body)
+
     def test_exchanges_and_policies(self, node, vhost):
         policy(node, vhost, "p", {"max-length": 3})
         found = node.post(f"queues/{vhost}/new/plan", {"arguments": {"x-max-length": 9}}).body
