@@ -83,11 +83,12 @@ class Connection:
 
         channel.closed.add_done_callback(closed)
 
-    def begin(self, work: Coroutine[Any, Any, object]) -> None:
+    def begin(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         """Do something beside, which may raise errors of the client; they end the connection."""
         task: asyncio.Task[object] = asyncio.ensure_future(_with_own_errors(work))
         self._work.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._work.discard(task)

@@ -54,7 +54,7 @@ class Consumer:
         self._is_held = False
         self._acks: _Acks
         self._started_at = 0.0
-        self._polling: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[object] | None = None
         self._consumes = False
         self._made_queues: list[str] = []
 
@@ -83,7 +83,7 @@ class Consumer:
             return
         self._started_at = self.received_at = time.monotonic()
         if self._options.polling:
-            self._polling = asyncio.create_task(self._poll())
+            self._polling = self.connection.begin(self._poll())
             return
         self._consumes = True
         arguments = json_to_table(self._options.consumer_args)

@@ -314,16 +314,25 @@ def test_a_broker_that_goes_away_ends_the_run_with_what_was_counted(tmp_path):
     assert "sending rate avg" in out
 
 
-def test_a_deleted_queue_is_told(node, vhost):
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ([], "the broker cancelled the consumer of 'short-lived'"),
+        (["-po"], "404 NOT_FOUND - no queue 'short-lived'"),
+    ],
+)
+def test_a_deleted_queue_is_told(node, vhost, options, problem):
+    command = [*COMMAND, "-h", uri_of(node, vhost), "-r", "100", "-i", "0.2", "-u", "short-lived"]
     process = subprocess.Popen(
-        [*COMMAND, "-h", uri_of(node, vhost), "-r", "100", "-i", "0.2", "-u", "short-lived"],
+        [*command, *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert "sent: " in process.stdout.readline()
     node.delete(f"queues/{vhost}/short-lived")
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
-    assert "the broker cancelled the consumer of 'short-lived'" in err
+    assert problem in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.usefixtures("interrupts")

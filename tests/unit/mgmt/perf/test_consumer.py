@@ -50,7 +50,7 @@ class Connection:
         pass
 
     def begin(self, work):
-        work.close()
+        return asyncio.ensure_future(work)
 
     def hold(self, wait_s, go_on):
         self.holds.append((wait_s, go_on))
