@@ -18,7 +18,7 @@ from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, For
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import Run
-from leveret.cluster.quorum.machine.snapshots import restore, snapshot
+from leveret.cluster.quorum.machine.snapshots import Snapshot, restore
 
 FOR_THE_LEADER = 0
 DELIVERED_BYTES = 256 * 1024
@@ -61,9 +61,9 @@ class QueueMachine:
         """What a client lacks."""
         return _in_parts(self.queue.attach(sender, seen, received))
 
-    def snapshot(self) -> bytes:
-        """The state."""
-        return snapshot(self.queue)
+    def snapshot(self) -> Iterator[bytes]:
+        """The state as of now, in pieces."""
+        return Snapshot(self.queue).pieces()
 
     def live(self) -> Sequence[tuple[int, int]]:
         """Runs of the entries that the state refers to: the first and the last one of each."""

@@ -8,7 +8,7 @@ removed.
 
 A round, step by step; the node may crash after any of them:
 
-    1  the groups give their snapshots, and the plan of the round is made, in one turn
+    1  the groups give their snapshots; then the plan of the round is made, in one turn
     2  the log is synced, so that all that the plan is made from is on disk
     3  the log file gets its second name
     4  the rows are changed

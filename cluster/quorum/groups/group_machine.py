@@ -4,7 +4,7 @@ The service knows no more of it. An *effect* is what a leader has to do after an
 client, who is named by its sender, or for the node that leads (sender 0).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Effect: TypeAlias = Any
@@ -29,8 +29,8 @@ class GroupMachine(Protocol):
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """What a client lacks."""
 
-    def snapshot(self) -> bytes:
-        """The state."""
+    def snapshot(self) -> Iterator[bytes]:
+        """The state as of now, in pieces that take little time each: the machine may go on."""
 
     def live(self) -> Sequence[tuple[int, int]]:
         """Runs of the entries that the state refers to: the first and the last one of each."""

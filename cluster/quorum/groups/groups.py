@@ -479,7 +479,7 @@ class Groups:
         """A snapshot of what a group has applied."""
         await asyncio.sleep(0)
         member = self.members.get(group)
-        return snapshot_of(member) if member is not None else None
+        return await snapshot_of(member) if member is not None else None
 
     def taken(self, group: int, snapshot: Snapshot) -> None:
         """A snapshot is on disk."""

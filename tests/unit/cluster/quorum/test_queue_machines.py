@@ -136,11 +136,19 @@ def test_a_client_may_not_send_commands_of_leaders(machine):
 
 
 def test_a_member_that_comes_from_a_snapshot_is_equal(machine):
-    other = QueueMachines().restore(machine.snapshot())
-    assert other.snapshot() == machine.snapshot()
+    other = QueueMachines().restore(b"".join(machine.snapshot()))
+    assert list(other.snapshot()) == list(machine.snapshot())
     assert other.live() == machine.live() == [(3, 3)]
     effects = other.attach(7, 0, {2: 0})
     assert [type(effect) for effect in effects] == [Deliver, Applied]
+
+
+def test_a_snapshot_is_of_its_moment_while_the_machine_goes_on(machine):
+    state = b"".join(machine.snapshot())
+    pieces = machine.snapshot()
+    publish = Enqueue(7, 4, 0, runs_of([EnqueuedRun(5, 1, NO_LIMIT, 0)]))
+    machine.apply(4, machine.entry(encode_command(publish), 6), False)
+    assert b"".join(pieces) == state
 
 
 def test_figures_are_the_answer_to_a_question(machine):

@@ -72,7 +72,7 @@ class KeepingMachine:
         return [*kept, ("applied", self.applied_of.get(sender, 0))]
 
     def snapshot(self):
-        return msgspec.msgpack.encode((self.applied, self.applied_of, self.kept, self.added))
+        yield msgspec.msgpack.encode((self.applied, self.applied_of, self.kept, self.added))
 
     def live(self):
         return [(index, index) for index in self.kept]
@@ -279,7 +279,7 @@ class GroupedNodes:
         await until(lambda: all(self.leader(group) is not None for group in groups))
 
     def states(self, group):
-        return [node.groups.members[group].machine.snapshot() for node in self]
+        return [b"".join(node.groups.members[group].machine.snapshot()) for node in self]
 
     def applied(self, group):
         return [node.groups.members[group].applied for node in self]
