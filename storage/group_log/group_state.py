@@ -72,14 +72,16 @@ class GroupState:
     live: runs of the entries that the snapshot refers to; None while that is not known.
     pins: runs that are being sent to other members, by who sends them, needed as live ones are.
     recent: payloads in memory, by index. record: the last one that the rows of the group cover.
-    first_file: the oldest log file with a later one. damage: why the group cannot be used; empty if
-    it can. bad: entries whose payload did not match its checksum at the start.
+    first_file: the oldest log file with a later one. has_moved: entries were truncated or moved
+    since the rows were written, so that none of these may stay as it is. damage: why the group
+    cannot be used; empty if it can. bad: entries whose payload did not match its checksum at the
+    start.
     """
 
     __slots__ = (
-        "bad", "blocks", "configuration", "damage", "discarded", "first_file", "group", "kept",
-        "live", "me", "pins", "received", "received_blocks", "recent", "record", "snapshot", "term",
-        "vote",
+        "bad", "blocks", "configuration", "damage", "discarded", "first_file", "group",
+        "has_moved", "kept", "live", "me", "pins", "received", "received_blocks", "recent",
+        "record", "snapshot", "term", "vote",
     )  # fmt: skip
 
     def __init__(self, group: int, me: str, configuration: bytes) -> None:
@@ -97,6 +99,7 @@ class GroupState:
         self.recent: dict[int, bytes] = {}
         self.bad: set[int] = set()
         self.first_file = NOT_TAKEN
+        self.has_moved = False
         self.record = 0
         self.damage = ""
 
@@ -148,6 +151,7 @@ class GroupState:
 
     def _truncate(self, first: int) -> None:
         truncate(self.blocks, first)
+        self.has_moved = True
         if self.bad:
             self.bad = {index for index in self.bad if index < first}
 
@@ -156,12 +160,14 @@ class GroupState:
         if self.received == snapshot:
             self.blocks += self.received_blocks
         self.received, self.received_blocks = NO_SNAPSHOT, []
+        self.has_moved = True
         self.discarded = snapshot.index
 
     def _receive(self, item: Item, file: int, offset: int) -> None:
         name = SnapshotName(item.number, item.snapshot_term)
         if name != self.received:
             self.received, self.received_blocks = name, []
+            self.has_moved = True
         last = self.received_blocks[-1].last if self.received_blocks else 0
         if item.first > last:
             add_entry(

@@ -6,6 +6,10 @@ group's entries are in which file. The file is kept under another name if any en
 Kept files of which much is no longer needed are punched, and those without needed entries are
 removed.
 
+Rows of kept files stay as they are while all that changes is that fewer entries are needed. A group
+whose entries were truncated, or came with a snapshot that has taken effect, gets all of its rows
+again with the next round: the old ones would be wrong beside a later record.
+
 A round, step by step; the node may crash after any of them:
 
     1  the groups give their snapshots; then the plan of the round is made, in one turn
@@ -192,17 +196,21 @@ class Rounds:
         if file is None:
             # A record that creates a group may not be taken yet, and would void its rows.
             await self._log.sync()
-        due = [state for state in due if self._group_log.groups.get(state.group) is state]
-        before = [state.first_file for state in due]
+        groups = self._group_log.groups
+        due = [state for state in due if groups.get(state.group) is state]
+        known = {state.group for state in due}
+        due += [one for one in groups.values() if one.has_moved and one.group not in known]
+        before = [(state.first_file, state.has_moved) for state in due]
         plan = self._plan(due, snapshots, file, kept)
         for state in due:
-            state.first_file = NOT_TAKEN
+            state.first_file, state.has_moved = NOT_TAKEN, False
         try:
             await self._log.sync()  # GSR1
             await self._worker.run(lambda: self._carry_out(plan, file))
         except BaseException:
-            for state, first in zip(due, before, strict=True):
+            for state, (first, has_moved) in zip(due, before, strict=True):
                 state.first_file = first
+                state.has_moved = state.has_moved or has_moved
             raise
         self._finish(plan, kept)
         if file is not None:
@@ -247,7 +255,9 @@ class Rounds:
     def _plan_places(
         self, groups: list[_GroupPlan], blocks: dict[int, list[Block]], put: dict[Key, bytes]
     ) -> set[Key]:
-        """Put rows of the files that the log still has; returns the rows that are to go."""
+        """Put rows of the files that the log still has, and of all files of a group whose entries
+        have moved; returns the rows that are to go.
+        """
         oldest = self._files.files[0].number
         wanted: set[Key] = set()
         for state, snapshot, needed in groups:
@@ -256,7 +266,7 @@ class Rounds:
             for file in {block.file for block in (*needed, *state.received_blocks)}:
                 key = Key(state.group, file)
                 wanted.add(key)
-                if file >= oldest:
+                if file >= oldest or state.has_moved:
                     put[key] = places_row(state, needed, file)
         known = self._group_log.groups
         return {

@@ -183,6 +183,54 @@ async def test_a_received_snapshot_without_its_reset_leaves_the_log(tmp_path):
     await node.stop()
 
 
+async def fill_files(node, group):
+    """Another group has the log give up its oldest files."""
+    for number in range(20):
+        node.append(group, b"%050d" % number)
+        node.apply(group)
+        await node.sync()
+
+
+async def test_entries_of_a_snapshot_that_came_over_many_log_files_are_found(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.create(2)
+    name = SnapshotName(90, 4)
+    for index in (20, 30, 40):
+        node.log.receive(1, name, index, 2, 0, b"body %d" % index)
+        await fill_files(node, 2)
+    assert len(kept_numbers(node.disk, tmp_path / "quorum")) > 3
+    snapshot = Snapshot(name, b"newer", b"\x93\x14\x1e\x28", [(20, 20), (30, 30), (40, 40)], 90)
+    await node.store.rounds.install(1, snapshot, 0)
+    node.log.reset(1, name)
+    await fill_files(node, 2)
+    await node.stop()
+    node = GroupNode(tmp_path)
+    assert node.views()[1][3] == {20: b"body 20", 30: b"body 30", 40: b"body 40"}
+    await node.stop()
+
+
+async def test_entries_that_were_truncated_after_their_file_was_kept_are_not_found(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.create(2)
+    node.append(1, b"one", b"two", b"three", b"four")
+    node.models[1].applied = 2
+    await fill_files(node, 2)
+    assert kept_numbers(node.disk, tmp_path / "quorum")[0] == 1
+    node.truncate(1, 2)
+    node.append(1, b"other three")
+    node.apply(1)
+    await fill_files(node, 2)
+    node.append(1, b"other four")
+    await node.store.rounds.free_space([1])
+    await node.stop()
+    node = GroupNode(tmp_path)
+    assert node.log.groups[1].damage == ""
+    assert list(node.models[1].entries.values()) == [b"one", b"two", b"other three", b"other four"]
+    await node.stop()
+
+
 OPERATIONS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.integers(1, 3), st.integers(1, 150)),
