@@ -188,6 +188,15 @@ class GroupState:
             if block.last >= first:
                 yield FoundRun(first, block.last + 1 - first, block.term, block.kind)
 
+    @property
+    def lacks_reset(self) -> bool:
+        """Whether a restart found a snapshot that was received, and a log without entries that was
+        to be reset after it.
+
+        If the log has entries, they tell that it has to be reset.
+        """
+        return self.snapshot.index > self.discarded and next(self.runs(), None) is None
+
     def find_damage(self) -> str:
         """Why the entries that a restart found cannot be used; empty if they can."""
         if self.discarded > self.snapshot.index:

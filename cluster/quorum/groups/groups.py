@@ -131,6 +131,8 @@ class Groups:
             data = self.rounds.machine_state(group)
             machine = self.kind.restore(data) if data else self.kind.new()
             state.live = machine.live()
+            if state.lacks_reset:
+                self.log.reset(group, state.snapshot)
             self._add(group, state.me, stored_of(self.log, state), machine)
 
     @property

@@ -224,7 +224,7 @@ class GroupedNode:
             await asyncio.to_thread(worker.stop)
         self.node_log.let_go()
         self.store.log.reader.close_all()
-        del self._ports[self.name]
+        self._ports.pop(self.name, None)
 
     def leads(self, group):
         member = self.groups.members.get(group)

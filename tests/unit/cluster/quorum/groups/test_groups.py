@@ -2,10 +2,22 @@
 
 import pytest
 
+from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.storage.disk.disk import StoreError
+from leveret.storage.group_log.entry_blocks import block_of
+from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.kept_files import kept_numbers
+from leveret.storage.group_log.rounds import Snapshot
+from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
+from tests.unit.cluster.quorum.groups.grouped_nodes import (
+    NAMES,
+    Client,
+    GroupedNode,
+    GroupedNodes,
+    KeepingKind,
+    KeepingMachine,
+)
 
 MANY = range(1, 51)
 
@@ -97,6 +109,31 @@ async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tm
         await nodes.kill(leader.name)
         other = Client(away, 1, sender=2)
         await until(lambda: len(other.got) == len(away.groups.members[1].machine.kept) > 400)
+
+
+async def test_an_empty_member_that_crashes_before_its_reset_has_what_its_snapshot_needs(tmp_path):
+    def begun():
+        return GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
+
+    node = begun()
+    node.groups.create(1, NAMES)
+    name = SnapshotName(90, 4)
+    node.store.log.receive(1, name, 20, 2, 0, b"body")
+    state = KeepingMachine((90, {1: 1}, [20], 1)).snapshot()
+    configuration = encode_configuration(Configuration(NAMES))
+    snapshot = Snapshot(name, configuration, state, [(20, 20)], 90)
+    await node.store.rounds.install(1, snapshot, 0)
+    await node.kill()
+    for last in (90, 91):
+        node = begun()
+        member = node.groups.members[1]
+        assert (member.damage, member.applied, member.raft.state.log.last_index) == ("", 90, last)
+        await node.node_log.sync()
+        block = block_of(node.store.log.groups[1].blocks, 20)
+        assert node.store.log.reader.read_now(block, 20) == b"body"
+        node.store.log.append(1, last + 1, 5, 0, [b"after"])
+        await node.node_log.sync()
+        await node.kill()
 
 
 async def test_bodies_outlive_log_files_and_go_when_they_are_settled(tmp_path):
