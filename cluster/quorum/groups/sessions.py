@@ -2,7 +2,8 @@
 
 A session begins when a client attaches, and ends with the lead, with the link, or when the node
 attaches again. Effects go to it in their order, with the entries that the client needs with them.
-If a thread has to read an entry, all later effects of this session wait.
+If a thread has to read an entry, all later effects of this session wait. An entry that was read is
+kept until its effect is told: the thread's data are there for one call only.
 """
 
 from collections import deque
@@ -34,15 +35,19 @@ class SessionHost(Protocol):
 
 
 class Session:
-    """One client. sender: as its commands have it. number: of the session, chosen by the client."""
+    """One client. sender: as its commands have it. number: of the session, chosen by the client.
 
-    __slots__ = ("effects", "is_reading", "node", "number", "sender")
+    read: entries of the first effect that were read already.
+    """
+
+    __slots__ = ("effects", "is_reading", "node", "number", "read", "sender")
 
     def __init__(self, node: str, number: int, sender: int) -> None:
         self.node = node
         self.number = number
         self.sender = sender
         self.effects: deque[Effect] = deque()
+        self.read: dict[int, bytes] = {}
         self.is_reading = False
 
 
@@ -71,6 +76,7 @@ class Sessions:
         session = self._by_node.pop(node, None)
         if session is not None:
             session.effects.clear()
+            session.read.clear()
             if self._by_sender.get(session.sender) is session:
                 del self._by_sender[session.sender]
 
@@ -108,7 +114,9 @@ class Sessions:
                 try:
                     for index in self._kind.entries_of(effect):
                         if index not in entries:
-                            entries[index] = host.read_entry(index)
+                            if index not in session.read:
+                                session.read[index] = host.read_entry(index)
+                            entries[index] = session.read[index]
                             octets += len(entries[index])
                 except BeingRead as reading:
                     session.is_reading = True
@@ -117,11 +125,13 @@ class Sessions:
                 except KeyError:
                     # Its messages are gone by now, so their consumer is as well.
                     session.effects.popleft()
+                    session.read.clear()
                     continue
                 except StoreError as error:
                     host.lost_entry(error)
                     return
                 effects.append(session.effects.popleft())
+                session.read.clear()
             if effects:
                 host.tell(session, effects, entries)
 
