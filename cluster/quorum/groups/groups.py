@@ -153,6 +153,8 @@ class Groups:
         member = self.members.pop(group)
         member.damage = "it was removed"
         member.sessions.end_all()
+        self.sending.removed(member)
+        self.receiving.removed(member)
         for node in self._nodes_of.pop(group, ()):
             self._on_node[node].discard(group)
         self.log.remove(group)

@@ -134,6 +134,8 @@ class SnapshotReceiving:
             live = machine.live()
             snapshot = Snapshot(one.name, offer.configuration, state, live, offer.index)
             if offer.index > member.raft.state.commit:
+                if self._by_group.get(offer.group) is not one:
+                    return
                 await self._host.rounds.install(offer.group, snapshot, one.after)
         except (StoreError, ValueError) as error:
             logger.error(
@@ -155,6 +157,12 @@ class SnapshotReceiving:
         if self._by_group.get(one.offer.group) is one:
             del self._by_group[one.offer.group]
             self._host.send_item(one.node, item)
+
+    def removed(self, member: GroupMember) -> None:
+        """A member is removed from this node: what still comes for it is dropped."""
+        one = self._by_group.get(member.group)
+        if one is not None and one.member is member:
+            self._end(one, TransferEnded(member.group, one.offer.transfer))
 
     def link_down(self, node: str) -> None:
         """The link to a node is down."""

@@ -103,6 +103,13 @@ class SnapshotSending:
                 self._host.send_item(one.node, TransferEnded(member.group, one.number))
                 self._end(one)
 
+    def removed(self, member: GroupMember) -> None:
+        """A member is removed from this node: nothing of it is sent any longer."""
+        for one in [*self._transfers.values(), *self._waiting]:
+            if one.member is member:
+                self._host.send_item(one.node, TransferEnded(member.group, one.number))
+                self._end(one)
+
     def link_down(self, node: str) -> None:
         """The link to a node is down: its transfers have failed."""
         for one in [*self._transfers.values(), *self._waiting]:

@@ -111,6 +111,36 @@ async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tm
         await until(lambda: len(other.got) == len(away.groups.members[1].machine.kept) > 400)
 
 
+@pytest.mark.parametrize("is_receiver", [True, False])
+async def test_a_member_is_removed_while_a_snapshot_is_on_its_way(tmp_path, is_receiver, caplog):
+    async with GroupedNodes(tmp_path, file_bytes=200_000) as nodes:
+        await nodes.create([1])
+        await nodes.led([1])
+        leader = nodes.leader(1)
+        user, lost = [name for name in NAMES if name != leader.name]
+        client = Client(nodes.by_name[user], 1)
+        await nodes.kill(lost)
+        for _ in range(10):
+            client.add(*[bytes(20_000)] * 50)
+            await until(lambda: client.is_done)
+        await until(lambda: leader.groups.members[1].raft.state.log.base_index > 200)
+        away = await nodes.start(lost)
+        take, bodies = away.groups.receiving.take, []
+
+        def take_some(node, item):
+            bodies.append(item)
+            if len(bodies) == 10:
+                (away if is_receiver else leader).groups.remove(1)
+            take(node, item)
+
+        away.groups.receiving.take = take_some
+        await until(lambda: len(bodies) > 10)
+        await until(lambda: not leader.groups.sending._transfers)
+        await until(lambda: not away.groups.receiving._by_group)
+        assert len(leader.links.peers) == len(away.links.peers) == 2
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 async def test_an_empty_member_that_crashes_before_its_reset_has_what_its_snapshot_needs(tmp_path):
     def begun():
         return GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
