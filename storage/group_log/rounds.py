@@ -328,10 +328,10 @@ class Rounds:
                 continue
             state.snapshot = snapshot.name
             state.configuration = snapshot.configuration
+            state.live = snapshot.live
             if kept is not None:
                 state.kept = kept
                 continue
-            state.live = snapshot.live
             state.discarded = max(state.discarded, snapshot.discard)
             state.blocks = state.needed(state.discarded, state.live)  # GSR2
             self._source.taken(state.group, snapshot)

@@ -231,6 +231,21 @@ async def test_entries_that_were_truncated_after_their_file_was_kept_are_not_fou
     await node.stop()
 
 
+async def test_a_received_snapshot_that_the_log_has_reached_is_sent_with_what_it_needs(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.append(1, *[b"%d" % index for index in range(1, 11)])
+    node.models[1].applied = 4
+    await node.store.rounds.free_space([1])
+    snapshot = Snapshot(SnapshotName(8, 0), b"", b"\x92\x01\x07", [(1, 1), (7, 7)], 8)
+    # Another leader has sent the entries meanwhile: the log is not reset.
+    await node.store.rounds.install(1, snapshot, 4)
+    user = object()
+    assert (await node.store.rounds.pin(1, user)).name == snapshot.name
+    assert node.log.groups[1].pins[user] == snapshot.live
+    await node.stop()
+
+
 OPERATIONS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.integers(1, 3), st.integers(1, 150)),
