@@ -12,6 +12,7 @@ import msgspec
 
 VERSION = b"\x01"
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Kind: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=256)]
 
 
 class MessageError(ValueError):
@@ -48,7 +49,7 @@ class Entries(Message, frozen=True, tag=1):
     previous_term: Number
     commit: Number
     entry_term: Number
-    kind: Number
+    kind: Kind
     payloads: list[bytes]
 
 

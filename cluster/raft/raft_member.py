@@ -218,7 +218,7 @@ class RaftMember:
     def received(self, sender: str, message: Message, now_ms: int) -> None:
         """Handle a message from a linked member. A message of another group is dropped.
 
-        Raises ValueError if its entries are impossible: drop the link.
+        Raises ValueError if its entries, or those that it names, are impossible: drop the link.
         """
         self._at(now_ms)
         state = self.state
@@ -231,6 +231,11 @@ class RaftMember:
             self._take_entries(sender, message)
         elif isinstance(message, Acknowledgement):
             if self.leading is not None and message.term == state.term:
+                if message.match > state.log.last_index:
+                    raise MessageError(
+                        f"entry {message.match} is acknowledged, and the last one is "
+                        f"{state.log.last_index}"
+                    )
                 self.leading.acknowledged(sender, message)
         elif isinstance(message, AskVote):
             self._answer(sender, message)

@@ -59,6 +59,12 @@ def test_numbers_out_of_range_are_refused(index):
         decode_message(encode_message(Acknowledgement(5, 2, index)))
 
 
+def test_a_kind_that_the_log_has_no_room_for_is_refused():
+    assert decode_message(encode_message(Entries(5, 2, 7, 1, 6, 2, 255, []))).kind == 255
+    with pytest.raises(MessageError):
+        decode_message(encode_message(Entries(5, 2, 7, 1, 6, 2, 256, [])))
+
+
 def test_any_bytes_are_a_message_or_an_error():
     random = Random(1)
     for _ in range(2_000):

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.cluster.raft import leading as leading_module
-from leveret.cluster.raft.messages import Acknowledgement, Entries, Mismatch
+from leveret.cluster.raft.messages import Acknowledgement, Entries, MessageError, Mismatch
 from leveret.cluster.raft.outputs import DATA, Read, Send
 from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
@@ -230,3 +230,13 @@ def test_entries_that_were_read_before_a_link_fell_are_not_sent():
     leader.take_outputs()
     leader.entries_read("b", read.first, [b"1", b"2"])
     assert sent_to(leader, "b") == []
+
+
+def test_an_acknowledgement_of_entries_that_there_are_not_is_refused():
+    leader = elected("abc", (1, 9, 1, DATA), term=1)
+    last, commit = leader.state.log.last_index, leader.state.commit
+    for follower in "bc":
+        with pytest.raises(MessageError, match=f"entry {last + 1} is acknowledged"):
+            leader.received(follower, Acknowledgement(5, 2, last + 1), 2_000)
+    leader.take_outputs()
+    assert leader.state.commit == commit
