@@ -153,6 +153,8 @@ class GroupRecovery:
             self._take(doubtful.file, doubtful.items, doubtful.offsets, doubtful.bad)
         for state in self.groups.values():
             state.damage = state.damage or state.find_damage()
+            # What tells of the damage may be given up with its log file.
+            state.has_moved = state.has_moved or bool(state.damage)
 
 
 def load_places(state: GroupState, file: int, row: bytes) -> None:

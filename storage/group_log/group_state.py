@@ -73,9 +73,9 @@ class GroupState:
     pins: runs that are being sent to other members, by who sends them, needed as live ones are.
     recent: payloads in memory, by index. record: the last one that the rows of the group cover.
     first_file: the oldest log file with a later one. has_moved: entries were truncated or moved
-    since the rows were written, so that none of these may stay as it is. damage: why the group
-    cannot be used; empty if it can. bad: entries whose payload did not match its checksum at the
-    start.
+    since the rows were written, or damage was found, so that none of these may stay as it is.
+    damage: why the group cannot be used; empty if it can. bad: entries whose payload did not match
+    its checksum at the start.
     """
 
     __slots__ = (

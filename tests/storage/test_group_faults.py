@@ -149,6 +149,27 @@ async def test_a_lost_record_makes_all_groups_doubtful(tmp_path):
     await node.stop()
 
 
+async def test_doubt_stays_when_the_log_gives_up_the_file_without_the_record(tmp_path):
+    node = await filled(tmp_path)
+    await node.store.rounds.free_space([1, 2])
+    node.term(1, "voted for in this record")
+    await node.sync()
+    node.create(3)
+    await node.sync()
+    path = node.files.files[-1].path
+    await node.stop()
+    damage(path, b"voted for in this record")
+    node = GroupNode(tmp_path)
+    assert [bool(node.log.groups[group].damage) for group in (1, 2, 3)] == [True, True, False]
+    while path.exists():
+        node.append(3, bytes(100))
+        await node.sync()
+    await node.stop()
+    node = GroupNode(tmp_path)
+    assert [bool(node.log.groups[group].damage) for group in (1, 2, 3)] == [True, True, False]
+    await node.stop()
+
+
 async def test_a_damaged_row_costs_its_group(tmp_path):
     node = await filled(tmp_path)
     await node.store.rounds.free_space([1])
