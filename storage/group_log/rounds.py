@@ -15,7 +15,7 @@ A round, step by step; the node may crash after any of them:
     1  the groups give their snapshots; then the plan of the round is made, in one turn
     2  the log is synced, so that all that the plan is made from is on disk
     3  the log file gets its second name
-    4  the rows are changed
+    4  the rows are changed, and then what can be read
     5  kept files are punched or removed
     6  the log gives up the file (retirement.py)
 
@@ -215,6 +215,12 @@ class Rounds:
         self._finish(plan, kept)
         if file is not None:
             self._space[file.number] = file.size
+        await self._worker.run(lambda: self._give_back(plan))
+        for number in plan.free:
+            self._space[number] = sum(block.octets for block in plan.needed[number])
+        for number in plan.remove:
+            self._group_log.reader.close(number)
+            self._space.pop(number, None)
 
     # The plan
 
@@ -310,6 +316,8 @@ class Rounds:
         if file is not None and file.number in plan.needed:
             self._kept.keep(file.number, file.path, _ranges(plan.needed[file.number]))
         self._rows.change(plan.put, plan.delete)
+
+    def _give_back(self, plan: _Plan) -> None:
         for number in plan.free:
             self._kept.free(number, _ranges(plan.needed[number]))
         for number in plan.remove:
@@ -318,13 +326,9 @@ class Rounds:
     # Back in the loop
 
     def _finish(self, plan: _Plan, kept: int | None) -> None:
-        for number in plan.free:
-            self._space[number] = sum(block.octets for block in plan.needed[number])
-        for number in plan.remove:
-            self._group_log.reader.close(number)
-            self._space.pop(number, None)
         for state, snapshot, _ in plan.groups:
             if snapshot is None:
+                state.blocks = state.needed(state.discarded, state.live)
                 continue
             state.snapshot = snapshot.name
             state.configuration = snapshot.configuration

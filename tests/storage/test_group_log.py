@@ -105,6 +105,33 @@ async def test_one_old_entry_costs_its_own_blocks_only(tmp_path):
     await node.stop()
 
 
+class WatchedDisk(Disk):
+    """Calls when kept files are punched."""
+
+    def passed(self, point):
+        super().passed(point)
+        if point == "groups.punched":
+            self.punched()
+
+
+async def test_nothing_that_is_punched_out_can_be_read_meanwhile(tmp_path):
+    disk = WatchedDisk()
+    node = GroupNode(tmp_path, disk, file_bytes_max=4 * 1024 * 1024)
+    node.create(1)
+    for number in range(100):
+        node.append(1, b"%050d" % number + bytes(200_000))
+        node.apply(1)
+        if number % 10 == 0:
+            await node.sync()
+    await node.sync()
+    found = []
+    disk.punched = lambda: found.append(entry_blocks.block_of(node.log.groups[1].blocks, 2))
+    node.settle(1, range(2, 101))
+    await node.store.rounds.free_space([1])
+    assert found == [None]
+    await node.stop()
+
+
 async def test_where_there_are_no_links_needed_entries_are_copied(tmp_path):
     disk = Disk()
     disk.link = lambda path, other: False
