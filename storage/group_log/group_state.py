@@ -158,7 +158,8 @@ class GroupState:
     def _reset(self, snapshot: SnapshotName, kept: int) -> None:
         truncate(self.blocks, kept + 1)
         if self.received == snapshot:
-            self.blocks += self.received_blocks
+            came = [(kept + 1, snapshot.index)]
+            self.blocks += needed_blocks(self.received_blocks, snapshot.index, came)
         self.received, self.received_blocks = NO_SNAPSHOT, []
         self.has_moved = True
         self.discarded = snapshot.index

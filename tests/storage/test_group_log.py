@@ -190,6 +190,29 @@ async def test_a_received_snapshot_takes_the_place_of_the_log(tmp_path):
     await node.stop()
 
 
+async def test_entries_that_came_twice_for_a_snapshot_are_there_once(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    name = SnapshotName(90, 4)
+    for index in (1, 3, 20):
+        node.log.receive(1, name, index, 2, 0, b"%d" % index)
+    # The first transfer has failed. Before the next one another leader sends entries.
+    node.log.append(1, 1, 2, 0, [b"1"])
+    node.log.append(1, 2, 3, 0, [b"2", b"3", b"4"])
+    for index in (20, 30):
+        node.log.receive(1, name, index, 2, 0, b"%d" % index)
+    live = [(index, index) for index in (1, 2, 3, 4, 20, 30)]
+    await node.store.rounds.install(1, Snapshot(name, b"", b"\x90", live, 90), 4)
+    node.log.reset(1, name)
+    await node.sync()
+    blocks = node.log.groups[1].blocks
+    assert [index for one in blocks for index in range(one.first, one.last + 1)] == [
+        1, 2, 3, 4, 20, 30
+    ]  # fmt: skip
+    assert [node.read(1, first) for first, _ in live] == [b"%d" % first for first, _ in live]
+    await node.stop()
+
+
 async def test_a_received_snapshot_without_its_reset_leaves_the_log(tmp_path):
     node = GroupNode(tmp_path)
     node.create(1)
