@@ -98,6 +98,8 @@ class Groups:
         self._uses: dict[int, GroupUse] = {}
         self._on_node: dict[str, set[int]] = {}
         self._nodes_of: dict[int, set[str]] = {}
+        self._watchers: dict[int, set[str]] = {}
+        """The nodes that want to know who leads, of groups that have no member here yet."""
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = False
         self._outgoing: dict[str, list[bytes]] = {}
@@ -181,6 +183,7 @@ class Groups:
 
     def _add(self, group: int, me: str, stored: Stored, machine: GroupMachine) -> GroupMember:
         member = self.members[group] = GroupMember(self, group, me, stored, machine, self._random)
+        member.watchers |= self._watchers.pop(group, set())
         member.raft.wake(self.now_ms())
         self.members_changed(member)
         self.mark(member)
@@ -337,6 +340,10 @@ class Groups:
         self.receiving.link_down(node)
         for member in self.members.values():
             member.link_down(node)
+        for group, watchers in list(self._watchers.items()):
+            watchers.discard(node)
+            if not watchers:
+                del self._watchers[group]
         for member, other in self._members_with(node):
             member.raft.link_down(other, now_ms)
             self.mark(member)
@@ -367,6 +374,7 @@ class Groups:
         is_newer = generation_of(item.to) > generation_of(member.me)
         if is_newer and isinstance(message, Entries):
             # The leader has replaced a member that had lost entries; this one begins with nothing.
+            self._watchers[message.group] = set(member.watchers)
             self.remove(message.group)
             member = self.create(message.group, (), item.to)
         if member.damage:
@@ -399,6 +407,8 @@ class Groups:
         if member is None:
             if isinstance(item, Question):
                 self.send_item(node, Answered(item.group, item.number, None))
+            elif isinstance(item, Find):
+                self._watchers.setdefault(item.group, set()).add(node)
         elif isinstance(item, Find):
             member.watch(node)
         elif isinstance(item, Damaged):

@@ -111,6 +111,39 @@ async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tm
         await until(lambda: len(other.got) == len(away.groups.members[1].machine.kept) > 400)
 
 
+async def test_clients_find_a_member_that_has_taken_the_place_of_another_one(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        await nodes.led([1])
+        leader = nodes.leader(1)
+        user, lost = [node for node in nodes if node is not leader]
+        client = Client(user, 1)
+        client.add(b"before")
+        await until(lambda: client.is_done)
+        lost.groups.members[1].lost_entry(StoreError("it was lost"))
+        await until(lambda: lost.groups.members[1].me == f"{lost.name}/2")
+        raft = leader.groups.members[1].raft
+        await until(lambda: f"{lost.name}/2" in raft.state.log.configuration.voters)
+        await until(lambda: raft.leading.has_committed and raft.leading.needed_from() > 4)
+        assert raft.transfer_to(f"{lost.name}/2", leader.groups.now_ms()) is None
+        leader.groups.mark(leader.groups.members[1])
+        await until(lambda: lost.leads(1))
+        client.add(b"after")
+        await until(lambda: client.is_done)
+
+
+async def test_clients_find_a_member_that_is_created_later(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"early")
+        other = Client(nodes.by_name[NAMES[1]], 2)
+        await nodes.create([2])
+        other.add(b"later")
+        await until(lambda: other.is_done)
+        await nodes.create([1])
+        await until(lambda: client.is_done)
+
+
 @pytest.mark.parametrize("is_receiver", [True, False])
 async def test_a_member_is_removed_while_a_snapshot_is_on_its_way(tmp_path, is_receiver, caplog):
     async with GroupedNodes(tmp_path, file_bytes=200_000) as nodes:
