@@ -15,7 +15,7 @@ class ManyKind(KeepingKind):
 
 
 class ReadingHost:
-    """A leader whose entries are read by a thread: each is there while its reader is called back."""
+    """A leader whose entries are read by a thread, and are there while their reader is called."""
 
     def __init__(self):
         self.told = []
