@@ -182,7 +182,7 @@ async def test_an_empty_member_that_crashes_before_its_reset_has_what_its_snapsh
     node.groups.create(1, NAMES)
     name = SnapshotName(90, 4)
     node.store.log.receive(1, name, 20, 2, 0, b"body")
-    state = KeepingMachine((90, {1: 1}, [20], 1)).snapshot()
+    state = b"".join(KeepingMachine((90, {1: 1}, [20], 1)).snapshot())
     configuration = encode_configuration(Configuration(NAMES))
     snapshot = Snapshot(name, configuration, state, [(20, 20)], 90)
     await node.store.rounds.install(1, snapshot, 0)
