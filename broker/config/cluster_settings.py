@@ -5,6 +5,7 @@ from pathlib import Path
 
 from leveret.broker.config.declaration import listed_setting, section, setting
 from leveret.broker.config.value_kinds import (
+    BOOLEAN,
     HOST,
     PATH,
     PORT,
@@ -154,6 +155,15 @@ class ClusterSettings:
         "client-local",
         "The same for a new quorum queue. Balanced, with fewer than 1000 queues in all: one with "
         "the fewest; else any.",
+    )
+    replicated_quorum_queues: bool = setting(
+        "quorum_queue.replicated",
+        BOOLEAN,
+        False,
+        "A preview for tests, not for data that matters: new quorum queues have members on several "
+        "nodes. Alike on all nodes of a cluster, and not to be changed while there are quorum "
+        "queues. Missing: at-least-once dead letters, renaming nodes, commands that add or remove "
+        "members, recovery of a lost majority, and files that later releases can read.",
     )
     pause_if_all_down_nodes: tuple[NodeAddress, ...] = listed_setting(
         "cluster_partition_handling.pause_if_all_down.nodes.$name",

@@ -17,7 +17,7 @@ from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
-from leveret.broker.config import Config, Listener
+from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
 from leveret.broker.events.alarm_events import AlarmEvents
@@ -218,6 +218,7 @@ class Broker:
             disk=disk,
             log_file_bytes=self.config.message_log_file_bytes,
             keeps_reserve=True,
+            keeps_groups=self.config.cluster.replicated_quorum_queues,
         )
         store.log.call_soon = services.turns.before_flush
         pressure = store.pressure
@@ -246,6 +247,7 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the declared objects and messages, then accept clients."""
+        self._check_quorum_queues()
         progress = StartProgress()
         if self._store is not None:
             self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
@@ -253,7 +255,7 @@ class Broker:
         for problem in definitions.damaged:
             logger.error("%s", problem)
         if self.clustering is not None:
-            self.clustering.prepare(definitions)
+            self.clustering.prepare(definitions, self._store)
         if definitions.vhosts or definitions.parameters or definitions.damaged:
             self._restore(definitions, progress)
         else:
@@ -299,6 +301,20 @@ class Broker:
     def listening_on(self) -> Sequence[Listener]:
         """The addresses on which AMQP clients can connect, with the ports that the system chose."""
         return self.listeners.of(AMQP)
+
+    def _check_quorum_queues(self) -> None:
+        """Raise SettingError if this node cannot serve quorum queues as its store has them."""
+        is_replicated = self.config.cluster.replicated_quorum_queues
+        if is_replicated and (self.clustering is None or self._store is None):
+            reason = "replicated quorum queues need links and files: set cluster.port"
+        elif not is_replicated and self._store is not None and self._store.groups is not None:
+            reason = (
+                "this node has files of replicated quorum queues: set it to true, or reset the "
+                "node, which deletes all its messages and declarations"
+            )
+        else:
+            return
+        raise SettingError("cluster.replicated_quorum_queues", reason)
 
     def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
         registry, counts = self.services.registry, self.services.counts

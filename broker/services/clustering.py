@@ -11,6 +11,7 @@ from leveret.broker.registry.declaration_log import DeclarationLog, LocalDeclara
 from leveret.broker.services.services import Services
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.metadata.metadata_sync import MetadataSync
+from leveret.storage.store.store import Store
 
 
 class Clustering(Protocol):
@@ -38,8 +39,11 @@ class Clustering(Protocol):
         services: the broker's; they have the local log until this has returned.
         """
 
-    def prepare(self, definitions: Definitions) -> None:
-        """The declarations read from the node's store are about to be restored."""
+    def prepare(self, definitions: Definitions, store: Store | None) -> None:
+        """The declarations read from the node's store are about to be restored.
+
+        store: its log was read.
+        """
 
     async def start(self, definitions: Definitions) -> None:
         """The node's declarations are restored, and clients not accepted yet: join the others.

@@ -197,9 +197,10 @@ class VirtualHost:
         return self.kinds.node
 
     def joined_cluster(self) -> None:
-        """The node is in a cluster from now on; all queues so far live on it."""
+        """The node is in a cluster from now on; its queues so far live on it."""
         for queue in self.queues.values():
-            queue.placement = Placement(self.node, 0)
+            if not queue.placement.node:
+                queue.placement = Placement(self.node, 0)
 
     def lives_here(self, queue: QueueClient) -> bool:
         """Whether this node takes the calls for a queue of this vhost."""

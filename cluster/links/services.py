@@ -21,7 +21,7 @@ names the node and the service.
 from typing import Protocol
 
 METADATA_SERVICE, REMOTE_QUEUES_SERVICE, RPC_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
-NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE = 5, 6, 7
+NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE, GROUPS_SERVICE = 5, 6, 7, 8
 """The numbers of services. 0 is the links' own."""
 SERVICE_NAMES = {
     METADATA_SERVICE: "declarations",
@@ -31,6 +31,7 @@ SERVICE_NAMES = {
     NODE_STATES_SERVICE: "states of nodes",
     REPLIES_SERVICE: "direct replies",
     LIMITED_COUNTS_SERVICE: "counts of connections",
+    GROUPS_SERVICE: "groups of quorum queues",
 }
 """Their names in log lines."""
 PAYLOAD_ERRORS = (ValueError, RecursionError)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.values import ChangePlacement, Submit
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import CLASSIC
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -173,6 +174,8 @@ class PlannedChanges(Actor):
         vhost = self._vhosts.get(vhost_name)
         queue = None if vhost is None else vhost.queues.get(name)
         if vhost is None or queue is None or (vhost_name, name) in self._asked or not self._may_ask:
+            return
+        if queue.kind.name != CLASSIC:
             return
         record = decode_record(queue.placement.record)
         change = self._next_change(vhost, queue, record)

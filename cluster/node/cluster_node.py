@@ -53,6 +53,7 @@ from leveret.cluster.metadata.outputs import Discarded
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
+from leveret.cluster.node.nodes_of_quorum_queues import NodesOfQuorumQueues
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.node_status import feature_flags
 from leveret.cluster.node_status.limited_counts import LimitedCounts
@@ -60,6 +61,7 @@ from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.partitions import configured_rules
 from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -72,6 +74,7 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.metadata.metadata import MetadataError
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.metadata.metadata_sync import MetadataSync
+from leveret.storage.store.store import Store
 
 TICK_MS = 250
 logger = logging.getLogger("leveret.cluster")
@@ -93,6 +96,7 @@ class ClusterNode(LogListener):
         self.log: ReplicatedDeclarations
         self.states: NodeStates
         self.mirrored_queues: MirroredQueues
+        self.quorum_queues: QuorumQueues | None = None
         self.suspension: Suspension
         self._config = config
         self._data_dir = data_dir
@@ -133,6 +137,11 @@ class ClusterNode(LogListener):
         """The nodes of the view that this one is in."""
         view = self.log.view
         return (self.name,) if view is None else view.names
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether the node is in a cluster, perhaps of itself alone."""
+        return self._replication is not None
 
     @property
     def alive(self) -> frozenset[str]:
@@ -220,8 +229,14 @@ class ClusterNode(LogListener):
         )  # fmt: skip
         return log
 
-    def prepare(self, definitions: Definitions) -> None:
+    def prepare(self, definitions: Definitions, store: Store | None) -> None:
         """Before declarations are restored: let queues of a clustered node live on other nodes."""
+        if store is not None and store.groups is not None:
+            nodes = NodesOfQuorumQueues(self, self.links, self.states)
+            self.quorum_queues = QuorumQueues(
+                self._queues, self._services, self.links, store, nodes
+            )
+            self._services.queue_kinds.add(self.quorum_queues.factory)
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
             self._serve_cluster()
@@ -247,8 +262,11 @@ class ClusterNode(LogListener):
         if members:
             await self._run(members)
             await self._first_start.start_again()
-        elif self._is_new and self._first_start.is_wanted:
-            await self._first_start.run()
+        else:
+            if self.quorum_queues is not None and not definitions.damaged:
+                self.quorum_queues.has_declarations()
+            if self._is_new and self._first_start.is_wanted:
+                await self._first_start.run()
         next_start.forget(self._data_dir)
         self._clean_up.start()
 
@@ -266,6 +284,8 @@ class ClusterNode(LogListener):
         self.suspension.stop()
         await self._partition_handling.stop()
         await self._first_start.stop()
+        if self.quorum_queues is not None:
+            self.quorum_queues.close()
         # Before the links go down: the node must not note that it ran on without the others.
         self.log.end("the node stops")
         await self.links.stop()
@@ -323,6 +343,8 @@ class ClusterNode(LogListener):
         kinds = self._services.queue_kinds
         serve_placed(kinds, self._queues)
         kinds.add(self.mirrored_queues.factory)
+        if self.quorum_queues is not None:
+            kinds.add(self.quorum_queues.factory)
         for vhost in self._services.vhosts.values():
             vhost.joined_cluster()
 
@@ -406,6 +428,8 @@ class ClusterNode(LogListener):
     def joined(self) -> None:
         """The node has all declarations, so its start goes on."""
         self._ordered_start.joined()
+        if self.quorum_queues is not None:
+            self.quorum_queues.has_declarations()
 
     def members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""
@@ -415,6 +439,8 @@ class ClusterNode(LogListener):
     def view_changed(self) -> None:
         """The node is in another view: other leaders and mirrors may be wanted."""
         self.mirrored_queues.view_changed()
+        if self.quorum_queues is not None:
+            self.quorum_queues.nodes_changed()
         self.running_changed(self.running)
 
     def check_removal(self, name: str, running: frozenset[str]) -> None:

@@ -59,6 +59,9 @@ class OwnMember(Protocol):
     def configure(self, options: QueueOptions) -> None:
         """Policies have changed the options: propose them while this node leads."""
 
+    def end(self, is_deleted: bool) -> None:
+        """The queue is deleted, or the node stops."""
+
 
 class QueueGroup:
     """The `GroupService` of a queue's client. `begin` is called before the client asks anything."""
@@ -68,6 +71,7 @@ class QueueGroup:
     def __init__(self, member: OwnMember) -> None:
         self.watch = member.watch
         self.configure = member.configure
+        self._end = member.end
 
     def begin(self, use: GroupUse) -> None:
         """The node uses the group: `use` knows the client, which knows this object."""
@@ -82,8 +86,9 @@ class QueueGroup:
         self._use.send(session, commands)
 
     def close(self, is_deleted: bool) -> None:
-        """The queue is deleted, or the node stops: declarations tell the member."""
+        """The queue is deleted, or the node stops."""
         self._use.close()
+        self._end(is_deleted)
 
     def ask_length(self, answer: Answer[QueueLength]) -> None:
         """Ask the leader for the numbers of messages and consumers."""

@@ -7,11 +7,12 @@ group, so queues have no storage number.
 """
 
 import secrets
+from collections.abc import Set
 from typing import Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
-from leveret.broker.queues.contract.placement import Placement
+from leveret.broker.queues.contract.placement import Placement, QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
 from leveret.broker.queues.contract.queue_owner import QueueOwner
@@ -60,6 +61,9 @@ class Groups(Protocol):
 
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
         """A queue has another record."""
+
+    def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
+        """The members of a queue, for operators."""
 
 
 class QuorumFactory(QueueFactory):
@@ -124,6 +128,16 @@ class QuorumFactory(QueueFactory):
         if decode_record(queue.placement.record).of_node(node) is None:
             return None
         return self._change(vhost, queue, LeaveNode(node))
+
+    def members(self, queue: QueueClient) -> QueueMembers:
+        """The members, and which of them leads."""
+        return self._groups.members_of(_client(queue), decode_record(queue.placement.record))
+
+    def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
+        """Whether the members that run would be no majority without a node."""
+        nodes = decode_record(queue.placement.record).nodes
+        left = [one for one in nodes if one in running and one != node]
+        return node in nodes and 2 * len(left) <= len(nodes)
 
     def _change(
         self, vhost: str, queue: QueueClient, change: LeaveNode | RenameNode

@@ -54,6 +54,10 @@ class GroupStore:
         """Whether log files are kept for entries of groups."""
         return bool(self._kept.numbers)
 
+    def close_files(self) -> None:
+        """The store is closed: nothing is read any longer."""
+        self.log.reader.close_all()
+
     def begin(self, worker: Worker, source: SnapshotSource) -> None:
         """Begin to write, after the log was read. worker: a thread for the disk."""
         self.log.begin()

@@ -4,6 +4,7 @@
     DIR/queues/KEY/0000000000.segment   segments of durable queues (segments.py)
     DIR/bodies/0000000001.bodies        the message store (message_store.py)
     DIR/transient/KEY/...               segments of queues that are not durable; removed at a start
+    DIR/quorum/...                      snapshots of replicated quorum queues (group_store.py)
 
 A queue's key is its storage id times 256, plus its priority level. The life of a store: `open`
 reads the log; `queue` restores the declared queues one by one; `all_restored` ends that and starts
@@ -38,6 +39,7 @@ from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.reserve import Reserve
 from leveret.storage.disk.unsynced_files import UnsyncedFiles
 from leveret.storage.disk.worker import Worker
+from leveret.storage.group_log.group_store import QUORUM, GroupStore
 from leveret.storage.log.large_records import LARGE_BODIES_BYTES
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import FILE_BYTES_MAX, LogFiles
@@ -75,7 +77,8 @@ class Store:
     wall_offset_ms: added to the broker's clock to get the wall clock. embed_below: a body
     with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk. reads:
     of messages, for callers in the event loop. disk_reads, disk_writes: messages that were read
-    from segments and written to them, those of deleted queues included.
+    from segments and written to them, those of deleted queues included. groups: the log of
+    replicated quorum queues; None if the node serves none and has none from an earlier run.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Store:
         disk: Disk | None = None,
         log_file_bytes: int = FILE_BYTES_MAX,
         keeps_reserve: bool = False,
+        keeps_groups: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.disk = disk if disk is not None else Disk()
@@ -122,6 +126,11 @@ class Store:
         recovery = QueueRecovery(self._messages_of)
         self.queue_log = QueueLog(self.log, self.pager, self._sync_segments, recovery)
         self.log.register(self.queue_log)
+        self.groups: GroupStore | None = None
+        if keeps_groups or (directory / QUORUM).exists():
+            self.groups = GroupStore(
+                directory / QUORUM, self.log, self._log_files, self.disk, self.reads
+            )
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)
         self._retirement = Retirement(self.log, self._log_files, self.disk, self._page_worker)
         self._removal = Removal(self._unsynced, self._page_worker, self.log, metadata, loop)
@@ -159,6 +168,11 @@ class Store:
         """Counts and times of the store's operations since the node started."""
         messages = self.disk_reads, self.disk_writes
         return store_figures(self.disk.counts, messages, (self.bodies.reads, self.bodies.writes))
+
+    @property
+    def page_worker(self) -> Worker:
+        """The thread that writes files other than the log."""
+        return self._page_worker
 
     @property
     def ready_count(self) -> int:
@@ -345,4 +359,6 @@ class Store:
         self._unsynced.close()
         for queue in self.pager.queues.values():
             queue.delta.close()
+        if self.groups is not None:
+            self.groups.close_files()
         self.bodies.close_files()

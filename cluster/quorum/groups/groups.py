@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock
-from leveret.cluster.links.services import Peer, ServiceRegistry
+from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.quorum.groups.group_frames import (
     Answered,
     Attach,
@@ -59,7 +59,6 @@ from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.group_store import GroupStore
 from leveret.storage.group_log.rounds import Rounds, Snapshot
 
-GROUPS_SERVICE = 8
 FRAME_BYTES = 256 * 1024
 """A frame is sent before the end of the turn when it has this many bytes."""
 MEMBERS_A_TURN = 200
@@ -77,6 +76,7 @@ class Groups:
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
     with one that was removed from its group. leads: called with effects for the leader's node.
+    link_changed: called with the name of a node whose link has come up or gone down.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Groups:
         self.changed: Callable[[GroupMember], object] = lambda member: None
         self.removed: Callable[[GroupMember], object] = lambda member: None
         self.leads: Callable[[GroupMember, list[Effect]], object] = lambda member, effects: None
+        self.link_changed: Callable[[str], object] = lambda node: None
         self._store = store
         self._clock = clock
         self._random = random
@@ -167,6 +168,13 @@ class Groups:
         for node in use.nodes:
             use.find(node)
         return use
+
+    def tell_all(self, group: int) -> None:
+        """Tell all nodes when the member here leads: they may have asked before."""
+        member = self.members.get(group)
+        if member is not None:
+            for node in (self.node, *self._peers):
+                member.watch(node)
 
     def forget_use(self, use: GroupUse) -> None:
         """A client has ended."""
@@ -327,6 +335,7 @@ class Groups:
         for use in self._uses.values():
             if node in use.nodes:
                 use.find(node)
+        self.link_changed(node)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
         """A link to a node is down."""
@@ -349,6 +358,7 @@ class Groups:
             self.mark(member)
         for use in list(self._uses.values()):
             use.link_down(node)
+        self.link_changed(node)
 
     def drained(self, peer: Peer) -> None:
         """A node takes more."""

@@ -10,6 +10,7 @@ import pytest
 
 from leveret.broker.vhost.direct_replies import Replies
 from leveret.cluster.links.services import (
+    GROUPS_SERVICE,
     LIMITED_COUNTS_SERVICE,
     METADATA_SERVICE,
     MULTICAST_SERVICE,
@@ -23,11 +24,13 @@ from leveret.cluster.links.services import (
 from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.rpc.direct_replies import RemoteReplies
+from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_rpc import linked
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
 from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
+from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, GroupedNode, KeepingKind
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 A, B = "a@host", "b@host"
@@ -129,8 +132,16 @@ def test_declarations_are_found_damaged(cluster):
     assert refused(lambda: (cluster.nodes["b"].log, to_b.back)) > 500
 
 
+async def test_groups_find_it_damaged(tmp_path):
+    node, end = GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind()), LinkEnd(B)
+    await node.start()
+    node.groups.peer_up(end)
+    assert refused(lambda: (node.groups, end)) > 500
+    await node.kill()
+
+
 def test_all_services_are_tried():
-    assert {*MADE, METADATA_SERVICE} == set(SERVICE_NAMES)
+    assert {*MADE, METADATA_SERVICE, GROUPS_SERVICE} == set(SERVICE_NAMES)
 
 
 @pytest.mark.parametrize(

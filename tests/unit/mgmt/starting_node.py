@@ -30,7 +30,7 @@ class Waiting:
     def declaration_log(self, services, local, sync):
         return local
 
-    def prepare(self, definitions):
+    def prepare(self, definitions, store):
         pass
 
     async def start(self, definitions):

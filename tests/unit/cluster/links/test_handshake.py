@@ -21,7 +21,12 @@ from leveret.cluster.links.handshake import (
     SendBytes,
 )
 from leveret.cluster.links.hello import Hello, Identity
-from leveret.cluster.links.refusals import RefusalKind, duplicate, linked
+from leveret.cluster.links.refusals import (
+    REPLICATED_QUORUM_QUEUES,
+    RefusalKind,
+    duplicate,
+    linked,
+)
 
 COOKIE = b"a cookie that both nodes have"
 A = Identity("a@host", 1000, release="1.5.0", port=25672, features=frozenset({"x", "y"}))
@@ -159,6 +164,17 @@ def test_another_cluster_is_refused_by_both():
     assert of_dialler.sentence.startswith(
         "node b@host belongs to the cluster south, and this node to north: remove the address"
     )
+
+
+def test_nodes_that_replicate_quorum_queues_refuse_others():
+    one = replace(A, features=frozenset({REPLICATED_QUORUM_QUEUES}))
+    of_dialler, of_acceptor = refused(run(dialler(one), acceptor(B)))
+    assert of_dialler.kind is of_acceptor.kind is RefusalKind.SETTINGS
+    assert of_dialler.sentence == (
+        "this node has quorum_queue.replicated = true and node b@host has not: set it alike on all "
+        "nodes of a cluster"
+    )
+    assert "node a@host has quorum_queue.replicated = true and this node" in of_acceptor.sentence
 
 
 def test_a_node_of_no_cluster_may_link_to_any():

@@ -84,6 +84,9 @@ class GroupOfOne:
     def watch(self, demand):
         self.demand = demand
 
+    def end(self, is_deleted):
+        return
+
     def configure(self, options):
         self.propose(Configure(options_of(options)))
 

@@ -46,6 +46,9 @@ class Use(FakeVhost):
     def configure(self, options):
         return
 
+    def end(self, is_deleted):
+        return
+
     def publish(self, count, size=10):
         """Publish messages with confirms, in runs of ten."""
         for first in range(self.last + 1, self.last + count + 1, 10):

@@ -1,0 +1,105 @@
+"""The group of one declared quorum queue, as its node has it: client, and member if there is one.
+
+While the member leads, it proposes what only a leader may: the options of the queue, and which
+nodes have ended or cannot be reached (node_states.py).
+"""
+
+from collections.abc import Callable
+
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.demand import Demand
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.quorum.groups.group_member import GroupMember, node_of
+from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.groups.uses import GroupUse
+from leveret.cluster.quorum.machine.commands import Command, Configure, encode_command, entry_of
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.membership_record import QuorumRecord
+from leveret.cluster.quorum.queue_group import QueueGroup
+from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
+from leveret.cluster.quorum.queue_groups.machine_options import machine_options
+from leveret.cluster.quorum.queue_machines import QueueMachine
+
+
+class DeclaredGroup:
+    """One queue. queue, use, letters: from `begin` on."""
+
+    queue: QuorumQueueClient
+    use: GroupUse
+    letters: LeaderDeadLetters
+
+    def __init__(
+        self, group: int, options: QueueOptions, record: QuorumRecord, groups: Groups,
+        ended: Callable[[int, bool], object],
+    ) -> None:  # fmt: skip
+        """ended: called with the group when the client has ended, and whether it is deleted."""
+        self.group = group
+        self.record = record
+        self._led_term = 0
+        self._options = machine_options(options)
+        self._groups = groups
+        self._ended = ended
+        self._service: QueueGroup | None = None
+
+    def new_service(self) -> QueueGroup:
+        """What the client asks."""
+        service = self._service = QueueGroup(self)
+        return service
+
+    def begin(self, queue: QuorumQueueClient, use: GroupUse, letters: LeaderDeadLetters) -> None:
+        """The queue is declared."""
+        self.queue, self.use, self.letters = queue, use, letters
+        service, self._service = self._service, None
+        assert service is not None, "the client was made with it"
+        service.begin(use)
+        self._options = machine_options(queue.options)
+
+    # What the client asks of its member
+
+    def watch(self, demand: Demand | None) -> None:
+        """Federation links are not told whether the queue wants messages."""
+
+    def configure(self, options: QueueOptions) -> None:
+        """Policies have changed the options: propose them while this node leads."""
+        self._options = machine_options(options)
+        member = self._groups.members.get(self.group)
+        if member is not None and member.is_serving:
+            self._propose_options(member)
+
+    def end(self, is_deleted: bool) -> None:
+        """The queue is deleted, or the node stops."""
+        self._ended(self.group, is_deleted)
+
+    # The member
+
+    def begins_to_lead(self, member: GroupMember) -> bool:
+        """The member serves. Returns whether this is new."""
+        if self._led_term == member.raft.state.term:
+            return False
+        self._led_term = member.raft.state.term
+        self._propose_options(member)
+        return True
+
+    def _propose_options(self, member: GroupMember) -> None:
+        if machine_of(member).messages.options != self._options:
+            self.propose(member, [Configure(self._options)])
+
+    def propose(self, member: GroupMember, commands: list[Command]) -> None:
+        """Propose commands of leaders."""
+        now_ms = self._groups.wall_ms()
+        member.propose_entries([entry_of(encode_command(one), now_ms) for one in commands])
+
+    def follow_record(self, member: GroupMember) -> None:
+        """Remove a member whose node is no longer to have one."""
+        configuration = member.raft.state.log.configuration
+        for name in configuration.members:
+            if node_of(name) not in self.record.nodes and len(configuration.members) > 1:
+                member.raft.change_member(name, None)
+                return
+
+
+def machine_of(member: GroupMember) -> QuorumMachine:
+    """The machine of a member."""
+    machine = member.machine
+    assert isinstance(machine, QueueMachine), "the groups of this node are quorum queues"
+    return machine.queue

@@ -1,0 +1,235 @@
+"""The replicated quorum queues of one node: their parts put together.
+
+    factory     QuorumFactory   the broker's interface to the records
+    groups      Groups          the members of this node, and the service of links
+    declared    DeclaredGroup   one for each declared queue
+
+The members that a restart finds run before the declarations are restored. When the node has all
+declarations of its cluster, members of queues that are gone are removed.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Set
+from random import random
+from typing import Protocol
+
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import Definition, merged
+from leveret.broker.queues.contract.placement import QueueMembers
+from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.services.services import Services
+from leveret.cluster.links.services import ServiceRegistry
+from leveret.cluster.placement.leader_location import locator_of
+from leveret.cluster.quorum.client.commands import NodeSenders
+from leveret.cluster.quorum.client.group_service import GroupService
+from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.groups.group_machine import Effect
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.machine.effects import DeadLetters, Expired
+from leveret.cluster.quorum.member_placement import NodeLoad, group_size
+from leveret.cluster.quorum.membership_record import QuorumRecord
+from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
+from leveret.cluster.quorum.queue_groups.declared_group import (
+    DeclaredGroup,
+    machine_of,
+)
+from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
+from leveret.cluster.quorum.queue_machines import QueueMachines
+from leveret.cluster.quorum.quorum_factory import QuorumFactory
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.store.store import Store
+
+GROUP_SIZE = 3
+"""RabbitMQ's default size of a new group."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class ClusterState(Protocol):
+    """What the cluster says of its nodes."""
+
+    @property
+    def nodes(self) -> Set[str]:
+        """The members of the cluster, at least this node."""
+
+    @property
+    def running(self) -> Set[str]:
+        """Those that run."""
+
+    @property
+    def under_maintenance(self) -> Set[str]:
+        """Other nodes that get no new members."""
+
+    @property
+    def runs(self) -> KnownRuns | None:
+        """The runs of all nodes; None while this node does not know which of them run."""
+
+
+class QuorumQueues:
+    """The quorum queues of one node, as the `Nodes` and the `Groups` of quorum_factory.py."""
+
+    def __init__(
+        self, remote_queues: RemoteQueues, services: Services, links: ServiceRegistry,
+        store: Store, cluster: ClusterState,
+    ) -> None:  # fmt: skip
+        """store: its log was read. Raises StoreError."""
+        logger.warning(
+            "quorum_queue.replicated is a preview: quorum queues are not for data that matters"
+        )
+        assert store.groups is not None, "the store was made for groups"
+        self.declared: dict[int, DeclaredGroup] = {}
+        self._cluster = cluster
+        self._services = services
+        node = remote_queues.node
+        self.groups = Groups(node, links, store.groups, QueueMachines(), services.clock, random)
+        self.groups.changed = self._changed
+        self.groups.removed = lambda member: self._remove(member.group)
+        self.groups.leads = self._lead
+        self.groups.link_changed = self._link_changed
+        self.groups.begin(store.page_worker)
+        own = OwnNode(
+            node, NodeSenders(node, remote_queues.incarnation), remote_queues.addresses,
+            remote_queues.untaken,
+        )  # fmt: skip
+        self.factory = QuorumFactory(services.queue_kinds.of(QUORUM_QUEUE), own, self, self)
+        self._node = node
+        self._addresses = remote_queues.addresses
+
+    def close(self) -> None:
+        """The node stops."""
+        self.groups.close()
+
+    # The `Nodes` of the factory
+
+    def loads(self) -> list[NodeLoad]:
+        """All nodes of the cluster."""
+        members: Counter[str] = Counter()
+        leaders: Counter[str] = Counter()
+        for declared in self.declared.values():
+            members.update(declared.record.nodes)
+            leaders[declared.use.leader] += 1
+        able = self._cluster.running - self._cluster.under_maintenance
+        return [
+            NodeLoad(node, node in able, members[node], leaders[node])
+            for node in sorted(self._cluster.nodes)
+        ]
+
+    def group_size(self, specification: QueueSpecification) -> int:
+        """How many members a queue is to have."""
+        return group_size(specification.arguments, self._policy(specification), None, GROUP_SIZE)
+
+    def locator(self, specification: QueueSpecification) -> str:
+        """How its leader is chosen."""
+        kind = specification.kind
+        configured = self._services.config.cluster.queue_locators[kind.locator]
+        return locator_of(kind, specification.arguments, self._policy(specification), configured)
+
+    def _policy(self, specification: QueueSpecification) -> Definition:
+        policy, operator_policy = (
+            self._services.policies.of_queue(
+                component, specification.vhost, specification.name, specification.kind
+            )
+            for component in (POLICY, OPERATOR_POLICY)
+        )
+        return merged(policy, operator_policy)
+
+    # The `Groups` of the factory
+
+    def made(self, specification: QueueSpecification, record: QuorumRecord) -> GroupService:
+        """The service for the client of a queue that is about to be made."""
+        group = specification.placement.identity
+        declared = self.declared[group] = DeclaredGroup(
+            group, specification.options, record, self.groups, self._ended
+        )
+        return declared.new_service()
+
+    def added(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
+        """A queue was declared, or was found by a restart."""
+        group = queue.placement.identity
+        declared = self.declared[group]
+        vhost = self._services.vhosts[queue.vhost_name]
+        letters = LeaderDeadLetters(vhost, queue, self._addresses)
+        declared.begin(queue, self.groups.use(group, record.nodes, queue), letters)
+        if self._node in record.nodes and group not in self.groups.members:
+            self.groups.create(group, record.nodes)
+        self.groups.tell_all(group)
+
+    def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
+        """A queue has another record."""
+        declared = self.declared[queue.placement.identity]
+        declared.record = record
+        declared.use.set_nodes(list(record.nodes))
+        member = self.groups.members.get(declared.group)
+        if member is not None and member.is_serving:
+            declared.follow_record(member)
+
+    def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
+        """The members of a queue, for operators."""
+        leader = self.declared[queue.placement.identity].use.leader
+        running = self._cluster.running
+        online = tuple([node for node in record.nodes if node in running])
+        return QueueMembers(leader=leader, nodes=record.nodes, online=online, synchronised=online)
+
+    def _ended(self, group: int, is_deleted: bool) -> None:
+        """The client of a group has ended."""
+        del self.declared[group]
+        if is_deleted:
+            self._remove(group)
+
+    def _remove(self, group: int) -> None:
+        if group in self.groups.members:
+            self.groups.remove(group)
+
+    # What the cluster and the members say
+
+    def has_declarations(self) -> None:
+        """The node has all declarations: members of other queues belong to deleted ones."""
+        for group in [one for one in self.groups.members if one not in self.declared]:
+            logger.info("removing the member of group %d: its queue was deleted", group)
+            self._remove(group)
+
+    def nodes_changed(self) -> None:
+        """Other nodes run."""
+        self._tell_states("")
+
+    def _link_changed(self, node: str) -> None:
+        self._tell_states(node)
+
+    def _tell_states(self, changed: str) -> None:
+        """Tell the queues that this node leads which nodes have ended or are cut off."""
+        for group, declared in self.declared.items():
+            member = self.groups.members.get(group)
+            if member is not None and member.is_serving:
+                self._tell_states_to(declared, member, changed)
+
+    def _tell_states_to(self, declared: DeclaredGroup, member: GroupMember, changed: str) -> None:
+        runs = self._cluster.runs
+        if runs is not None:
+            senders = machine_of(member).senders.known.values()
+            commands = node_commands(senders, runs, changed)
+            if commands:
+                declared.propose(member, commands)
+
+    def _changed(self, member: GroupMember) -> None:
+        """The leader or the members of a group may have changed."""
+        declared = self.declared.get(member.group)
+        if declared is None or not member.is_serving:
+            return
+        if declared.begins_to_lead(member):
+            self._tell_states_to(declared, member, "")
+        declared.follow_record(member)
+
+    def _lead(self, member: GroupMember, effects: list[Effect]) -> None:
+        """Do what a queue that this node leads asks of its node."""
+        declared = self.declared.get(member.group)
+        if declared is None:
+            return
+        for effect in effects:
+            if isinstance(effect, DeadLetters):
+                declared.letters.publish(member, effect)
+            elif isinstance(effect, Expired):
+                queue = declared.queue
+                self._services.vhosts[queue.vhost_name].delete_unused(queue, is_urgent=False)

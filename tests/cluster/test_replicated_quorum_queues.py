@@ -1,0 +1,211 @@
+"""Quorum queues with members on three real nodes: clients on each of them, and nodes that die.
+
+The nodes are started once for all tests. Each test has queues of its own, and leaves all running.
+"""
+
+import signal
+import threading
+
+import pika
+import pytest
+
+from tests.cluster.clients import take
+from tests.cluster.clustered_nodes import ClusteredNode, queues
+from tests.cluster.publisher import ConfirmedPublisher
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Three nodes with replicated quorum queues."""
+    directory = tmp_path_factory.mktemp("replicated")
+    config = directory / "leveret.conf"
+    config.write_text("quorum_queue.replicated = true\n")
+    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def declared(node, queue, **arguments):
+    """A channel with confirms on which a quorum queue was declared."""
+    channel = node.connect().channel()
+    channel.confirm_delivery()
+    channel.queue_declare(queue, durable=True, arguments={**QUORUM, **arguments})
+    return channel
+
+
+def publish(channel, queue, *bodies):
+    for body in bodies:
+        channel.basic_publish("", queue, body, mandatory=True)
+
+
+def leader_of(queue, nodes):
+    """The node that leads a queue, and the others."""
+    asked = nodes[0]
+
+    def named():
+        shown = asked.ctl_json("list_queues", "name", "leader")
+        return next(one["leader"] for one in shown if one["name"] == queue)
+
+    asked.wait_until(named, f"{queue} has a leader")
+    name = named()
+    (leader,) = [node for node in nodes if node.name == name]
+    return leader, [node for node in nodes if node is not leader]
+
+
+class Consumer:
+    """Acknowledges what comes through one node until it is told to stop. bodies: all that came."""
+
+    def __init__(self, node, queue):
+        self.bodies = []
+        self._node, self._queue = node, queue
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self):
+        with self._node.connect() as connection:
+            channel = connection.channel()
+            for method, _, body in channel.consume(self._queue, inactivity_timeout=0.05):
+                if method is not None:
+                    self.bodies.append(body)
+                    channel.basic_ack(method.delivery_tag)
+                if self._is_over.is_set():
+                    return
+
+
+def test_clients_use_a_queue_through_any_node(cluster):
+    a, b, c = cluster
+    channel = declared(a, "used")
+    publish(channel, "used", *[b"%d" % number for number in range(1, 6)])
+    with c.connect() as connection:
+        consuming = connection.channel()
+        method, properties, body = consuming.basic_get("used")
+        assert (body, method.message_count, properties.headers) == (
+            b"1",
+            4,
+            {"x-delivery-count": 0},
+        )
+        consuming.basic_nack(method.delivery_tag, requeue=True)
+        for expected in (b"2", b"3", b"4", b"5"):
+            method, _, body = consuming.basic_get("used")
+            assert body == expected
+            consuming.basic_ack(method.delivery_tag)
+        method, properties, body = consuming.basic_get("used")
+        assert (body, method.redelivered) == (b"1", True)
+        assert properties.headers == {"x-delivery-count": 1}
+        consuming.basic_ack(method.delivery_tag)
+    publish(channel, "used", b"6", b"7")
+    with b.connect() as connection:
+        other = connection.channel()
+        assert other.queue_declare("used", passive=True).method.message_count == 2
+        assert other.queue_purge("used").method.message_count == 2
+        assert other.basic_get("used") == (None, None, None)
+        other.queue_delete("used")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'used'"):
+        channel.queue_declare("used", passive=True)
+
+
+def test_dead_letters_limits_and_expiry_are_those_of_the_queue(cluster):
+    a, b, _ = cluster
+    letters = declared(b, "letters")
+    to_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
+    channel = declared(a, "short", **to_letters, **{"x-max-length": 2, "x-message-ttl": 3_600_000})
+    publish(channel, "short", b"1", b"2", b"3")
+    method, _, body = channel.basic_get("short")
+    assert body == b"2"
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    for body, reason in ((b"1", "maxlen"), (b"2", "rejected")):
+        method, properties, found = next(letters.consume("letters", inactivity_timeout=20))
+        assert (found, properties.headers["x-first-death-reason"]) == (body, reason)
+        letters.basic_ack(method.delivery_tag)
+    expiring = declared(a, "expiring", **{"x-expires": 100})
+    a.wait_until(
+        lambda: "expiring" not in a.ctl("list_queues", "name"), "the unused queue is deleted"
+    )
+    for queue in ("short", "letters"):
+        channel.queue_delete(queue)
+    expiring.connection.close()
+
+
+def test_clients_outlive_the_leader(cluster):
+    declared(cluster[0], "led").connection.close()
+    leader, (publishing, consuming) = leader_of("led", cluster)
+    with Consumer(consuming, "led") as consumer, ConfirmedPublisher(publishing, "led") as publisher:
+        publishing.wait_until(lambda: len(consumer.bodies) > 20, "messages come")
+        leader.stop(signal.SIGKILL)
+        before = len(publisher.confirmed)
+        publishing.wait_until(lambda: len(publisher.confirmed) > before + 50, "another node leads")
+        leader.start()
+        publisher._is_over.set()
+        publisher._thread.join()
+        last = publisher.confirmed[-1]
+        publishing.wait_until(lambda: last in consumer.bodies, "the last message comes")
+    assert consumer.bodies == publisher.confirmed, "none lost, doubled or reordered"
+
+
+def test_without_a_majority_nothing_is_confirmed(cluster):
+    channel = declared(cluster[0], "waiting")
+    publish(channel, "waiting", b"1")
+    channel.connection.close()
+    stays, *others = cluster
+    with ConfirmedPublisher(stays, "waiting") as publisher:
+        stays.wait_until(lambda: publisher.confirmed, "messages are confirmed")
+        for node in others:
+            node.stop(signal.SIGKILL)
+        confirmed = len(publisher.confirmed)
+        with stays.connect() as connection:
+            connection.channel().queue_declare("waiting", passive=True)
+        assert len(publisher.confirmed) <= confirmed + 1
+        others[0].start()
+        stays.wait_until(
+            lambda: len(publisher.confirmed) > confirmed + 20, "what waited is confirmed"
+        )
+    others[1].start()
+    with stays.connect() as connection:
+        count = len(publisher.confirmed)
+        found = [body for body, _ in take(connection.channel(), "waiting", count + 1)]
+    assert found == [b"1", *publisher.confirmed]
+
+
+def test_all_nodes_lose_power(cluster):
+    bodies = [b"%d" % number for number in range(300)]
+    channel = declared(cluster[0], "kept")
+    publish(channel, "kept", *bodies)
+    method, _, _ = channel.basic_get("kept")
+    channel.basic_ack(method.delivery_tag)
+    held = cluster[1].connect().channel()
+    assert held.basic_get("kept")[2] == b"1"
+    for node in cluster:
+        node.stop(signal.SIGKILL)
+    for node in cluster:
+        node.start(waits=False)
+    for node in cluster:
+        node.wait_for_log(" ready in")
+    with cluster[2].connect() as connection:
+        found = take(connection.channel(), "kept", 299)
+    assert sorted(found) == sorted((body, body == b"1") for body in bodies[1:])
+
+
+def test_a_node_that_was_away_drops_the_group_of_a_deleted_queue(cluster):
+    a, _, c = cluster
+    for queue in ("gone", "stays"):
+        publish(declared(a, queue), queue, b"1")
+    c.stop(signal.SIGKILL)
+    with a.connect() as connection:
+        connection.channel().queue_delete("gone")
+    c.start()
+    assert "gone" not in queues(c)
+    with c.connect() as connection:
+        assert [body for body, _ in take(connection.channel(), "stays", 1)] == [b"1"]
