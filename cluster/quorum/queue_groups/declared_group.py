@@ -36,6 +36,7 @@ class DeclaredGroup:
         self.group = group
         self.record = record
         self._led_term = 0
+        self._was_handed_over = False
         self._options = machine_options(options)
         self._groups = groups
         self._ended = ended
@@ -74,11 +75,22 @@ class DeclaredGroup:
 
     def begins_to_lead(self, member: GroupMember) -> bool:
         """The member serves. Returns whether this is new."""
-        if self._led_term == member.raft.state.term:
+        if self._led_term == member.raft.state.term or self._hands_over(member):
             return False
         self._led_term = member.raft.state.term
         self._propose_options(member)
         return True
+
+    def _hands_over(self, member: GroupMember) -> bool:
+        """The first leader of a new group hands over to the node that its placement names."""
+        node, leading = self.queue.placement.node, member.raft.leading
+        if self._was_handed_over or node == member.me or leading is None:
+            return False
+        self._was_handed_over = True
+        return (
+            leading.first_index == 1
+            and member.raft.transfer_to(node, self._groups.now_ms()) is None
+        )
 
     def _propose_options(self, member: GroupMember) -> None:
         if machine_of(member).messages.options != self._options:
