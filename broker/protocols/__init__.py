@@ -1,1 +1,1 @@
-"""Protocols, each of which reads and writes what the sessions of its clients do."""
+"""Client protocols. Each translates between the bytes of its clients and their sessions."""

@@ -1,4 +1,4 @@
-"""The kinds of queues that a node serves by itself, and those that it only knows."""
+"""The kinds of queue that a node serves without a package, and those that it only recognizes."""
 
 from leveret.broker.queues.classic.classic_factory import ClassicFactory
 from leveret.broker.queues.classic.classic_queue import ClassicQueue

@@ -1,4 +1,4 @@
-"""Streams: a kind of queues of RabbitMQ that this node does not serve.
+"""Streams: a kind of queue of RabbitMQ that this node does not serve.
 
 Their declarations are checked as RabbitMQ does, and then refused.
 """

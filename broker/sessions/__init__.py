@@ -1,1 +1,1 @@
-"""Sessions: what a client does in a virtual host, in whatever protocol."""
+"""Sessions: a client's operations in a virtual host, independent of the protocol."""

@@ -45,7 +45,7 @@ async def check_topic(
 
 
 def find_exchange(session: Session, name: str) -> Exchange:
-    """Raises 404."""
+    """Return the exchange. Raises 404."""
     exchange = session.vhost.exchanges.get(name)
     if exchange is None:
         raise not_found(f"no {resource(EXCHANGE, name, session.vhost.name)}")
@@ -53,7 +53,7 @@ def find_exchange(session: Session, name: str) -> Exchange:
 
 
 def find_queue(session: Session, name: str) -> QueueClient:
-    """Raises 404, or 405 if the queue is exclusive to another connection."""
+    """Return the queue. Raises 404, or 405 if it is exclusive to another connection."""
     queue = session.vhost.queues.get(name)
     if queue is None:
         raise not_found(f"no {resource(QUEUE, name, session.vhost.name)}")
@@ -95,7 +95,7 @@ def is_sharded(session: Session, name: str) -> bool:
 
 
 def check_not_sharded(session: Session, name: str, act: str) -> None:
-    """Raise 406 for the name of a sharded exchange. act: the requested act, such as `purge`."""
+    """Raise 406 for the name of a sharded exchange. act: the operation, such as `purge`."""
     if is_sharded(session, name):
         raise precondition_failed(f"Can't {act} sharded queue: {format_term(name)}")
 

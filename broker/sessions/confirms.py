@@ -63,7 +63,7 @@ class Confirms:
         self.due()
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """The holder will confirm nothing more: its runs count as confirmed, or are refused."""
+        """The holder is gone: count its runs as confirmed, or refuse them."""
         for first, end in self._held.of_holder(holder):
             if is_settled:
                 self.confirm(first, holder)

@@ -1,4 +1,4 @@
-"""Starts and cancels consumers of a session, and limits what they may hold.
+"""Starts and cancels consumers of a session, and limits their unsettled messages.
 
 The checks, their order and their texts are RabbitMQ's. The functions raise ChannelFault and
 ConnectionFault.

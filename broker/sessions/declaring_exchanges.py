@@ -66,14 +66,14 @@ async def _declare_actively(
         synced = declared.synced()
     else:
         synced = session.synced() if exchanges[name].durable else given(None)
-    # Another client may have declared or deleted it since.
+    # Another client may have declared or deleted it in between.
     exchange = find_exchange(session, name)
     _require_same_exchange(session, exchange, properties)
     return synced
 
 
 async def check_declaration(session: Session, name: str, properties: ExchangeProperties) -> None:
-    """Raise what refuses the declaration of an exchange, which is not made."""
+    """Check whether an exchange could be declared, without declaring it. Raises the fault."""
     name = without_line_breaks(name)
     await _check(session, name, properties)
     if name in session.vhost.exchanges:
@@ -81,7 +81,7 @@ async def check_declaration(session: Session, name: str, properties: ExchangePro
 
 
 async def _check(session: Session, name: str, properties: ExchangeProperties) -> None:
-    """Raise 403, 406 or 503 if the user may not declare an exchange, or it is new and cannot be."""
+    """Raise 403, 406 or 503 if the user may not declare an exchange, or a new one is invalid."""
     if properties.type_name not in EXCHANGE_TYPES:
         raise no_such_type(properties.type_name)
     check_not_default_exchange(name)

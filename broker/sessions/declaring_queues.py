@@ -64,7 +64,7 @@ async def declare_queue(
     if name.startswith(DIRECT_REPLY_TO):
         return await _declare_reply_queue(session, name)
     if is_sharded(session, name):
-        # As in the plugin, so that there is an answer: any shard would do.
+        # Any shard would do for the answer; the plugin takes the first, too.
         name = shard_name(name, session.services.config.node_name, 0)
     if properties is None:
         queue, synced = find_queue(session, expand_queue_name(session, name)), given(None)
@@ -106,14 +106,14 @@ async def _declare_actively(
         synced = await _create(session, specification)
     else:
         synced = session.synced() if queues[name].durable else given(None)
-    # Another client may have declared or deleted it since.
+    # Another client may have declared or deleted it in between.
     queue = find_queue(session, name)
     require_same_queue(session, queue, specification)
     return queue, synced
 
 
 async def check_declaration(session: Session, name: str, properties: QueueProperties) -> None:
-    """Raise what refuses the declaration of a queue, which is not made."""
+    """Check whether a queue could be declared, without declaring it. Raises the fault."""
     name = without_line_breaks(name)
     specification = specify(session, name, properties)
     await _check_named(session, specification)
@@ -191,8 +191,8 @@ async def delete_queue(
     """Delete a queue; succeeds if it does not exist.
 
     tell: called with the number of its ready messages when the deletion is on disk; before the
-    session's own consumers are cancelled, if nothing has to be written. None without a client to
-    tell: then nothing waits for the disk.
+    session's own consumers are cancelled, if nothing has to be written. None if no client is told:
+    then nothing waits for the disk.
     """
     name = without_line_breaks(expand_queue_name(session, name))
     check_not_sharded(session, name, "delete")

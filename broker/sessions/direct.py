@@ -1,4 +1,5 @@
-"""A session without a socket: management declares, publishes and gets with it, as its user.
+"""A session without a socket, with which management declares, publishes and gets on behalf of a
+user.
 
 It calls the same functions as methods from clients, so the checks, their order and their texts are
 the same. Answers are returned instead of written, and faults are raised to the caller.
@@ -52,7 +53,7 @@ class GotMessage(NamedTuple):
 
 
 class DirectSession(Session):
-    """A session without a client to tell. has_returned: a message reached no queue."""
+    """A session that has no client to notify. has_returned: a message reached no queue."""
 
     __slots__ = ("has_returned",)
 
@@ -65,16 +66,16 @@ class DirectSession(Session):
         self.has_returned = True
 
     def send_confirms_later(self) -> None:
-        """Do nothing: who published asks for its confirms."""
+        """Do nothing: the publishing caller asks for its confirms."""
 
     def report_closed(self, consumer_count: int) -> None:
-        """Do nothing: it is no channel of a client."""
+        """Do nothing: events of channels are for those of clients."""
 
 
 class DirectConnection(SessionConnection):
     """A user's access to a vhost for one request. Use as a context manager.
 
-    When the block ends, its session requeues the messages that were got and are not settled.
+    When the block ends, its session requeues messages that were got but not settled.
     """
 
     def __init__(

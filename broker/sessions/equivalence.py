@@ -1,7 +1,7 @@
 """Whether a declaration is equivalent to the object that exists; the 406 that names the difference.
 
 The comparison and its texts are RabbitMQ's (`rabbit_misc:assert_args_equivalence`): integers are
-compared by value whatever their width, floats likewise, all else by type and value.
+compared by value whatever their width, floats likewise, other fields by type and value.
 """
 
 from collections.abc import Iterable

@@ -6,16 +6,16 @@ holder has confirmed it.
 
 Invariants:
 HR1. A holder holds a run at most once. A confirm by a holder that does not hold it does nothing.
-HR2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
+HR2. When a holder dies, none of its runs remains, and runs that it did not hold are unaffected.
 HR3. Runs are kept in the order of their numbers, so that the lowest, and those that were held last,
-     are found without a look at the rest.
+     are found without looking at the rest.
 """
 
 from collections.abc import Iterator
 
 
 class HeldRuns:
-    """first -> (one more than the run's last number, its holder or holders)."""
+    """The held runs: first number -> (one more than the last number, the run's holders)."""
 
     __slots__ = ("_last", "_runs")
 
@@ -67,7 +67,7 @@ class HeldRuns:
             run[1].append(holder)
 
     def confirm(self, first: int, holder: object) -> int | None:
-        """A holder confirms a run; one more than its last number, if that settles the run."""
+        """A holder confirms a run. Returns the end of the run if that settles it."""
         run = self._runs.get(first)
         if run is None or holder not in run[1]:
             return None

@@ -1,7 +1,8 @@
-"""The faults of operations that wait: too long for an answer, or for a disk that does not write.
+"""The faults of operations that wait too long for an answer, or whose changes cannot be written.
 
 A change that cannot be written to disk changes nothing, and closes the connection: with 506 if the
-disk is full, else with 541. RabbitMQ has no answer for either; 506 is AMQP's code for it.
+disk is full, otherwise with 541. RabbitMQ defines no reply for either case; 506 is AMQP's code for
+missing resources.
 """
 
 import logging

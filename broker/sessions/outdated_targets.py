@@ -1,9 +1,9 @@
 """Drops publish targets that have to be looked up again, so that deleted queues are freed.
 
-A connection that stays, and publishes to queues that come and go, has targets (targets.py) that
-refer to deleted queues and exchanges, until it has published to enough other ones. A search at each
-deletion would take as long as there are targets. So the search runs after `DELETED_MAX` deletions,
-or after an eighth as many as there are targets.
+A long-lived connection that publishes to short-lived queues has targets (targets.py) that refer to
+deleted queues and exchanges, until it has published to enough other ones. A search at each deletion
+would take as long as there are targets. So the search runs after `DELETED_MAX` deletions, or after
+an eighth as many as there are targets.
 """
 
 from collections.abc import Collection, Iterator

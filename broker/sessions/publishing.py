@@ -1,16 +1,16 @@
 """Publishing: from a run of messages to the queues.
 
-A publisher repeats itself, so the look-ups for an address are kept as a `Target` (targets.py,
-resolving.py). With it, a run of messages costs one dict lookup, one object a message, and one call
-a queue.
+A publisher uses the same addresses again and again, so the result of looking up an address is kept
+as a `Target` (targets.py, resolving.py). With it, a run of messages costs one dict lookup, one
+object for each message, and one call for each queue.
 
 Each target has its `work` per message, in the units of broker/runtime/turns.py, by which the
-protocol cuts a long run into parts: an entry in each queue, and more for a queue in which messages
-die.
+protocol splits a long run: the work of an entry in each queue, and more for a queue in which
+messages die.
 
 A message that is unusual (`ContentHeader.needs_care`), or an exchange that decides message by
 message, takes the longer path of `_publish_individually`, which makes RabbitMQ's checks in its
-order. A transaction keeps publications until the commit, a run as a run.
+order. A transaction keeps publications, in their runs, until the commit.
 """
 
 import re
@@ -128,7 +128,7 @@ def _deliver_expiring(
     rest: Answer[None] | None = None
     for part in publication.by_time_to_live():
         vhost.turns.work_left -= RUN_WORK
-        # Of very many queues, the last part reaches all after the earlier parts did.
+        # Parts reach the queues in order, so the last one is the last to have reached all of them.
         rest = routing.deliver(vhost, queues, part)
     return rest
 
@@ -167,7 +167,7 @@ def _commit_run(
 
 
 async def reached_all(session: Session, rest: Answer[None]) -> None:
-    """Wait until all of very many queues have the messages; later methods come after that.
+    """Wait until all queues of a large fan-out have the messages; later methods wait, too.
 
     The queues get them in turns of their own, even if the session ends in between.
     """
@@ -206,7 +206,7 @@ async def _check_and_publish(
 
 def _publish_each(session: Session, target: Target, messages: list[Message]) -> Steps | None:
     """Publish a run on the longer path, message by message."""
-    # Its known work was counted before by the protocol; each message counts its own.
+    # The protocol has counted the known work already; each message counts its own below.
     session.vhost.turns.work_left += target.work * len(messages)
     count, rest = _publish_some(session, target, messages, 0)
     if rest is None and count == len(messages):
@@ -357,7 +357,7 @@ def _routed(
     queues: list[QueueClient],
     is_delayed: bool,
 ) -> None:
-    """The queues of a message are known."""
+    """Continue with a message whose queues are known."""
     if session.vhost.tracer is not None:
         session.vhost.tracer.published(session, [message], keys, queues)
     exchange.routed_count += len(queues)

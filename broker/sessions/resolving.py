@@ -33,8 +33,8 @@ RETURN_WORK: Final = 60
 def resolve(session: Session, target: Target) -> Steps | None:
     """Look up the target's exchange and queues, and check the user's permission.
 
-    Returns None when it is done; a coroutine that does it if a permission is asked for elsewhere.
-    Raises ChannelFault or ConnectionFault.
+    Returns None if this is done; a coroutine that does it if a backend has to be asked for a
+    permission. Raises ChannelFault or ConnectionFault.
     """
     connection, vhost, address = session.connection, session.vhost, target.address
     access = session.services.access
@@ -60,7 +60,7 @@ async def _resolve_later(
     allowed: Decision,
     key_allowed: Decision | None = None,
 ) -> None:
-    """Go on with `resolve` where a decision is pending or a refusal.
+    """Continue `resolve` where a decision is pending or is a refusal.
 
     allowed, key_allowed: whether the user may write to the exchange, and with the key, if the
     backend was asked.
@@ -70,13 +70,13 @@ async def _resolve_later(
     checked = _found(session, address.exchange)
     if checked.is_topic:
         await check_topic(session, address.exchange, address.routing_key, "write", key_allowed)
-        # It may have been deleted while a backend was asked.
+        # The exchange may have been deleted while a backend was asked.
         checked = _found(session, address.exchange)
     _find_queues(session, target, checked.exchange)
 
 
 def _found(session: Session, name: str) -> CheckedExchange:
-    """The exchange, which the user may write to. Raises 404; 403 if no client may publish to it."""
+    """Return an exchange that the user may write to. Raises 404, or 403 if it is internal."""
     exchange = find_exchange(session, name)
     if exchange.internal:
         what = resource(EXCHANGE, name, session.vhost.name)
@@ -108,14 +108,14 @@ def is_reply(address: Address) -> bool:
 
 
 def _work_in_all(queues: list[QueueClient]) -> int:
-    """The work of a message in its queues. Very many queues count their work when they get it."""
+    """The work of a message in its queues. In a large fan-out it is counted on delivery."""
     if len(queues) == 1:
         return 1 + _work_in(queues[0])
     return len(queues) if len(queues) > QUEUES_AT_ONCE else 1 + sum(map(_work_in, queues))
 
 
 def _work_in(queue: QueueClient) -> int:
-    """The work of a message in a queue: the maximum, if another message has to die for it."""
+    """The work of a message in a queue: the maximum if it makes another message die."""
     if not is_watched(queue):
         return 1
     dies = queue.options.dead_letter_exchange is not None

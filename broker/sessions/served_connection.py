@@ -1,7 +1,7 @@
-"""A connection that the node serves, in whatever protocol, as the node and management see it.
+"""A connection that the node serves, in any protocol, as the node and management see it.
 
-A protocol's connection is a `SessionConnection` with these members beside, and is in the broker's
-`connections` from the beginning to the end of its socket.
+A protocol's connection is a `SessionConnection` with these additional members, and is in the
+broker's `connections` from the beginning to the end of its socket.
 """
 
 from collections.abc import Mapping

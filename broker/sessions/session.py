@@ -1,11 +1,11 @@
-"""A session: what one client does in one virtual host, in whatever protocol.
+"""A session: the operations of one client in one virtual host, independent of the protocol.
 
 It publishes (publishing.py), consumes (consuming.py, session_consumer.py), takes messages
 (getting.py), settles them (settling.py) and declares (declaring_*.py). It owns its consumers, the
 messages that were delivered to it and not settled, and its mode: plain, confirming or
 transactional. When it ends, its consumers are cancelled and its unsettled messages requeued.
 
-A session of a protocol inherits from `Session`, and overrides what is to be told to the client.
+A session of a protocol inherits from `Session`, and overrides the methods that notify the client.
 """
 
 from abc import abstractmethod
@@ -45,7 +45,7 @@ class Session:
     global_credit: the number of further messages that all consumers together may hold.
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
-    has_ended: its consumers get nothing more, though some of very many are not cancelled yet.
+    has_ended: its consumers get no more messages, although not all of them may be cancelled yet.
     has_confirms_due: there are confirms to send. message_bytes_max: of a body.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     """
@@ -89,7 +89,7 @@ class Session:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number} of {self.connection.name}>"
 
-    # What is told to the client
+    # Notifying the client
 
     @abstractmethod
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
@@ -135,7 +135,7 @@ class Session:
         self.confirms = Confirms(self.confirms_due)
 
     def begin_transaction(self) -> None:
-        """Keep what is published and settled from here on until a commit (committing.py)."""
+        """Keep later publishes and settlements until a commit (committing.py)."""
         self.transaction = Transaction(self.commits_due)
 
     def confirms_due(self) -> None:
@@ -206,10 +206,10 @@ class Session:
         self.requeue(taken, channel_ended)
 
     def credit_consumers(self) -> None:
-        """The limit that all consumers share has room again: credit those that waited.
+        """The limit that all consumers share has room again: credit the waiting ones.
 
-        The consumer that was served longest ago comes first, as otherwise the first one would get
-        all messages.
+        The consumer that was served longest ago comes first; otherwise the first one would get all
+        messages.
         """
         self.vhost.turns.work_left -= 2 * len(self.consumers)
         waiting = [consumer for consumer in self.consumers.values() if consumer.is_waiting]
@@ -235,14 +235,14 @@ class Session:
     # Ending
 
     def stop(self) -> None:
-        """The session ends: no consumer gets anything more."""
+        """Stop all deliveries, because the session ends."""
         if self.reply_name:
             self.services.replies.remove(self.reply_name)
             self.reply_name = self.reply_consumer_tag = ""
         self.has_ended = True
 
     def release(self) -> None:
-        """Cancel the consumers and requeue unsettled deliveries: the session ends."""
+        """Cancel the consumers and requeue unsettled deliveries, because the session ends."""
         self.stop()
         consumers = deque(self.consumers.values())
         self.consumers.clear()

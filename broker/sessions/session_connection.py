@@ -1,4 +1,4 @@
-"""The connection of a client, in whatever protocol: who the client is, and in which virtual host.
+"""The connection of a client, in any protocol: its user, its virtual host and its sessions.
 
 A protocol's connection inherits from it; the sessions of the connection (session.py) refer to it.
 """
@@ -40,7 +40,7 @@ class SessionConnection:
         self.exclusive_queues: dict[str, QueueClient] = {}
 
     def end_timed_out(self, session_number: int, timeout_ms: int) -> None:
-        """End a session that has held deliveries for too long. Only what serves clients does."""
+        """End a session that has held deliveries for too long. Only clients' sessions do."""
 
     def forget_queue(self, name: str) -> None:
         """An exclusive queue of this connection was deleted."""

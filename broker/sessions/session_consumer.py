@@ -1,4 +1,4 @@
-"""A consumer of a session: one subscription to a queue, and how much it may be given.
+"""A consumer of a session: one subscription to a queue, and the number of messages it may hold.
 
 A protocol's consumer inherits from it, and writes the messages to its client (`deliver`).
 """
@@ -136,7 +136,7 @@ class SessionConsumer(Consumer):
         self.queue = queue
 
     def timed_out(self) -> None:
-        """The queue has taken back what it held for too long: end the session."""
+        """The queue has taken back messages that it held for too long: end the session."""
         session = self.session
         if not session.has_ended:
             timeout_ms = self.queue.options.consumer_timeout_ms

@@ -1,7 +1,7 @@
 """Settles deliveries: acknowledges, requeues, dead-letters or drops them.
 
-In a transaction, all of this is done by its commit (committing.py). Very many deliveries are
-settled in turns.
+In a transaction, the commit does all of this (committing.py). A large number of deliveries is
+settled over several turns.
 """
 
 from leveret.broker.events.taps import Taps
@@ -18,7 +18,8 @@ SETTLED_AT_ONCE = 4000
 def ack(session: Session, delivery_tag: int, multiple: int) -> Steps | None:
     """Acknowledge deliveries. On the hot path, hence called without a method object.
 
-    Returns None when they are; a coroutine that acknowledges them if they are very many.
+    Returns None if they are; a coroutine that acknowledges them if there are too many for this
+    turn.
     """
     if multiple and _are_many(session):
         return _settle_in_slices(session, ACK, delivery_tag)

@@ -1,16 +1,17 @@
 """The known routes of a connection's messages (resolving.py looks them up).
 
-A publisher repeats itself, so the exchange, the permission and the queues of an address are kept as
-a `Target`, under a key of bytes that the protocol chooses: in AMQP 0-9-1 the arguments of
-basic.publish (publish_arguments.py). A target is valid until the vhost's generation changes.
+A publisher uses the same addresses again and again, so the exchange, the permission and the queues
+of an address are kept as a `Target`, under a key of bytes that the protocol chooses: in AMQP 0-9-1
+the arguments of basic.publish (publish_arguments.py). A target is valid until the vhost's
+generation changes.
 
 Parts that do not depend on the routing key are kept for each exchange (`CheckedExchange`), so that
-a new key costs a route and no more.
+a new key costs only a route.
 
 The targets of a connection are in two dictionaries. When the recent one has `TARGETS_MAX`, it
-becomes the older one, and targets in the older one that were not used since are dropped. So a
-program with more keys than that keeps its most used ones. A target refers to its queues, even to
-deleted ones: outdated_targets.py drops targets that have to be looked up again.
+becomes the older one, and targets in the older one that were not used in between are dropped. So a
+program with more keys keeps its most used ones. A target refers to its queues, even to deleted
+ones: outdated_targets.py drops targets that have to be looked up again.
 """
 
 from typing import Final
@@ -89,7 +90,7 @@ class Targets:
         return target
 
     def add(self, key: bytes, target: Target) -> None:
-        """A protocol will look for this target by this key."""
+        """Keep this target under a key by which the protocol will look for it."""
         if len(self.recent) >= TARGETS_MAX:
             # The dictionary stays: amqp091/connection/incoming.py refers to it.
             self._older = dict(self.recent)
@@ -107,7 +108,7 @@ class Targets:
         return target
 
     def keep(self, checked: CheckedExchange) -> None:
-        """The user may publish to this exchange."""
+        """Keep an exchange that the user may publish to."""
         if len(self.exchanges) >= TARGETS_MAX:
             self.exchanges.clear()
         self.exchanges[checked.exchange.name] = checked
@@ -128,7 +129,7 @@ class Targets:
         return len(self.recent) + len(self._older) + len(self.exchanges)
 
     def clear(self) -> None:
-        """Forget all, since the user's permissions may have changed or the connection ends."""
+        """Forget all targets: the user's permissions may have changed, or the connection ends."""
         self.recent.clear()
         self._older.clear()
         self.exchanges.clear()

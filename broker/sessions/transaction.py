@@ -80,7 +80,7 @@ class Transaction:
         return (record for settling in self.settlings for record in settling.taken)
 
     def hand_over(self) -> Iterator[tuple[int, Unacked]]:
-        """Every delivery that would have been settled; the receiver owns them then."""
+        """Every delivery that would have been settled; the caller owns them afterwards."""
         while self.settlings:
             yield from self.settlings.popleft().taken
 

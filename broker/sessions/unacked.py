@@ -1,8 +1,8 @@
 """The messages that a session has delivered and the client has not settled yet.
 
 Delivery tags grow by one, so the tags of a ``multiple`` ack are a range. A dict keeps the records;
-the lowest tag that may still be open is remembered, so that neither a million single acks nor one
-ack of a million looks at any tag twice.
+the lowest tag that may still be open is remembered, so that no tag is looked at twice, neither by a
+million single acks nor by one ack of a million.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -80,7 +80,7 @@ class UnackedMessages:
         return iter(records.items())
 
     def open_tags(self, delivery_tag: int) -> Iterator[int] | None:
-        """The tags up to this one that may be open, for `take_next`; None if itself is not open."""
+        """The possibly open tags up to this one, for `take_next`; None if this one is not open."""
         if delivery_tag not in self.records:
             return None
         if delivery_tag - self._lowest > 4 * len(self.records):
@@ -118,7 +118,7 @@ class UnackedMessages:
                 record = self.records.get(tag)
                 records[tag] = closed.pop(tag) if record is None else record
             if len(some_tags) < PUT_BACK_AT_ONCE:
-                # The end, and before this step ends nothing can be added.
+                # All records are open, and nothing can be added before this step ends.
                 break
             yield PUT_BACK_WORK * PUT_BACK_AT_ONCE
         self._lowest = min(self._lowest, next(iter(records)))
@@ -140,7 +140,7 @@ def giving_back(
     unsettled: Iterator[tuple[int, Unacked]],
     give_back: Callable[[list[tuple[int, Unacked]]], object],
 ) -> Iterator[int]:
-    """The steps that requeue what an ended session held (broker/runtime/long_work.py).
+    """The steps that requeue the unsettled messages of an ended session (runtime/long_work.py).
 
     A queue gets those with the lowest tags before it delivers again, and the rest faster than it
     delivers.

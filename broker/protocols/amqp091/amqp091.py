@@ -10,7 +10,7 @@ AMQP = "amqp"
 
 
 def amqp091(config: Config, accept: Callable[[], Connection]) -> ServedProtocol:
-    """The protocol. accept: makes the connection of an accepted client."""
+    """Return the protocol. accept: makes the connection for an accepted client."""
     return ServedProtocol(
         AMQP, config.tcp.listeners, config.tls.listeners, "tcp.listeners", "tls.listeners", accept
     )

@@ -7,7 +7,7 @@ and `_deliver_many`. Other checks are made only when needed: limits when message
 requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when it gets
 there), dead-lettering through the virtual host.
 
-Every question is answered at once: `QueueClient` has the interface and its promises.
+Every request is answered immediately; `QueueClient` describes the interface and its promises.
 """
 
 from collections.abc import Sequence
@@ -44,11 +44,11 @@ from leveret.storage.messages.message import Entry, Message
 from leveret.storage.messages.message_run import MessageRun
 
 TURN_MESSAGES_MAX: Final = 2000
-"""About a millisecond of work: a queue's share before others have their turn."""
+"""About a millisecond of work, after which other queues have their turn."""
 TURN_IN_TIME_MS: Final = 1000
 """A message with a shorter time to live is delivered at once, as in RabbitMQ, not in a turn."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
-"""About the most that one consumer is given at once, so that large bodies do not pile up on it."""
+"""About the most that one consumer is given at once, so that large bodies do not accumulate."""
 
 
 class ClassicQueue(Actor):
@@ -109,7 +109,7 @@ class ClassicQueue(Actor):
         specification: QueueSpecification,
         backing: BackingQueue | None = None,
     ) -> None:
-        """backing: the messages that it has already; None: the owner makes their place."""
+        """backing: its existing messages; None if the owner is to make its backing queue."""
         super().__init__()
         self._owner = owner
         self._turns = owner.turns
@@ -166,7 +166,7 @@ class ClassicQueue(Actor):
         return not (is_watched or self.reads.has_crashed)
 
     def apply(self, options: QueueOptions) -> None:
-        """Policies have changed the options; they take effect at once."""
+        """Apply options that policies have changed, with immediate effect."""
         self.options = options
         self.is_plain = self._can_publish_runs()
         self.backing.set_lazy(options.is_lazy)
@@ -222,7 +222,7 @@ class ClassicQueue(Actor):
         elif not self.is_awake and self.ring.has_candidates:
             self._turns.wake(self)
         if self._plain_ages is None or backing.ready_count <= len(run.messages):
-            # Otherwise an earlier message is first, and is watched.
+            # Otherwise an earlier message is at the head, and is watched already.
             self._deaths.watch_head()
         return is_safe
 
@@ -276,7 +276,7 @@ class ClassicQueue(Actor):
     def deliver_ready(self) -> None:
         """Deliver until there are no messages, no consumer with room, or no time left."""
         if not self.reads.is_failing:
-            # As a method that is `reading`, but compiled: that decorator is not.
+            # This does what the decorator `reading` does, which cannot be compiled.
             try:
                 self._deliver_ready()
             except Unreadable as error:
@@ -373,18 +373,18 @@ class ClassicQueue(Actor):
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Delivered messages are acknowledged."""
+        """Remove delivered messages, which are acknowledged."""
         self.counts.acked += len(entries)
         self.backing.ack(entries)
 
     def discard(self, entries: Sequence[Entry]) -> None:
-        """Delivered messages are rejected: they are dead-lettered or dropped."""
+        """Dead-letter or drop delivered messages, which are rejected."""
         if self.is_deleted:
             return
         self._deaths.reject(entries)
 
     def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
-        """Delivered messages go back to their places."""
+        """Put delivered messages back at their positions."""
         if self.is_deleted:
             if self._owner.tracer is not None:
                 for entry in entries:
@@ -400,7 +400,7 @@ class ClassicQueue(Actor):
             self._turns.wake(self)
 
     def as_published(self, message: Message) -> Message:
-        """A message of the queue as it is dead-lettered."""
+        """Return the form in which a message of the queue is dead-lettered."""
         return message
 
     # Consumers
@@ -422,7 +422,7 @@ class ClassicQueue(Actor):
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
     ) -> None:
-        """A consumer leaves; an auto-delete queue is deleted with its last one."""
+        """Remove a consumer; an auto-delete queue is deleted with its last one."""
         if not self.is_deleted:
             self._remove(consumer, channel_ended)
         if answer is not None:
@@ -444,7 +444,7 @@ class ClassicQueue(Actor):
             self.wake()
 
     def watch(self, demand: Demand | None) -> None:
-        """Keep a demand up to date from now on; None: none."""
+        """Keep this demand up to date from now on, in place of the earlier one, if any."""
         self.demand = demand
         self.wake()
 
@@ -463,7 +463,7 @@ class ClassicQueue(Actor):
             self.demand.look(self.backing.ready_count, self.ring)
 
     def have_turn(self) -> None:
-        """Have a turn soon, which calls `DeadLettering.go_on`."""
+        """Request a turn, which calls `DeadLettering.go_on`."""
         self._turns.wake(self)
 
     # The queue as a whole
@@ -513,9 +513,9 @@ class ClassicQueue(Actor):
         return consumers
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted: data on disk stays there."""
+        """Release everything but data on disk, because the node stops or the queue is deleted."""
         self.is_deleted = True
-        # Without these cycles a queue is freed at once, not by a full collection of garbage.
+        # Breaking these cycles frees the queue immediately, not in a full garbage collection.
         deaths, self._deaths = self._deaths, NO_DEAD_LETTERING
         deaths.close()
         self.publisher_hold.release()

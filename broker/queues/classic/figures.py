@@ -32,7 +32,7 @@ from leveret.storage.messages.message import Entry
 
 QUEUE_BYTES = 2_500
 MESSAGE_BYTES = 120
-"""The approximate memory of a queue, and of a message beside its body."""
+"""The approximate memory of a queue, and of a message besides its body."""
 
 
 class ClassicFigures:

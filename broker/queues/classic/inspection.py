@@ -68,12 +68,12 @@ class Inspection:
 
 
 async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:
-    """The result of `Cursor.read`, read by a thread if the disk has to be waited for."""
+    """The result of `Cursor.read`, which runs in a thread if it has to wait for the disk."""
     future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
 
     def read() -> None:
         if future.done():
-            # The answer is no longer waited for.
+            # The caller no longer waits for the answer.
             return
         try:
             future.set_result(cursor.read(bytes_max))

@@ -105,7 +105,7 @@ class PriorityQueue(BackingQueue):
         return ranges
 
     def go_on_at(self, position: int) -> None:
-        """The level of the position goes on there."""
+        """Continue the level of this position there."""
         self._level(self.level_at(position)).go_on_at(position & LEVEL_MASK)
 
     def first_position(self, level: int) -> int:
@@ -238,7 +238,7 @@ class PriorityQueue(BackingQueue):
 
     def delete(self) -> Iterator[int]:
         """Delete all levels."""
-        # The function refers to the queue: without the cycle both are freed at once.
+        # The function refers to the queue: breaking the cycle frees both immediately.
         self._make_level = _level_of_deleted
         return chain.from_iterable([level.delete() for level in self._levels.values()])
 
@@ -256,7 +256,7 @@ class PriorityQueue(BackingQueue):
 
 
 def _level_of_deleted(level: int) -> BackingQueue:
-    """The level of a deleted queue, for publishers that do not know of the deletion yet."""
+    """The level of a deleted queue, for publishers that have not noticed the deletion yet."""
     return TransientQueue()
 
 

@@ -1,1 +1,1 @@
-"""What channels, virtual hosts and management know of a queue of any kind."""
+"""The interfaces of queues of any kind for channels, virtual hosts and management."""

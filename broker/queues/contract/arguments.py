@@ -76,7 +76,7 @@ class QueueOptions(NamedTuple):
         return self.max_length_bytes is not None and body_bytes > self.max_length_bytes
 
     def lower_ttl_ms(self, own_ms: int | None) -> int | None:
-        """The time to live of a message in the queue; None: no limit. own_ms: the message's own."""
+        """A message's time to live in the queue; None for no limit. own_ms: the message's own."""
         if own_ms is None or self.message_ttl_ms is None:
             return self.message_ttl_ms if own_ms is None else own_ms
         return min(own_ms, self.message_ttl_ms)
@@ -157,7 +157,7 @@ def check_declare_arguments(
 def check_consume_arguments(
     arguments: Table, known: Collection[str], queue: str, vhost: str
 ) -> None:
-    """Raise 406 with RabbitMQ's text for a bad value. known: what its consumers take."""
+    """Raise 406 with RabbitMQ's text for a bad value. known: arguments that its consumers take."""
     _check_values(_CONSUME_CHECKS, arguments, known, queue, vhost)
 
 

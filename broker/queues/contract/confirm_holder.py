@@ -1,7 +1,7 @@
-"""A holder of publishers' runs that may die: a queue on another node, or a mirror.
+"""A holder of publishers' runs that may fail alone: a queue on another node, or a mirror.
 
-The log is a holder, too, but it dies only with the node. A holder that can die on its own must
-know which publishers it owes a confirm, so that its death settles or refuses exactly its runs.
+The log is a holder, too, but it fails only with the node. A holder that can fail alone must know
+which publishers it owes a confirm, so that its failure settles or refuses exactly its runs.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ class ConfirmHolder:
         return f"<ConfirmHolder {self.name!r}>"
 
     def hold(self, publisher: Publisher, first: int, count: int) -> None:
-        """A run will be confirmed later. A dead holder cannot hold anything."""
+        """Hold a run, to confirm it later. A dead holder cannot hold anything."""
         assert not self.is_dead, f"{self!r} is dead and can hold nothing"
         publisher.hold(first, count, self)
         self._owed[publisher] += 1
 
     def confirm(self, publisher: Publisher, first: int) -> None:
-        """A held run is safe. Nothing happens if the holder has died since."""
+        """Confirm a held run. Does nothing if the holder has died in between."""
         if self.is_dead:
             return
         self._owed[publisher] -= 1
@@ -38,7 +38,7 @@ class ConfirmHolder:
         publisher.confirm(first, self)
 
     def die(self, is_settled: bool) -> None:
-        """Nothing more will be confirmed.
+        """Settle or refuse the held runs; nothing is held or confirmed after this.
 
         is_settled: the held runs count as confirmed, as when the queue is deleted; otherwise they
         are refused.

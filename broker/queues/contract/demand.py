@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 PRIORITY_MIN: Final = 0
-"""The lowest priority of a consumer for which messages are brought from elsewhere."""
+"""The lowest priority of a consumer for which links fetch messages from other brokers."""
 
 
 class Ring(Protocol):
@@ -30,7 +30,8 @@ class Demand:
     """The demand of one queue.
 
     is_there: the queue wants messages. A queue that lives on another node does not. listeners:
-    called when that has changed, in the middle of the queue's work, so they must act later.
+    called when `is_there` has changed. The queue calls them in the middle of its work, so they must
+    act later.
     """
 
     __slots__ = ("is_there", "listeners")

@@ -33,7 +33,7 @@ TIMESTAMP: Final = "timestamp"
 """The value is in milliseconds since 1970."""
 
 TIMESTAMP_MS_MAX: Final = 2**63 - 1
-"""Later times count as this one, which other nodes can be told."""
+"""Later times count as this one, which fits a field of links to other nodes."""
 
 _NAMED = {one.kind: one for one in (FIRST, LAST, NEXT)}
 _AGE = re.compile(r"([1-9][0-9]*)([YMDhms])", re.ASCII)

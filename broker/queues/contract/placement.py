@@ -1,4 +1,4 @@
-"""Where a queue lives: a value that only the queue's kind can read in full, and what it shows."""
+"""Where a queue lives: a value that only the queue's kind reads in full, and the nodes it names."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ class Placement(NamedTuple):
     node: the node that takes the calls for the queue; empty for a queue of a node that is not in a
     cluster. identity: a queue that is deleted and declared again has another one, so that nothing
     that was sent to the first queue reaches the second. record: the rest, which the queue's kind
-    writes and reads, such as the members of a replicated queue; empty if there is no more.
+    writes and reads, such as the members of a replicated queue; empty if there is nothing else.
     """
 
     node: str
@@ -27,9 +27,9 @@ class QueueMembers(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a replicated queue as plain data, which any node can read of the placement.
 
     leader: empty while no node leads. nodes: those that take part, the leader too, the oldest
-    first. online: those of them that run. synchronised: those that have all messages. stopped:
-    other nodes, whose disks have messages of the queue. syncing: how many messages all nodes have
-    that are being synchronised; None if this node synchronises none.
+    first. online: the running ones of them. synchronised: those that have all messages. stopped:
+    other nodes whose disks have messages of the queue. syncing: the number of messages that all
+    synchronising nodes have so far; None if this node is not synchronising any.
     """
 
     leader: str

@@ -18,7 +18,7 @@ class PriorityLevels(NamedTuple):
 
 
 def priority_levels(priority_max: int) -> PriorityLevels:
-    """The levels of a queue with priorities: a missing one is 0, a too high one the maximum."""
+    """The levels of a queue with priorities: 0 by default, the maximum for higher ones."""
     return PriorityLevels(
         priority_max, lambda message: min(message.header.priority or 0, priority_max)
     )

@@ -29,7 +29,7 @@ class Publisher(Protocol):
         """A queue refuses the message with this number."""
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """The holder will confirm nothing more.
+        """The holder is gone, and confirms nothing after this.
 
         is_settled: its runs count as confirmed (for example, its queue was deleted), not refused.
         """
@@ -70,13 +70,13 @@ class Publication(MessageRun):
     def sent(self, sender: int, number: int) -> "Publication":
         """The same publication as a node sends it to all members of a queue.
 
-        It has no publisher: that is known to the node.
+        It has no publisher: the sending node knows that one.
         """
         return Publication(self.messages, self.body_bytes, self.ttl_ms, None, 0, sender, number)
 
     def numbered(self, start: int, end: int) -> "Publication":
         """The messages to which the sender gave numbers from `start` up to, not including, `end`;
-        this publication itself if it has no others.
+        this publication itself if those are all of its messages.
         """
         first = self.number
         if start <= first and end >= self.end:

@@ -18,7 +18,7 @@ Q4. A consumer gets no message before its `subscribe` is answered, none after it
     called once. `tell_cancelled` follows at once, or for a deletion when its caller calls it.
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
 Q6. A queue of a kind that removes messages (`QueueKind.removes_messages`) keeps an entry until it
-    is acked or discarded. A log keeps all of them: settling gives the consumer room, and no more.
+    is acked or discarded. A log keeps all of them: settling only gives the consumer room.
 """
 
 from abc import abstractmethod
@@ -61,7 +61,7 @@ class Consumer:
 
     is_waiting: it had no room when a message was ready for it. The queue skips it until
     `QueueClient.credit` reports that it has room again.
-    cancels_on_failover: it must not go on with the next leader of a replicated queue
+    cancels_on_failover: it must not continue with the next leader of a replicated queue
     (x-cancel-on-ha-failover).
     start: where it begins to read a log when it subscribes. Other kinds of queues ignore it.
     """
@@ -106,7 +106,7 @@ class Consumer:
         """The queue is deleted or has crashed: leave the channel."""
 
     def timed_out(self) -> None:
-        """The queue has taken back what it held for too long: end its session."""
+        """The queue has taken back messages that it held for too long: end its session."""
 
     def tell_cancelled(self) -> None:
         """The queue's deletion was answered: send basic.cancel if the client supports it."""
@@ -131,7 +131,7 @@ class Hold(Protocol):
 
     @property
     def is_wanted(self) -> bool:
-        """Publishers of many messages at a time have to wait."""
+        """Whether publishers of many messages at a time have to wait."""
 
     def begin(self, resume: Callable[[], object]) -> None:
         """A publisher waits; `resume` is called when it may go on."""
@@ -164,7 +164,7 @@ class QueueClient(Protocol):
 
     @property
     def may_redeliver(self) -> bool:
-        """Some of its messages may have been delivered before."""
+        """Whether some of its messages may have been delivered before."""
 
     @property
     def kind(self) -> QueueKind:
@@ -180,7 +180,7 @@ class QueueClient(Protocol):
 
     @property
     def is_down(self) -> bool:
-        """Its node cannot be reached: no message is routed to it. A change of it changes routes."""
+        """Whether its node cannot be reached: then no message is routed to it."""
 
     @property
     def is_exchange(self) -> bool:
@@ -222,16 +222,16 @@ class QueueClient(Protocol):
     ) -> None:
         """Remove a consumer; an auto-delete queue is deleted with its last one.
 
-        Unless its channel ended, it first gets what was published and requeued before (Q1). answer:
-        given when it gets nothing more. A consumer whose channel ends before that is cancelled
-        again.
+        Unless its channel ended, it first gets the messages published and requeued before (Q1).
+        answer: given when it gets nothing more. A consumer whose channel ends before that is
+        cancelled again.
         """
 
     def credit(self, consumer: Consumer) -> None:
         """A skipped consumer has room again."""
 
     def watch(self, demand: Demand | None) -> None:
-        """Keep this demand up to date from now on, if the queue lives on this node; None: none."""
+        """Keep this demand up to date, if the queue lives on this node; None to stop."""
 
     # The queue as a whole
 
@@ -258,7 +258,7 @@ class QueueClient(Protocol):
         """
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted: release timers and consumers; returns these."""
+        """Release timers and consumers, because the node stops or the queue ends; return these."""
 
     def apply(self, options: QueueOptions) -> None:
         """Apply options that policies have changed, with immediate effect."""

@@ -1,16 +1,16 @@
-"""The factory of a kind of queues: makes them on a node, and knows where they live.
+"""The factory of a kind of queue: makes its queues on a node, and knows where they live.
 
-Code that declares, stores, moves or deletes queues passes their placements on (placement.py) and
-asks the factory of their kind what they mean. `QueueFactory` is that of a node on its own, where
-every queue lives on the node. A cluster adds factories in its place (`QueueKinds.add`):
+Code that declares, stores, moves or deletes queues passes on their placements (placement.py), which
+only the factory of the kind interprets. `QueueFactory` itself is for a node outside a cluster,
+where every queue lives on the node. A cluster adds factories in its place (`QueueKinds.add`):
 
     cluster/remote_queues/placed_factory.py   each queue lives on one node
     cluster/mirrors/mirrored_factory.py       classic queues, which may have mirrors
 
-A placement changes by declarations only. Some are made at once, such as that of a renamed node.
-Others ask for a change, as bytes that the kind wrote (`ChangePlacement`): the node that orders
-declarations has the factory `complete` it, so that a change is always made on the placement that
-all changes before it have led to.
+A placement changes by declarations only. Some contain the new placement, such as that of a renamed
+node. Others request a change, as bytes that the kind wrote (`ChangePlacement`): the node that
+orders declarations has the factory `complete` it, so that a change always applies to the result of
+all changes before it.
 """
 
 from collections.abc import Callable, Set
@@ -31,8 +31,8 @@ MakeQueue = Callable[[QueueOwner, QueueSpecification], QueueClient]
 class PlacementChange(NamedTuple):
     """The outcome of a change of a queue's placement.
 
-    new_copy: the node that gets a new copy by this change, without messages; empty for none.
-    incarnation: the run of the node that is to have the copy.
+    new_copy: the node that gets a new, empty copy by this change; empty for none. incarnation: the
+    run of that node.
     """
 
     placement: Placement
@@ -48,7 +48,7 @@ class QueueFactory:
         self.make_here = make_here
 
     def place(self, specification: QueueSpecification) -> Placement:
-        """Choose where a queue lives that is about to be declared on this node."""
+        """Choose a placement for a queue that is about to be declared on this node."""
         return HERE
 
     def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
@@ -56,12 +56,12 @@ class QueueFactory:
         return self.make_here(owner, specification)
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
-        """A queue was declared. storage_id: that of the messages which this node has."""
+        """A queue was declared. storage_id: of its messages on this node."""
 
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
         """A queue has another placement from now on.
 
-        storage_id: that of the copy which begins on this node with the change; 0 for none.
+        storage_id: of the copy that starts on this node with the change; 0 for none.
         """
         queue.placement = placement
 

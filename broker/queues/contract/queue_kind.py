@@ -1,4 +1,4 @@
-"""Kinds of queues, by the value of `x-queue-type`, and the features of each kind.
+"""Kinds of queue, by the value of `x-queue-type`, and the features of each kind.
 
 A kind adds itself to the table of a node with `QueueKinds.add`. Its features are data, which
 declarations, policies and channels look up: the arguments that it takes and those by which a
@@ -55,15 +55,15 @@ class QueueKind:
     consumer_arguments: those of basic.consume that it takes.
     policy_target: the value of a policy's apply-to for queues of this kind.
     unsupported_policies: a policy with one of these keys does not apply to it at all.
-    policy_wins: keys whose value in a policy counts, whatever the value of the argument.
+    policy_wins: keys for which a policy takes precedence over the argument.
     credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
     None for any number.
-    is_replicated: its queues have members on several nodes, or on one, that are shown as such. A
-    classic queue, which a policy may mirror, is shown with mirrors.
-    locator: the key of a policy that chooses the node of a new queue; its argument has `x-` before.
+    is_replicated: its queues have members, on one node or several, which management shows. Classic
+    queues, which a policy may mirror, are shown with mirrors instead.
+    locator: the key of a policy that chooses the node of a new queue; the argument is the key with
+    the prefix `x-`.
     has_inspection: operators may read and take messages from anywhere in it.
-    knows_deliveries: even after the node was killed, only messages that were delivered count as
-    redelivered.
+    knows_deliveries: only delivered messages count as redelivered, even after the node was killed.
     removes_messages: an ack removes a message. Otherwise the queue is a log: each consumer reads it
     from an offset on, within a prefetch limit, and operations that take messages out or give them
     back are refused.

@@ -1,8 +1,8 @@
-"""The kinds of queues that a node serves: a table to which the factory of each kind is added.
+"""The kinds of queue that a node serves: a table with the factory of each kind.
 
 `x-queue-type` chooses the kind of a queue that is declared; without it a queue is classic. An
-installed package serves a further kind: in the group `leveret.queue_kinds`, under the kind's name,
-it names a function without arguments that makes the factory.
+installed package can serve a further kind: it names, in the group `leveret.queue_kinds` and under
+the kind's name, a function without arguments that makes the factory.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ class QueueKinds:
     """The table of one node.
 
     node: the node's name, if it is in a cluster; empty otherwise. incarnation: the number of its
-    run. fit: fits the factory of an installed package to the cluster.
+    run. fit: adapts the factory of an installed package to the cluster.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class QueueKinds:
         self._not_served: dict[str, QueueKind] = {}
 
     def add(self, factory: QueueFactory) -> None:
-        """Serve a kind, in place of the factory that served its name before."""
+        """Serve a kind by this factory, in place of an earlier one of the same name."""
         self._factories[factory.kind.name] = factory
 
     def know(self, kind: QueueKind) -> None:
-        """Check the declarations of a kind that is not served, before they are refused."""
+        """Have the declarations of a kind that is not served checked before they are refused."""
         self._not_served[kind.name] = kind
 
     def __iter__(self) -> Iterator[QueueFactory]:
@@ -54,7 +54,8 @@ class QueueKinds:
     def of(self, kind: QueueKind) -> QueueFactory:
         """The factory of a kind.
 
-        A queue of a kind that is not served can only live on another node, as a classic one may.
+        A queue of a kind that is not served lives on another node, and is treated as a classic one
+        there.
         """
         return self._factories.get(kind.name) or self._factories[CLASSIC]
 

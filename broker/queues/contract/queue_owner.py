@@ -23,13 +23,13 @@ class QueueOwner(Protocol):
     tracer: Taps | None
 
     def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
-        """Where a queue keeps its messages, with those that a restart found."""
+        """Make the backing queue of a queue, with the messages that a restart found."""
 
     def has_letters(self, queue: QueueClient) -> bool:
-        """Whether a restart found dead letters that a queue keeps."""
+        """Whether a restart found retained dead letters of a queue."""
 
     def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
-        """Where a queue keeps its dead letters, with those that a restart found."""
+        """Make the backing queue of a queue's dead letters, with those that a restart found."""
 
     def make_dead_letter_worker(
         self, queue: QueueClient, letters: DeadLetterSource

@@ -15,4 +15,4 @@ class RemoteOwner:
         self.peer_port = int(port) if port.isascii() and port.isdigit() else 0
 
     def forget_queue(self, name: str) -> None:
-        """Do nothing: the connection's own node tells it."""
+        """Do nothing: the connection's own node notifies it."""

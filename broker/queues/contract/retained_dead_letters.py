@@ -1,8 +1,8 @@
-"""The two sides of dead-lettering at least once: the queue that keeps letters, and its worker.
+"""The two sides of at-least-once dead-lettering: the queue that retains letters, and its worker.
 
-The queue (retained.py) knows where its letters are stored. The worker (worker.py),
-which belongs to the virtual host, knows exchanges and routes. It takes letters, publishes them, and
-settles each when every queue that it reaches has confirmed it.
+The queue (retained.py) knows where its letters are stored. The worker (worker.py), which belongs to
+the virtual host, knows exchanges and routes. It takes letters, publishes them, and settles each
+when every target queue has confirmed it.
 """
 
 from typing import NamedTuple, Protocol
@@ -23,7 +23,7 @@ class DeadLetterSource(Protocol):
 
     @property
     def has_ready(self) -> bool:
-        """There are letters that were not taken."""
+        """Whether there are letters that were not taken."""
 
     def take(self) -> RetainedDeadLetter | None:
         """The next letter; None if there is none, or if it cannot be read now."""
@@ -42,7 +42,7 @@ class DeadLetterWorker(Protocol):
         """The dead-letter exchange or routing key may have changed."""
 
     def forget(self) -> None:
-        """The source has dropped all its letters, also those that were taken."""
+        """The source has dropped all its letters, including those that were taken."""
 
     def close(self) -> None:
         """The queue ends."""

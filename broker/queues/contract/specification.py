@@ -1,7 +1,7 @@
-"""What a queue is declared with, as one value.
+"""The specification of a queue: its declaration as one value.
 
 It is made once for each declaration (`QueueKinds.specify`), with the kind and the options that the
-arguments ask for. Everything that makes a queue takes it.
+arguments ask for. All code that creates queues takes it.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class QueueSpecification(NamedTuple):
 
 
 def specification_of(vhost: str, queue: QueueClient) -> QueueSpecification:
-    """That of a queue which exists, for another object that stands for it."""
+    """The specification of an existing queue, for another object that represents it."""
     return QueueSpecification(
         vhost, queue.name, queue.kind, queue.durable, queue.auto_delete, queue.arguments,
         queue.declared, queue.owner_connection, queue.storage_id, queue.placement,

@@ -22,8 +22,9 @@ from leveret.storage.contract.queue_status import StorageCounts
 RUNNING, CRASHED = "running", "crashed"
 """A queue's state. Crashed: the store has not been able to read its messages for some time."""
 UP, WAITING, SINGLE_ACTIVE = "up", "waiting", "single_active"
-"""A consumer's activity: it gets messages; it waits, as another consumer is the single active one;
-it is the single active consumer."""
+"""A consumer's activity: it gets messages; it waits, because another consumer is the single active
+one; it is the single active consumer.
+"""
 
 
 class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -49,7 +50,7 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def messages(self) -> int:
-        """Ready, unacked, and dead letters that are kept."""
+        """Ready, unacked, and retained dead letters."""
         return self.ready + self.unacked + self.dlx
 
     @property
@@ -128,8 +129,8 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     consumer_capacity: the share of consumers that have room for a message; 0 without consumers.
     owner: the connection that owns an exclusive queue. memory_bytes: approximate.
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
-    declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes: of
-    the bodies of the dead letters that it keeps.
+    declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
+    the bytes of the bodies of its retained dead letters.
     """
 
     counts: CoarseCounts

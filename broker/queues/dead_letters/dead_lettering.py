@@ -1,11 +1,11 @@
-"""The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
+"""Handles messages that die in a queue: expired, dropped by a limit, or rejected by a client.
 
-Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has
-arrived there (retained.py). Messages that die in one turn for one reason are dead-lettered
+Each goes to the queue's dead-letter exchange, if it has one; a queue may retain it until it has
+arrived at its targets (retained.py). Messages that die in one turn for one reason are dead-lettered
 together. A policy may make a million messages die at once, or a client may reject as many with one
 method, so each turn of the queue handles only as many deaths as its budget of work allows
-(broker/runtime/turns.py). Until its turn a message stays where it was: the queue is longer than its
-limit, and rejected messages are unacked.
+(broker/runtime/turns.py). Until its turn comes, a message stays where it was: the queue is longer
+than its limit, and rejected messages are unacked.
 """
 
 from collections import deque
@@ -34,10 +34,10 @@ class DyingQueue(QueueClient, Protocol):
     reads: FailedReads
 
     def have_turn(self) -> None:
-        """Have a turn soon, which calls `DeadLettering.go_on`."""
+        """Request a turn, which calls `DeadLettering.go_on`."""
 
     def as_published(self, message: Message) -> Message:
-        """A message of the queue as it is dead-lettered."""
+        """Return the form in which a message of the queue is dead-lettered."""
 
 
 class RetainsDeadLetters(Protocol):
@@ -50,7 +50,7 @@ class RetainsDeadLetters(Protocol):
 
 
 class DeadLettering:
-    """The deaths in one queue. is_behind: some are left for the queue's next turn.
+    """The dead-lettering of one queue. is_behind: deaths are left for the queue's next turn.
 
     expiry: watches the head of the queue. keeper: None if the queue keeps no dead letters.
     """
@@ -129,7 +129,7 @@ class DeadLettering:
         self._turns.work_left -= work
 
     def _dead_letter(self, messages: list[Message], reason: str) -> None:
-        """Messages died together, and are counted as work."""
+        """Dead-letter messages that died together, and count their work."""
         if not messages:
             return
         messages = [self._queue.as_published(message) for message in messages]
@@ -225,7 +225,7 @@ class DeadLettering:
 
 
 class NoDeadLettering(DeadLettering):
-    """The deaths of a queue that has ended: none. All ended queues share one object."""
+    """The dead-lettering of a queue that has ended: it does nothing. All ended queues share it."""
 
     __slots__ = ()
 

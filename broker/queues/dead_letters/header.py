@@ -2,8 +2,7 @@
 
 Each (queue, reason) pair under which a message has died has one entry in its x-death array, with a
 count. The latest is the first one; the order of the other entries has no meaning. A message that
-would come back to a queue by itself, without a client having rejected it on the way, is in a cycle
-and is dropped.
+would return to a queue without a client having rejected it on the way is in a cycle and is dropped.
 
 Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
 """
@@ -52,7 +51,7 @@ def decoding_work(header: ContentHeader) -> int:
 
 
 class DeathRecord:
-    """The deaths of a dead letter, as its headers tell them.
+    """The deaths that the headers of a dead letter record.
 
     fields: encoded, by their names as short strings; empty for a field to be removed. appended:
     the same fields joined. copied_keys: the keys of the CC header. in_cycle: the names of the
@@ -150,7 +149,7 @@ def without_deaths(header: ContentHeader) -> ContentHeader:
     """The header without the headers that record deaths.
 
     A message starts over when an operator retries it, so that it may die in the same queue
-    again, and when a client publishes it to a node that behaves as RabbitMQ 4.
+    again, and when a client publishes it to a node that behaves like RabbitMQ 4.
     """
     headers = {name: field for name, field in header.headers.items() if name not in DEATH_HEADERS}
     return header if len(headers) == len(header.headers) else header.replace(headers=headers)
@@ -212,7 +211,7 @@ def _record_death(headers: Table, death: Table, address: Address, queue: str, re
 
 
 def _merged(deaths: list[Field]) -> list[Field]:
-    """DeadLettering with one entry and a count for each (queue, reason) pair.
+    """Merge deaths: one entry, with a count, for each (queue, reason) pair.
 
     Nodes before RabbitMQ 3.5 added an entry for each death. Like RabbitMQ's
     `group_by_queue_and_reason`, this reverses the order if there are several.

@@ -105,7 +105,7 @@ class RetainedDeadLetters:
     # The queue's side
 
     def set_wanted(self, is_wanted: bool) -> None:
-        """Whether messages are kept when they die. If not, the kept ones are dropped."""
+        """Set whether messages that die are retained. If not, the retained ones are dropped."""
         if self.is_wanted and not is_wanted and self.count:
             self._drop()
         self.is_wanted = is_wanted
@@ -122,7 +122,7 @@ class RetainedDeadLetters:
         worker.wake()
 
     def _drop(self) -> None:
-        """As RabbitMQ does it when the strategy changes (`rabbit_fifo_dlx:switch_from`)."""
+        """Drop all letters, as `rabbit_fifo_dlx:switch_from` does when the strategy changes."""
         worker, backing = self._open(), self._backing
         assert backing is not None, "a worker has a backing queue"
         logger.info(
@@ -137,17 +137,17 @@ class RetainedDeadLetters:
         LongWork(self._owner.turns, f"dropping dead letters of {self._queue!r}", freeing).start()
 
     def close(self) -> None:
-        """The node stops, or the queue is deleted: data on disk stays there."""
+        """Release everything but data on disk, because the node stops or the queue is deleted."""
         self.is_wanted = False
         self._taken.clear()
         if self._worker is not None and self.reads is not None:
             self._worker.close()
             self.reads.close()
-            # The worker and the reads refer to the letters: without these cycles all are freed.
+            # The worker and the reads refer to the letters: breaking these cycles frees all three.
             self._worker = self.reads = None
 
     def delete(self) -> None:
-        """The queue is deleted, and its letters with it. Call `close`, too."""
+        """Delete the letters of a deleted queue. Call `close`, too."""
         if self._backing is not None:
             what = f"the deletion of dead letters of {self._queue!r}"
             LongWork(self._owner.turns, what, self._backing.delete()).start()
@@ -156,7 +156,7 @@ class RetainedDeadLetters:
 
     @property
     def has_ready(self) -> bool:
-        """There are letters that were not taken."""
+        """Whether there are letters that were not taken."""
         return self._backing is not None and self._backing.ready_count > 0
 
     def take(self) -> RetainedDeadLetter | None:

@@ -1,1 +1,1 @@
-"""Parts of queues: who consumes, when messages expire, who is counted and held back."""
+"""Parts of queues: dispatch to consumers, expiry, ages, counts, failed reads and flow control."""

@@ -1,4 +1,4 @@
-"""How old the messages of a queue are, without a timestamp in each of them.
+"""The ages of a queue's messages, without a timestamp in each message.
 
 Positions in a queue grow as messages are published, so a few marks (messages from this position on
 were published at that time) give the age of any message. At most one mark is made per millisecond.
@@ -68,7 +68,7 @@ class Ages:
         self._times_ms = array("q", [times_ms[place] for place in kept])
 
     def age_ms(self, position: int, now_ms: int) -> int:
-        """How long ago the message at this position was published."""
+        """The time since the message at this position was published."""
         place = bisect_right(self._positions, position) - 1
         return max(0, now_ms - self._times_ms[max(0, place)])
 

@@ -176,7 +176,7 @@ class ConsumerRing:
         return len(self.consumers) != 1 or not next(iter(self.consumers)).is_exclusive
 
     def _rank(self, consumer: Consumer) -> int:
-        """The rule by which a single active consumer is chosen."""
+        """The rank by which a single active consumer is elected."""
         return consumer.priority if self._elects_by_priority else 0
 
     def _elect(self) -> None:

@@ -42,7 +42,7 @@ class HeadExpiry:
         self._expired()
 
     def stop(self) -> None:
-        """The queue ends. It is no longer referred to."""
+        """Stop, because the queue ends, and drop the reference to it."""
         self._expired = _nothing
         if self._timer is not None:
             self._timer.cancel()
@@ -100,7 +100,7 @@ class UnusedExpiry:
             self._wait(self._expires_ms - unused_ms)
 
     def close(self) -> None:
-        """The queue ends. It is no longer referred to."""
+        """Stop, because the queue ends, and drop the reference to it."""
         self._stop()
         self._expires_ms = None
         self._in_use = self._expired = _nothing

@@ -1,13 +1,13 @@
-"""A queue's behaviour when the disk cannot give it the next message, or not at once.
+"""A queue's behaviour when its next message cannot be read from disk, or not immediately.
 
 Such a failure (no file handle is free, an input error) says nothing about the message, which stays
 in the queue. Nothing is delivered until a read succeeds; it is tried again every RETRY_MS. After
-CRASHED_AFTER_MS the queue has crashed, in RabbitMQ's words: its consumers are cancelled, clients
-that ask for anything but its deletion get RabbitMQ's 404, publishers with confirms get nacks, and
-management shows the state. The queue goes on trying to read; a success ends the crash.
+CRASHED_AFTER_MS the queue counts as crashed, in RabbitMQ's terms: its consumers are cancelled,
+clients that ask for anything but its deletion get RabbitMQ's 404, publishers with confirms get
+nacks, and management shows the state. The queue keeps trying to read; a success ends the crash.
 
-A message that the disk cannot give at once is read by a thread of the store, and the queue waits
-in the same way until it is read.
+A message that cannot be read immediately is read by a thread of the store; the queue waits for it
+in the same way.
 
 Source: `rabbit_misc:absent` and `rabbit_amqqueue:delete_with` of RabbitMQ, for a queue whose
 process ended and could not be started again.

@@ -1,8 +1,8 @@
-"""Holding back publishers that outrun a queue's consumers, so that the consumers keep up.
+"""Flow control: holds back publishers that outrun a queue's consumers, so that these keep up.
 
-A broker and its clients without spare processor time spend most of it on publishers: these wait for
-nothing, while consumers wait for messages, and the broker for their acks. Then a backlog grows, and
-every message waits for seconds, though the consumers could take messages as fast as they are
+If a broker and its clients have no spare processor time, publishers get most of it: they wait for
+nothing, while consumers wait for messages, and the broker waits for acks. Then a backlog grows, and
+every message waits for seconds, although the consumers could take messages as fast as they are
 published.
 
 So a publisher of many messages at a time is not read while no consumer of a queue has room, and
@@ -10,8 +10,8 @@ there is a backlog of `BACKLOG_COUNT_MIN` messages or `BACKLOG_BYTES_MIN` bytes.
 when the backlog is half as long, or after `HOLD_MS_MAX`.
 
 If the rate of deliveries during the hold is too low to drain the backlog within `DRAIN_MS_MAX`, the
-consumers themselves are slow. Then the queue is there to keep the messages: no publisher is held
-back for `PAUSE_MS`.
+consumers themselves are slow. Then the queue has to absorb the messages: no publisher is held back
+for `PAUSE_MS`.
 """
 
 from asyncio import TimerHandle
@@ -81,7 +81,7 @@ class PublisherHold:
 
     @property
     def is_wanted(self) -> bool:
-        """Publishers outrun the consumers."""
+        """Whether publishers outrun the consumers."""
         backing, ring = self._backing, self._ring
         count = backing.ready_count
         if count < BACKLOG_COUNT_MIN and backing.ready_bytes < BACKLOG_BYTES_MIN:
@@ -104,7 +104,7 @@ class PublisherHold:
         return self._counts.delivered + self._counts.delivered_no_ack
 
     def look(self) -> None:
-        """The backlog is shorter, or a consumer has left."""
+        """Check whether to end the hold: the backlog is shorter, or a consumer has left."""
         if not self._waiting:
             return
         if self._backing.ready_count <= self._release_at or not self._ring.consumers:

@@ -1,8 +1,8 @@
 """A channel: a session of AMQP 0-9-1. The methods_* files have its methods.
 
-A channel belongs to one connection and is known there by its number. It writes what its client is
-told as frames. When it fails, its consumers are cancelled and its unsettled messages requeued
-before channel.close is sent.
+A channel belongs to one connection and is known there by its number. It sends replies, deliveries
+and notifications to its client as frames. When it fails, its consumers are cancelled and its
+unsettled messages requeued before channel.close is sent.
 """
 
 import logging
@@ -32,8 +32,8 @@ logger = logging.getLogger("leveret.channel")
 class ConnectionOutput(Flushable):
     """The output of the channels of one connection.
 
-    pieces: the output gathered in this round. A class, as a Protocol would make a message that
-    comes alone look up a dozen attributes by their names.
+    pieces: the output gathered in this round. This is a class because compiled code looks up the
+    attributes of a Protocol by name: a dozen for a message that arrives alone.
     """
 
     __slots__ = ("frame_bytes_max", "pieces", "services")
@@ -51,7 +51,7 @@ class ConnectionOutput(Flushable):
 
     @property
     def is_congested(self) -> bool:
-        """The client does not keep up; it gets no deliveries until it catches up."""
+        """Whether the client reads too slowly; it gets no deliveries until it has caught up."""
         return False
 
     def gathered(self, content_bytes: int) -> None:
@@ -63,7 +63,7 @@ class ConnectionOutput(Flushable):
         """Write the gathered output at the end of the round."""
 
     def confirm_later(self, channel: "Channel") -> None:
-        """The channel has confirms to send at the end of the round."""
+        """Send the channel's confirms at the end of the round."""
 
 
 class RepliesAwaitingSync(Protocol):
@@ -75,7 +75,7 @@ class RepliesAwaitingSync(Protocol):
     all_sent: Answer[None]
 
     def close(self) -> None:
-        """Drop the replies: the channel ends."""
+        """Drop the replies, because the channel ends."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -194,14 +194,14 @@ class Channel(Session):
         self.takes_methods = False
 
     def resume(self) -> None:
-        """Handle methods again: the operation is over."""
+        """Handle methods again, because the operation is over."""
         self.operation = None
         self.takes_methods = not self.is_closing
 
     # Ending
 
     def fail(self, fault: ChannelFault) -> None:
-        """Close the channel because of an error: give everything back, then tell the client."""
+        """Close the channel because of an error: requeue its messages, then notify the client."""
         connection = self.connection
         logger.error(
             "channel error on connection %s, vhost '%s', user '%s', channel %d: %s",
@@ -225,7 +225,7 @@ class Channel(Session):
         self.takes_methods = False
 
     def stop(self) -> None:
-        """The channel ends: no method goes on, and no consumer gets anything more."""
+        """Stop all methods and consumers, because the channel ends."""
         if self.operation is not None:
             self.operation.close()
             self.operation = None
@@ -234,6 +234,6 @@ class Channel(Session):
         super().stop()
 
     def release(self) -> None:
-        """Cancel the consumers and requeue unsettled deliveries: the channel ends."""
+        """Cancel the consumers and requeue unsettled deliveries, because the channel ends."""
         super().release()
         self.assembler = None

@@ -26,7 +26,7 @@ Handler = Callable[[Channel, Any], Steps]
 
 
 def _written(handler: Handler) -> Handler:
-    """The handler of a method that may change what is declared."""
+    """Wrap the handler of a method that may change declarations."""
 
     @wraps(handler)
     async def handle_written(channel: Channel, method: base.Frame) -> None:

@@ -30,7 +30,7 @@ from leveret.storage.messages.message import Address, Entry, Message
 _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `FrameConsumer.deliver`."""
 FRAMES_BYTES_GUESS: Final = 128
-"""Bytes of a delivery beside its body, roughly: enough to notice a client that does not keep up."""
+"""Approximate bytes of a delivery besides its body, to notice clients that read too slowly."""
 
 
 class FrameConsumer(SessionConsumer):
@@ -107,7 +107,7 @@ class FrameConsumer(SessionConsumer):
             writer.truncate(0)
 
     def _deliver_in_pieces(self, message: Message, tag: int, redelivered: bool) -> None:
-        """A body that is larger than frame_max allows goes out in several frames."""
+        """Send a message whose body exceeds frame_max in several frames."""
         channel = self.channel
         output = channel.output
         address = message.address.encoded

@@ -1,4 +1,4 @@
-"""Reads the arguments of basic.publish, by whose bytes a connection finds the target again."""
+"""Reads the arguments of basic.publish. Their bytes are the key of a connection's `Target`."""
 
 import struct
 from typing import Final

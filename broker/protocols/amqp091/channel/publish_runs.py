@@ -5,7 +5,7 @@ body of its own. Messages to one address make a run, which is routed once and ha
 in one call, if queues treat them in the same way (`ContentHeader.kind`).
 
 Runs are made one by one, on demand, by an object of this module rather than by a generator: for a
-message that comes alone a compiled generator and its run as a named tuple took half a microsecond
+message that arrives alone a compiled generator and its run as a named tuple took half a microsecond
 more.
 """
 

@@ -9,8 +9,8 @@
 connection. The connection itself holds the client's identity, the login until it is complete, and
 the methods of channel 0.
 
-The parts refer to their connection weakly, or forget it when its socket is closed, so that no cycle
-is left and a closed connection is freed at once, not by a collection of garbage.
+The parts refer to their connection weakly, or forget it when its socket is closed, so that no
+reference cycle remains and a closed connection is freed immediately, not by the garbage collector.
 """
 
 import asyncio

@@ -154,7 +154,7 @@ class HeldChannels:
         self._frames_of(number, size).appendleft(frame)
 
     def _frames_of(self, number: int, size: int) -> deque[KeptFrame]:
-        """The kept frames of a channel, to which one of this size is added."""
+        """Return the kept frames of a channel, and count one more of this size."""
         self._kept_bytes += size + FRAME_COST_BYTES
         return self._frames.setdefault(number, deque())
 

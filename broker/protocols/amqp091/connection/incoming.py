@@ -192,7 +192,7 @@ class Incoming(FrameSink):
             self._check_timeout(channel, channel.check_consumer_timeout, timeout_ms)
 
     def end_timed_out(self, number: int, timeout_ms: int) -> None:
-        """Close a channel that has held deliveries for too long, unless it has ended meanwhile."""
+        """Close a channel that has held deliveries for too long, unless it has ended."""
         channel = self._channels.get(number)
         if channel is not None:
             self._check_timeout(channel, channel.fail_timed_out, timeout_ms)
@@ -200,7 +200,7 @@ class Incoming(FrameSink):
     def _check_timeout(
         self, channel: Channel, check: Callable[[int], None], timeout_ms: int
     ) -> None:
-        """Close a channel for which `check` raises a fault, and drop what is kept for it."""
+        """Close a channel for which `check` raises a fault, and drop its kept frames."""
         self.handle(partial(self._check_channel, channel, check, timeout_ms))
         self.handle(partial(self._continue_closed, channel))
 
@@ -291,8 +291,8 @@ class Incoming(FrameSink):
                     publishing.refuse(channel, len(run.messages), self._services.alarms.reason)
                     continue
                 if self._reading.is_blocked:
-                    # This publish waits, too: else a client that connects again would get one in
-                    # each time.
+                    # This publish waits, too: otherwise a client could publish one message with
+                    # each new connection.
                     runs.put_back(run)
                     raise self._turn_over(channel, target, runs, size)
             count = runs.take_work(run, self._turns, target.work)

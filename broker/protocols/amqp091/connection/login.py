@@ -86,7 +86,7 @@ class LoginConnection(Protocol):
 class Login:
     """The handshake of one connection; discarded once it is complete.
 
-    known_user: the user, if it is known whatever the client sends: the node itself. is_limited:
+    known_user: the user of a client within the node, whatever credentials it sends. is_limited:
     frames have a limit. Frames of a client in memory need none, and headers that links have added
     to a message may make it longer than a client's frame.
     """

@@ -23,8 +23,9 @@ from leveret.broker.services.services import Services
 
 
 class PendingMethods:
-    """handle: handles a step of the connection's input. at_work: called with the channel and the
-    method index of the work that goes on, before it does: its faults name them.
+    """The methods of one connection that wait. handle: handles a step of the connection's input.
+    at_work: called with the channel and the method index before a method continues, so that faults
+    name them.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class PendingMethods:
         method_index: int,
         awaited: NextTurn,
     ) -> None:
-        """Go on with a method that has given way."""
+        """Continue a method that has given up the rest of its turn."""
         self._at_work(channel, method_index)
         awaited.give(None)
         self.run(channel, steps, describe, method_index)
@@ -141,7 +142,7 @@ class PendingMethods:
             self._backlog_changed()
 
     def _send_replies(self, channel: Channel) -> None:
-        """Send the replies of a channel that need no longer wait."""
+        """Send the replies of a channel that no longer have to wait."""
         while (method_index := self._unsynced.next_due(channel)) is not None:
             self._at_work(channel, method_index)
             self._unsynced.send_next(channel)

@@ -1,8 +1,8 @@
 """The bytes from one connection's socket: counted, measured, and passed to the frame scanner.
 
 The transport calls `SocketInput.receive` directly, as the protocol's `data_received`. A connection
-itself cannot be compiled, as it is referred to weakly; its input is, since a program that sends one
-message at a time has a read for each.
+itself cannot be compiled, because it has weak references; its input is compiled, since a program
+that sends one message at a time causes a read for each.
 """
 
 from functools import partial
@@ -15,8 +15,9 @@ from leveret.broker.runtime.loop_watch import NOTED_SECONDS
 from leveret.broker.runtime.turns import Turns
 
 SMALL_READ_BYTES_MAX: Final = 16 * 1024
-"""A publisher of this little at a time cares for its latency. Acks do not count: they come from
-the consumers of publishers of much, too."""
+"""A publisher that sends so little at a time depends on latency. Acks do not count, because
+consumers of large publishers send them, too.
+"""
 
 
 class Greeting(Protocol):
@@ -49,7 +50,7 @@ class SocketInput:
     ) -> None:
         """connection: named as the cause of a turn that takes long."""
         self._turns = turns
-        # A reference would keep a client that has ended.
+        # A reference would keep a closed connection alive.
         self._id = id(self)
         self._incoming = incoming
         self._scanner = scanner

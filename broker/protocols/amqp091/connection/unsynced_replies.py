@@ -1,20 +1,21 @@
 """Replies that wait for the disk, and the output of their channels behind them.
 
-A method whose declaration is applied and not on disk yet only has to reply (`Synced`,
+A method whose declaration is applied but not on disk yet has only its reply left (`Synced`,
 broker/runtime/pending.py). It does not hold its channel: the client's next methods are handled, and
 their declarations share the next sync. Later output of the channel waits behind the reply. So the
 client gets everything in the order in which it would if each method held its channel: as in
 RabbitMQ, where one process handles a channel's methods and sends its deliveries and confirms.
 
 Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies`. It gathers the
-output of the channel, in one list for each reply, and passes a list on when its reply was sent. The
-message path does not notice.
+output of the channel, in one list for each reply, and passes a list on when its reply has been
+sent. The message path needs no check for it.
 
 UR1. A reply is sent after its own sync, and after the replies before it.
 UR2. Nothing that a channel sends overtakes a reply that waits: deliveries, confirms, returned
      messages and other replies wait behind it. A fault of the channel and channel.close hold the
      channel until all of its replies are sent (incoming.py).
-UR3. If a reply fails, what waits behind it is dropped, and the fault follows what was sent.
+UR3. If a reply fails, the output behind it is dropped, and the fault follows the output already
+     sent.
 UR4. No more than `WAITING_MAX` replies of a connection wait: a further one holds its channel. No
      more than `GATHERED_BYTES_MAX` of contents are gathered behind them: above that, consumers get
      no deliveries, and the socket is not read.
@@ -32,7 +33,7 @@ from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.runtime.pending import Answer, PendingOperation, given
 
 WAITING_MAX = 1000
-"""Declarations of 200 milliseconds: more than come during a sync, unless the disk is stalled."""
+"""The declarations of 200 milliseconds: more than arrive during a sync, unless the disk stalls."""
 GATHERED_BYTES_MAX = 1024 * 1024
 
 
