@@ -31,7 +31,7 @@ ANSWERS_MAX = 4096
 
 Value = TypeVar("Value")
 Decision = bool | Answer[bool]
-"""Whether an operation is allowed: known already, or a pending answer."""
+"""Whether an operation is allowed: a known result, or a pending answer."""
 Question = tuple[object, ...]
 """The key of a cached answer: a kind, a backend and the arguments. An exchange may be called
 `queue`, and users of two backends may have the same name."""
@@ -270,7 +270,7 @@ class AccessControl:
         self._answers.clear()
 
     async def close(self) -> None:
-        """Close the connections to backends; pending questions get no answer."""
+        """Close the connections to backends; pending requests get no answer."""
         for task in self._tasks:
             task.cancel()
         if self._chain is not None:

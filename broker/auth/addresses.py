@@ -1,4 +1,4 @@
-"""Addresses of clients: which ones count as one client's, and which are this machine's."""
+"""Addresses of clients: the ones that count as one client, and the loopback addresses."""
 
 import ipaddress
 

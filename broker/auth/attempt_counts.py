@@ -1,7 +1,6 @@
 """Login attempts by protocol and by the client's address, for the management API and the metrics.
 
-RabbitMQ counts them by user name, too. Here they are not, since a name that is wrong may be a
-password.
+RabbitMQ counts them by user name, too. Leveret does not, because a wrong name may be a password.
 """
 
 from collections import OrderedDict

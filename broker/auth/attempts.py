@@ -1,12 +1,12 @@
 """Rate limit for failed logins, by the client's address and the user's name.
 
 From one address, logins of one name may fail `failures_per_minute` times at once; after that, tries
-come back at that rate. So an attacker that guesses passwords locks out neither other users at that
-address nor the attacked user at other addresses. All names together may fail `NAMES` times as
-often, but for loopback addresses: behind a proxy on this machine, all clients have one.
+are restored at that rate. So an attacker that guesses passwords locks out neither other users at
+that address nor the attacked user at other addresses. All names together may fail `NAMES` times as
+often, except from loopback addresses: all clients behind a proxy on this machine have one.
 
-A login with credentials that were accepted before is always checked, so that programs come back
-while their password is being guessed at their own address. The limiter remembers a keyed hash of
+A login with credentials that were accepted before is always checked, so that programs can reconnect
+while their password is being guessed from their own address. The limiter remembers a keyed hash of
 these credentials, and forgets it when they are refused.
 
 A login beyond the limit is refused without a check and looks to the client like one with a wrong
@@ -39,7 +39,7 @@ HASH_BYTES = 16
 class Tries:
     """The logins that may still fail. left: as of `counted_ms`, on the broker's clock.
 
-    per_minute: how many may fail at once, and come back in a minute. under_way: logins that are
+    per_minute: how many may fail at once, and are restored in a minute. under_way: logins that are
     being checked. ended: notified when one of them ends.
     """
 
@@ -50,14 +50,14 @@ class Tries:
     ended: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def refill(self, now_ms: int) -> None:
-        """Add the tries that have come back."""
+        """Add the tries that were restored since `counted_ms`."""
         gained = (now_ms - self.counted_ms) * self.per_minute / MS_PER_MINUTE
         self.left = min(float(self.per_minute), self.left + gained)
         self.counted_ms = now_ms
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Check a login in the block; wait until every login under way may still fail."""
+        """Check a login in the block; wait until all logins being checked may still fail."""
         async with self.ended:
             await self.ended.wait_for(lambda: not 0 < self.left <= self.under_way)
             self.under_way += 1
@@ -91,7 +91,7 @@ class AttemptLimiter:
 
     @asynccontextmanager
     async def turn(self, attempt: LoginAttempt) -> AsyncIterator[None]:
-        """Check a login in the block; wait until every login under way may still fail."""
+        """Check a login in the block; wait until all logins being checked may still fail."""
         async with AsyncExitStack() as turns:
             if not self._is_unlimited(attempt):
                 for tries in self._tries_of(attempt):
@@ -116,7 +116,7 @@ class AttemptLimiter:
         return self._limit is None or self._credentials(attempt) in self._accepted
 
     def _tries_of(self, attempt: LoginAttempt) -> list[Tries]:
-        """Those of the address and the name, and those of the address."""
+        """The limits of the address with the name, and of the address alone."""
         assert self._limit is not None
         source = source_of(attempt.peer_host)
         found = [self._kept(self._hashed(source, attempt.name), self._limit)]

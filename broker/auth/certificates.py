@@ -4,10 +4,10 @@ The name is the common name, the whole distinguished name, or a subject alternat
 to `ssl_cert_login_from`. Distinguished names have RabbitMQ's format, since they are user names: the
 most specific part first, commas between the parts, and everything that is not printable ASCII as
 escaped bytes of UTF-8. That is RFC 4514, except that more attribute types have a name, and that a
-few characters are escaped that need not be (`rabbit_cert_info`).
+few more characters are escaped (`rabbit_cert_info`).
 
-A certificate is used only if it was verified. TLS requests client certificates if
-`ssl_options.verify` is `verify_peer`, and not otherwise.
+A certificate is used only if it was verified. TLS requests client certificates only if
+`ssl_options.verify` is `verify_peer`.
 """
 
 from typing import Any, NamedTuple

@@ -19,7 +19,7 @@ AMQP, HTTP = "amqp091", "http"
 SHOWN_NAME_MAX = 100
 
 Allowed = bool | Awaitable[bool]
-"""Whether something is allowed: at once, or when a backend over the network has answered."""
+"""Whether something is allowed: a result, or the pending answer of a backend over the network."""
 
 
 class BackendUnavailable(Exception):
@@ -63,22 +63,22 @@ class Identity:
 
     @property
     def is_administrator(self) -> bool:
-        """May do everything in the management API."""
+        """Whether the user may do everything in the management API."""
         return ADMINISTRATOR in self.tags
 
     @property
     def is_monitor(self) -> bool:
-        """May see all connections, and the nodes."""
+        """Whether the user may see all connections, and the nodes."""
         return self._has_one_of(ADMINISTRATOR, MONITORING)
 
     @property
     def is_policymaker(self) -> bool:
-        """May set policies and parameters in the vhosts it has access to."""
+        """Whether the user may set policies and parameters in the vhosts it has access to."""
         return self._has_one_of(ADMINISTRATOR, POLICYMAKER)
 
     @property
     def may_use_management(self) -> bool:
-        """May log in to the management API at all."""
+        """Whether the user may log in to the management API."""
         return self._has_one_of(ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
 
     def _has_one_of(self, *tags: str) -> bool:

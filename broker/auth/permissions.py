@@ -106,7 +106,7 @@ class PermissionTable:
     def allows_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> bool:
-        """Whether the user may use the routing key; always, without a row for the exchange."""
+        """Whether the user may use the routing key; true without permissions for the exchange."""
         row = self._topics.get((vhost, user, exchange))
         if row is None:
             return True

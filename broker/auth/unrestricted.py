@@ -1,4 +1,4 @@
-"""Unrestricted permissions: for users of the control socket, and tests of a program."""
+"""Unrestricted permissions: for users of the control socket, and for brokers in programs' tests."""
 
 from leveret.broker.auth.identity import Identity
 

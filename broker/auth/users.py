@@ -13,7 +13,7 @@ from leveret.broker.declarations.values import User
 
 
 def with_password(name: str, password: str | None, tags: Iterable[str] = ()) -> User:
-    """Create a user; with no password (None or empty) it cannot log in with a password."""
+    """Create a user. Without a password (None or empty), it cannot log in with one."""
     hashed = b"" if password is None else hash_password(password)
     return User(name, tuple(tags), hashed, SHA256)
 

@@ -3,9 +3,9 @@
     [{rabbit, [{heartbeat, 30}]},
      {rabbitmq_shovel, [{shovels, [...]}]}].
 
-Its static shovels run (policies/static_shovel.py), and the settings of `rabbit` that are named here
-are taken: they replace those of rabbitmq.conf. Other settings are reported and not read. A file
-that is no such term stops the start.
+Its static shovels run (policies/static_shovel.py), and the settings of `rabbit` in `TAKEN` replace
+those of rabbitmq.conf. Other settings are reported and not read. A file that is not such a term
+stops the start.
 """
 
 import os

@@ -4,7 +4,7 @@
 `$(<secret.txt)` is the content of that file without its last line end. Both paths are relative to
 the directory of the file that contains them. `$(key)` in a value stands for the value of another
 key of the files, or if none has it, for a variable of the environment: as in cuttlefish, RabbitMQ's
-reader of rabbitmq.conf. The content of a secret's file is taken as it is.
+reader of rabbitmq.conf. The content of a secret's file is used unchanged.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Looking up a key among patterns of keys, and the known key nearest to one that is unknown.
+"""Looks up a key among patterns of keys, and finds the known key most similar to an unknown one.
 
 A pattern is a key in which a word that begins with `$` stands for any word: `listeners.tcp.$name`.
 A pattern without such a word takes precedence.
@@ -44,7 +44,7 @@ class KeyPatterns:
     def nearest(self, words: Words) -> str | None:
         """The known key most similar to one that matches no pattern; None if none is similar.
 
-        One that has the same words is nearer than one that has nearly the same letters.
+        A key with the same words is nearer than one with nearly the same letters.
         """
         candidates = [key_of(exact) for exact in self._exact]
         candidates += [

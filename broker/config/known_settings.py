@@ -2,7 +2,7 @@
 
 An installed package has its settings in a section of its own: a dataclass of settings
 (declaration.py), which its entry point in the group `leveret.settings` names. `Config.extension`
-gives the package its section. Packages are looked at only if a file or the environment names a
+gives the package its section. Packages are searched only if a file or the environment names a
 setting that is not Leveret's own.
 """
 

@@ -1,10 +1,10 @@
 """Loading a `Config` from files, the environment and the command line.
 
-Each is a layer, and a later layer takes precedence: the file in the format of rabbitmq.conf,
-advanced.config, the environment, flags. Loading
-has three steps. All texts are collected as `Given`s, each with the origin that an error message
-names. The texts are parsed, layer by layer. The few settings that depend on others are adjusted.
-Problems are collected and raised together, so that one start shows all of them.
+There are four layers, each of which takes precedence over those before it: the file in the format
+of rabbitmq.conf, advanced.config, the environment, flags. Loading has three steps. First, all texts
+are collected as `Given`s, each with the origin that an error message names. Then the texts are
+parsed, layer by layer. Finally, the few settings that depend on others are adjusted. Problems are
+collected and raised together, so that one start shows all of them.
 
 In the environment and on the command line a family of keys is one text: `LEVERET_LOOPBACK_USERS`
 is `guest,monitor`, or `none`; a family that names values is `name=value,name=value`.
@@ -131,7 +131,7 @@ def load_config(
 
 
 def _are_all_own(entries: Iterable[ConfigEntry], environment: Mapping[str, str]) -> bool:
-    """Whether each given setting is Leveret's own, so that no package has to be looked at."""
+    """Whether each given setting is Leveret's own, so that packages need not be searched."""
     return all(OWN.find(entry.words) for entry in entries) and all(
         variable in OWN.by_variable
         for variable, text in environment.items()
@@ -140,7 +140,7 @@ def _are_all_own(entries: Iterable[ConfigEntry], environment: Mapping[str, str])
 
 
 def _is_as_rabbitmq_4(entries: Sequence[ConfigEntry], around: Sequence[Given]) -> bool:
-    """Whether sizes and keys are those of RabbitMQ 4: it has to be known before they are read."""
+    """Whether sizes and keys are those of RabbitMQ 4, which must be known before reading them."""
     versions = [entry.text for entry in entries if entry.key == VERSION_ATTRIBUTE]
     versions += [given.text for given in around if given.setting.attribute == VERSION_ATTRIBUTE]
     return versions[-1:] == [VERSION_4]
@@ -155,7 +155,7 @@ def _given_in_file(
     is_4: bool,
 ) -> Iterator[Given]:
     left_out = _left_out(known, entries)
-    # A setting of a whole family comes last: `listeners.tcp = none` wins, wherever it is.
+    # A setting of a whole family comes last: `listeners.tcp = none` takes precedence anywhere.
     for entry in sorted(entries, key=lambda entry: entry.key in known.by_family):
         pattern = known.keys.find(entry.words)
         origin = f"{entry.place}: {entry.key}"
@@ -185,7 +185,7 @@ def _member(pattern: str, words: Sequence[str]) -> str:
 
 
 def _left_out(known: KnownSettings, entries: Iterable[ConfigEntry]) -> dict[Words, str]:
-    """The settings with a value that is left out, and why; none that is alone in its family."""
+    """The settings whose value is left out, with the reason, unless it is its family's only one."""
     values: dict[str, dict[Words, str]] = defaultdict(dict)
     for entry in entries:
         setting = known.by_key.get(known.keys.find(entry.words) or "")

@@ -41,7 +41,7 @@ FACILITIES = {
 }  # fmt: skip
 """The facilities of syslog, with their codes (RFC 5424, 6.2.1)."""
 LOG_DIRECTORY = "logs"
-"""In the data directory, where `log` is that of the store."""
+"""The directory's name in the data directory, where `log` belongs to the store."""
 ROTATION_DATE = re.compile(
     r"\$?(?:H(?P<minute>[0-5]?\d)"
     r"|D(?P<day_hour>[01]?\d|2[0-3])"
@@ -117,7 +117,7 @@ class OutputSettings:
 
 @dataclass(frozen=True)
 class RotationSettings:
-    """When the log file is renamed and a new one begun. By default it is not."""
+    """When the log file is renamed and a new one started; by default never."""
 
     date: str = setting(
         "date",

@@ -1,4 +1,4 @@
-"""A setting that turns out to be wrong at the start: a file is missing, a port is taken.
+"""A setting that turns out to be wrong during the start: a file is missing, a port is taken.
 
 The part that finds the problem names the setting by its attribute (`tls.options.keyfile`), and does
 not know where it was set. `explain` adds that place: the file and line, the variable or the option;
@@ -17,7 +17,7 @@ _INSTEAD = {"tcp.listeners": PORT_OF_ALL}
 
 
 class SettingError(Exception):
-    """A setting cannot be followed. attribute: where its value is below `Config`, with dots.
+    """A setting cannot be applied. attribute: the dotted path of its value below `Config`.
 
     It may also be `advanced`, for settings of advanced.config.
     """

@@ -3,8 +3,7 @@
 A `Config` is plain, typed and frozen: `Config()` has the defaults, which are those of RabbitMQ
 3.13, and `dataclasses.replace` changes a copy. `leveret.broker.config.load_config` makes the
 configuration of a server. Keys are RabbitMQ's, so that a rabbitmq.conf works unchanged. RabbitMQ's
-other keys are in `rabbitmq_keys`; a file that uses one of them has it listed in
-`settings_without_effect`.
+other keys are in `rabbitmq_keys`; `settings_without_effect` lists those that a file uses.
 """
 
 import socket
@@ -316,7 +315,7 @@ class Config:
     extensions: tuple[object, ...] = ()
     """The sections of installed packages, if a setting of a package was given."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Where each setting that was given was given, by attribute: a file's line, a variable."""
+    """The origin of each given setting, by attribute: a line of a file, a variable."""
 
     @property
     def is_as_rabbitmq_4(self) -> bool:
@@ -324,7 +323,7 @@ class Config:
         return self.compat == "4.x"
 
     def extension(self, section: type[Section]) -> Section:
-        """The section of an installed package: what was given, or the defaults."""
+        """The section of an installed package: the given settings, or the defaults."""
         given = (one for one in self.extensions if isinstance(one, section))
         return next(given, None) or section()
 

@@ -98,7 +98,7 @@ def size(minimum: int = 0, maximum: int | None = None) -> Kind[int]:
 
 
 def with_letters_of_4(text: str) -> str:
-    """A size for which a letter alone is a power of 1,000, as one for which it is not."""
+    """Convert a size in which a letter alone is a power of 1,000 to one in which it is not."""
     found = SIZE_WITH_LETTER.fullmatch(text)
     return text if found is None else f"{text}B"
 

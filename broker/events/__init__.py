@@ -1,1 +1,1 @@
-"""What happens on a node: events for operators, taps for traces."""
+"""The events of a node: events for operators, taps for traces."""

@@ -5,8 +5,8 @@ There is no listener most of the time, so callers test `are_wanted` before they 
 Field tables are passed on as field tables. No field is ever a secret: passwords, their hashes, and
 values of parameters that may hold addresses with a password are left out.
 
-A listener is called synchronously while the operation is under way: it must take the event and
-return, and do slow work later. A listener that raises is removed.
+A listener is called synchronously during the operation: it must take the event and return, and do
+slow work later. A listener that raises is removed.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Events:
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """Emit no events in the block: its changes happened on another node before."""
+        """Emit no events in the block: another node has made its changes and emitted them."""
         self.are_wanted = False
         try:
             yield

@@ -5,9 +5,9 @@ tracer (`VirtualHost.tracer` is None), so a tap costs one test, once for a run o
 code works in runs. A tracer passes each report on to its sinks (tracing/tracer.py): the
 firehose, trace files.
 
-A tap is called while the operation is under way. A sink must take the data it needs and return;
-slow work is done later, elsewhere. Messages, entries and queues belong to the broker: a sink reads
-them at once, and keeps only objects that never change (messages, names).
+A tap is called during the operation. A sink must take the data it needs and return, and do slow
+work later. Messages, entries and queues belong to the broker: a sink reads them at once, and keeps
+only objects that never change (messages, names).
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class Sink:
 
     @property
     def is_listening(self) -> bool:
-        """The sink may have a use for reports.
+        """Whether the sink may use reports.
 
         Read when a sink is attached or detached, the firehose is switched, or bindings change.
         """
@@ -168,7 +168,7 @@ class Taps(Sink):
 
     @property
     def hears_acks(self) -> bool:
-        """Whether `acked` has any effect: acks without a sink for them need not be reported."""
+        """Whether `acked` has any effect; otherwise acks need not be reported."""
         return True
 
     def take_numbers(self, count: int) -> int:

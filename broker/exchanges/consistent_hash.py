@@ -2,19 +2,19 @@
 
 The binding key is a weight: the number of buckets of the destination. Jump consistent hashing finds
 the bucket of a message (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm",
-2014): a bucket that is added at the end takes an equal share from all others, and nothing moves
-between those. Buckets are numbered in the order of the bindings. When a destination is unbound, the
-numbers after its buckets move down, so that messages of the last buckets move as well.
+2014): a bucket that is added at the end takes an equal share from all other buckets, and no message
+moves between those. Buckets are numbered in the order of the bindings. When a destination is
+unbound, the buckets after its own are renumbered, so messages of the last buckets move as well.
 
 The ring stores the number at which each destination's buckets end, so that a large weight takes no
 more memory than a small one. The owner of a bucket is found by bisection. Buckets are numbered when
-the first message comes after a change: 50,000 destinations take 2 ms.
+the first message arrives after a change: 50,000 destinations take 2 ms.
 
 The hash is that of the routing key, or of the header that the argument `hash-header` names, or of
 the property that `hash-property` names. Messages without that header or property share one bucket.
 
-As in RabbitMQ a destination is on the ring once: of several bindings the first one sets its weight,
-and removing any of them removes the destination from the ring, even if others remain.
+As in RabbitMQ a destination is on the ring once: the first of its bindings sets its weight, and
+removing any of them removes the destination from the ring, even if others remain.
 """
 
 from bisect import bisect_right

@@ -2,10 +2,10 @@
 
 The argument `x-delayed-type` names the type that matches. The header `x-delay` of a message is its
 delay in milliseconds; a message without it is routed at once. The table here stores no message: the
-router reports the exchanges on a message's route at which it must wait (where it matches nothing at
-first, so that an alternate exchange gets it). When the delay is over the broker routes it from
-there with the header of `header_after_delay`: it is not delayed again, and consumers can read the
-length of its delay.
+router reports the exchanges on a message's route at which it must wait (there, it matches nothing
+at first, so that an alternate exchange gets it). When the delay is over, the broker routes the
+message from there with the header of `header_after_delay`: it is not delayed again, and consumers
+can read the length of its delay.
 """
 
 from collections.abc import Iterable

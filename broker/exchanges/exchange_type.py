@@ -1,10 +1,10 @@
 """The interface of exchange types: the bindings of an exchange, matched with messages.
 
-An exchange of the broker has a name, flags and a list of bindings. The object here has the same
-bindings in a form that is matched fast, and nothing else. The broker keeps the list, so it never
-adds the same binding twice nor removes one that does not exist; bindings are the same if
-destination, routing key and arguments are equal. A destination, a queue or another exchange, is
-opaque here and compared by identity.
+An exchange of the broker has a name, flags and a list of bindings. An `ExchangeType` has the same
+bindings in a form for fast matching, and nothing else. The broker keeps the list, so it never adds
+the same binding twice nor removes one that does not exist; bindings are the same if destination,
+routing key and arguments are equal. A destination, a queue or another exchange, is opaque here and
+compared by identity.
 
 `router.py` follows bindings from exchange to exchange.
 """
@@ -51,9 +51,9 @@ class ExchangeType(ABC):
     def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination | None]:
         """The destinations that a message matches; a destination may occur several times.
 
-        None stands for a comparison that found none: where there may be very many, they are made
-        while the caller goes through the result, which may take several turns of the event loop.
-        It stays valid when bindings change.
+        None stands for a comparison without a match: a long search runs while the caller iterates
+        over the result, which may take several turns of the event loop. The iteration stays valid
+        when bindings change.
         """
 
 
@@ -70,7 +70,7 @@ class DestinationCounts(dict[Destination, int]):
         self[destination] = self.get(destination, 0) + 1
 
     def remove(self, destination: Destination) -> None:
-        """Count one binding less; the last one removes the destination."""
+        """Count one binding fewer; the last one removes the destination."""
         if self[destination] == 1:
             del self[destination]
         else:
@@ -96,7 +96,7 @@ class ListedDestinations:
         self._listed = None
 
     def remove(self, destination: Destination) -> None:
-        """Count one binding less."""
+        """Count one binding fewer."""
         self._counts.remove(destination)
         self._listed = None
 

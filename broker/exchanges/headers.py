@@ -12,10 +12,10 @@ entries in the same order. A void in the binding requires only that the header e
 converts a field to a Python value with these rules of equality.
 
 Bindings are indexed, so that a message is not compared with each of them: an `any` binding under
-each of its criteria, one of which is enough; an `all` binding under one of them, whose presence in
-a message makes the whole binding be compared. That is the one under which the fewest bindings are,
-so that a criterion which many bindings share does not make all of them be compared. A criterion is
-a header's name with its value or, for a void, with `_PRESENT`.
+each of its criteria, one of which is enough; an `all` binding under one of them, and the whole
+binding is compared if a message has that criterion. The index uses the criterion with the fewest
+bindings, so that one shared by many bindings does not cause comparisons with all of them. A
+criterion is a header's name with its value or, for a void, with `_PRESENT`.
 """
 
 from collections.abc import Iterator
@@ -81,7 +81,7 @@ class Headers(ExchangeType):
             self._by_criterion.setdefault(criterion, {})[binding] = None
 
     def _count_under(self, criterion: _Criterion) -> tuple[int, bool]:
-        """How many bindings a criterion has, then if it is a void: a certain value is rarer."""
+        """The number of bindings of a criterion, and whether it is a void, which matches more."""
         return len(self._by_criterion.get(criterion, ())), criterion[1] is _PRESENT
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:

@@ -6,16 +6,16 @@ message (its own, then those of CC and BCC), unless its type uses the first key 
 collected once, in the order of discovery, unless its node is down.
 
 If a message matches nothing at an exchange, anywhere on the route, it continues at the alternate
-exchange, if there is one. A match of destinations that were visited already, as in a cycle, is a
-match; a queue whose node is down is none, since RabbitMQ removes its routes. These rules are
-RabbitMQ's (`rabbit_exchange:route1`).
+exchange, if there is one. Destinations that were visited already, as in a cycle, count as a match;
+a queue whose node is down does not, since RabbitMQ removes its routes. These rules are RabbitMQ's
+(`rabbit_exchange:route1`).
 
 A `Route` also reports two kinds of exchange on the way: those that store a history of messages, and
 those at which the message is delayed.
 
 A route may be long: very many bindings, exchanges or routing keys. So it is found in steps, each of
-a bounded amount of work. Bindings may change between them; the route is then that of before or
-after the change, or parts of both.
+a bounded amount of work. Bindings may change between them; the route is then the one before or
+after the change, or has parts of both.
 
 A route with `is_cacheable` is valid for every message with the same routing keys until an exchange,
 a binding or a policy changes.
@@ -33,7 +33,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 WORK_AT_ONCE: Final = 8_000
 """The work of finding a route in one step (broker/runtime/turns.py): two milliseconds."""
 EXCHANGE_WORK: Final = 4
-"""The work of an exchange on the route, beside its matches."""
+"""The work of an exchange on the route, besides its matches."""
 
 
 class RoutableExchange(Protocol):
@@ -123,7 +123,7 @@ class Route:
             self._walk.append(exchange)
 
     def _visit_next(self) -> bool:
-        """Go on at the next exchange; return whether there is one."""
+        """Continue at the next exchange; return whether there is one."""
         if self._current is not None and not self._has_matched:
             alternate = self._current.alternate
             if alternate is not None and not alternate.is_deleted:

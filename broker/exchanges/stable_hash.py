@@ -1,4 +1,4 @@
-"""A hash that is the same on every node and after every restart, for exchanges that distribute.
+"""A hash that is the same on every node and after every restart, for exchanges that choose by hash.
 
 Python's `hash` of a string differs from process to process. This one is 64 bits of BLAKE2 of the
 value's `repr`. It is not RabbitMQ's (`erlang:phash2`): a key always has the same destination, but

@@ -113,7 +113,7 @@ class _Node:
         return self.words.get(word)
 
     def add_matching(self, word: str, to: "list[_Node]") -> None:
-        """Append the children that match a word of a routing key, `#` apart."""
+        """Append the children that match a word of a routing key, except `#`."""
         child = self.words.get(word)
         if child is not None:
             to.append(child)

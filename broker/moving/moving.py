@@ -1,7 +1,7 @@
 """Links move messages between brokers: the shovels and the federation links of a node.
 
 While the cluster is the standby of another one, links whose declarations come from there do not run
-(policies/schema_replication.py): they would take messages that the upstream's own links take.
+(policies/schema_replication.py): they would compete with the upstream's own links for messages.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ class Moving:
     """The shovels and federation links of one node.
 
     accept: makes the protocol by which the node serves a client. cluster_name: returns the name.
-    replication_changed: called when the upstream of a standby has changed, or whether it is one.
+    replication_changed: called when the upstream of a standby has changed, or the cluster has
+    become a standby or ceased to be one.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Moving:
         self.federation.parameter_changed(component, vhost, name)
 
     def vhost_deleted(self, vhost: str) -> None:
-        """A vhost is gone, with all its objects."""
+        """A vhost was deleted, with all its objects."""
         self.shovels.vhost_deleted(vhost)
         self.federation.vhost_deleted(vhost)
 

@@ -115,7 +115,7 @@ class Limits:
             return PutUserLimits(user, kept, acting_user=acting_user)
         return DeleteUserLimits(user, acting_user=acting_user)
 
-    # Checks. Counts are made only if there is a limit.
+    # Checks. Nothing is counted unless there is a limit.
 
     def vhost_limit(self, vhost: str, name: str) -> int | None:
         """One limit of a vhost; None if there is none."""
@@ -135,7 +135,7 @@ class Limits:
             )
 
     def check_vhost_connections(self, vhost: str, user: str, opened: OpenCounts) -> None:
-        """Raise 530 if the vhost may not have another connection. user: the one that opens it."""
+        """Raise 530 if the vhost may not have another connection. user: the user that opens it."""
         limit = self.vhost_limit(vhost, MAX_CONNECTIONS)
         if limit is not None and opened.connections_of_vhost(vhost) >= limit:
             raise not_allowed(

@@ -1,7 +1,7 @@
 """The open connections and channels that limits count, over all nodes of the cluster.
 
-This node's own are counted on demand, so that nothing is paid where no limit is set. The counts of
-the other nodes are those they reported last (cluster/node_status/limited_counts.py).
+This node's own are counted on demand, so they cost nothing where no limit is set. The counts of
+other nodes are the last ones reported (cluster/node_status/limited_counts.py).
 """
 
 from collections.abc import Collection, Iterable, Sized

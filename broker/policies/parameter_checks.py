@@ -34,8 +34,8 @@ def check_parameter(
 ) -> None:
     """Check a value of JSON. Raises ParameterError.
 
-    node_vhost: the problem with a shovel's connection to a vhost of the node itself. RabbitMQ does
-    not check that of upstreams.
+    node_vhost: the problem with a shovel's connection to a vhost of the node itself. As in
+    RabbitMQ, upstreams are not checked for it.
     """
     if component == SHOVEL:
         check_shovel(name, value, node_vhost)
@@ -44,7 +44,7 @@ def check_parameter(
 
 
 def vhosts_of_node(component: str, name: str, value: Any) -> list[str]:
-    """The vhosts of the node itself about which a check asks."""
+    """The vhosts of the node itself that a check asks about."""
     found: list[str] = []
 
     def note(vhost: str) -> list[str]:

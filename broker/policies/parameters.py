@@ -18,7 +18,7 @@ NO_VHOST = ""
 CLUSTER_NAME = "cluster_name"
 """The global parameter that names the cluster."""
 INTERNAL_CLUSTER_ID = "internal_cluster_id"
-"""The global parameter that tells the cluster from all others; it has RabbitMQ's name and form."""
+"""The global parameter that identifies the cluster; it has RabbitMQ's name and form."""
 
 FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET = "federation-upstream", "federation-upstream-set"
 FEDERATION = "federation"
@@ -26,8 +26,9 @@ FEDERATION = "federation"
 SHOVEL = "shovel"
 LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
 """The components of `PUT /api/parameters`; policies and limits have routes of their own. The values
-are checked before they are declared (parameter_checks.py); those that were declared by an earlier
-version may be of any kind."""
+are checked before they are declared (parameter_checks.py); values that an earlier version declared
+may be of any kind.
+"""
 
 
 class Parameters:

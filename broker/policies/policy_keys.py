@@ -36,7 +36,7 @@ SHARDS_PER_NODE = "shards-per-node"
 SHARD_ROUTING_KEY = "routing-key"
 """The keys of sharding (broker/vhost/sharding.py)."""
 SHARDS_PER_NODE_MAX = 1000
-"""RabbitMQ has no limit: a typing error declares queues until its memory is full."""
+"""RabbitMQ has no limit: a typo makes it declare queues until its memory is full."""
 UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY = (
     "federation-upstream", "federation-upstream-set", "federation-upstream-pattern"
 )  # fmt: skip

@@ -6,7 +6,7 @@ arguments that a queue was declared with (`effective_options`): the lower of two
 used, and the argument for every other key. Facts: RabbitMQ's `rabbit_policy` and `rabbit_policies`,
 and its documentation on parameters and policies.
 
-A change is applied to running queues and exchanges at once; where there are very many, in slices
+A change is applied to running queues and exchanges at once; a large number of them in slices,
 between which the node does its other work (`Applier`).
 """
 
@@ -168,7 +168,7 @@ def effective_options(
         return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
 
     def lower_time(argument: int | None, key: str) -> int | None:
-        # A policy may have any number, as in RabbitMQ; clocks and the store have bounds.
+        # A policy may contain any number, as in RabbitMQ; clocks and the store have bounds.
         time_ms = lower(argument, key)
         return None if time_ms is None else min(time_ms, TTL_MS_MAX)
 
@@ -201,7 +201,7 @@ def _first(argument: str | None, value: str | None) -> str | None:
 
 
 class Applier:
-    """Applies a function to very many objects in slices, with the node's other work in between."""
+    """Applies a function to a large number of objects in slices, between other work of the node."""
 
     def __init__(
         self, call_soon: Callable[[Callable[[], object]], object], slice_size: int
@@ -211,7 +211,7 @@ class Applier:
         self._work: list[Iterator[None]] = []
 
     def start(self, work: Iterator[None]) -> None:
-        """Do this work: its first slice at once, if no other work is under way."""
+        """Do this work: its first slice immediately, if no other work is in progress."""
         self._work.append(work)
         if len(self._work) == 1:
             self._do_slice()

@@ -6,8 +6,8 @@ in no export of definitions: `upstream` has the upstream's address and the follo
 on behalf of the upstream requires the state under which the difference was found
 (`RequireParameter`), so:
 
-SR1. A difference found before a change of the setting or the state, above all before a promotion,
-     is not declared after it, on any node of the cluster.
+SR1. A difference found before a change of the setting or the state, in particular before a
+     promotion, is not declared after that change, on any node of the cluster.
 
 RabbitMQ's commercial edition names the keys `endpoints`, `username` and `password`.
 """
@@ -37,8 +37,8 @@ PORT, TLS_PORT = 15672, 15671
 
 
 class ReplicationState(NamedTuple):
-    """The state of the standby. number: how many changes there were so far. accepted: the digest of
-    definitions that an operator has accepted although they delete much.
+    """The state of the standby. number: the number of changes so far. accepted: the digest of
+    definitions that an operator has accepted although they delete many objects.
     """
 
     state: str
@@ -109,12 +109,12 @@ def upstream_of(parameters: Parameters) -> UpstreamSetting | None:
 
 
 def is_standby(parameters: Parameters) -> bool:
-    """Whether the cluster is a standby: it is to follow an upstream, now or when it is enabled."""
+    """Whether the cluster is a standby: it follows an upstream, or will when that is enabled."""
     return state_of(parameters).state in (FOLLOWING, DISABLED)
 
 
 def is_held_back(parameters: Parameters, vhost: str) -> bool:
-    """Whether shovels and federation links of a vhost do not run, since the upstream has them."""
+    """Whether shovels and federation links of a vhost must not run: the upstream runs them."""
     if not is_standby(parameters):
         return False
     upstream = upstream_of(parameters)

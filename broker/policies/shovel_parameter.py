@@ -101,7 +101,7 @@ class ShovelDestination:
 
 @dataclass(frozen=True)
 class QueueBounds:
-    """Bounds of a queue's messages, ready and unacknowledged ones, and of their bytes."""
+    """Bounds of a queue's messages, both ready and unacknowledged, and of their bytes."""
 
     messages_above: int | None = None
     messages_below: int | None = None
@@ -109,7 +109,7 @@ class QueueBounds:
     bytes_below: int | None = None
 
     def are_passed(self, messages: int, size: int) -> bool:
-        """Whether one of those that are given is passed. size: in bytes."""
+        """Whether one of the given bounds is passed. size: in bytes."""
         return (
             (self.messages_above is not None and messages > self.messages_above)
             or (self.messages_below is not None and messages < self.messages_below)

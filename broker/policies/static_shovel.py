@@ -9,8 +9,8 @@ The keys, the defaults and the checks are those of RabbitMQ (`rabbit_shovel_conf
 `rabbit_amqp091_shovel`), and so is the older format with `sources`, `destinations` and `broker`.
 Differences: URIs, properties and delays are checked here, where RabbitMQ's shovels fail or stay
 down later; and a shovel of the newer format without `ack_mode` confirms, as RabbitMQ's pages say,
-where RabbitMQ does not acknowledge and may lose messages. Unknown keys are reported, and have no
-effect. Pure.
+where RabbitMQ uses no acknowledgements and may lose messages. Unknown keys are reported, and have
+no effect. Pure.
 """
 
 from collections.abc import Mapping, Sequence

@@ -114,7 +114,7 @@ def _by_number(word: str) -> tuple[int, int, str]:
     return (0, int(word), "") if word.isdecimal() else (1, 0, word)
 
 
-# Importing the clients of these takes 200 ms, which only a node that uses them spends.
+# Importing the clients of these takes 200 ms, so only a node that uses them does.
 
 
 def _http(config: Config, clock: Clock) -> Backend:

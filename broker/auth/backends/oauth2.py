@@ -31,9 +31,9 @@ USERNAME_CLAIMS = ("sub", "client_id")
 UNKNOWN_USER = "unknown"
 """RabbitMQ's name for the user of a token without a user name."""
 TOKEN_LENGTH_MAX = 65_536
-"""One that names its user's 200 groups has 10,000 characters."""
+"""A token that names 200 groups of its user has 10,000 characters."""
 REASON_LENGTH_MAX = 200
-"""Of a refusal in the log: a token can have anything in place of the id of its key."""
+"""Characters of a refusal in the log: a token may contain anything as the id of its key."""
 
 logger = logging.getLogger("leveret.auth")
 

@@ -39,7 +39,7 @@ REFRESH_AFTER_FAILURE_MS = 5_000
 TIMEOUT_SECONDS = 10
 ANSWER_BYTES_MAX = 1 << 18
 KEYS_MAX = 200
-"""An issuer publishes two or ten, of two kilobytes each with their certificates."""
+"""Issuers publish two to ten keys, of two kilobytes each with their certificates."""
 
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EDWARDS = ("EdDSA",)

@@ -2,8 +2,8 @@
 
 Usually both are the same. If not, the second is asked at login, too: a user that it does not know
 is refused, and the identity carries its state. The internal backend is asked about the name only,
-others are given the same password. The tags are those of the first backend, and of the second if it
-has tags of its own. Facts: RabbitMQ's `rabbit_access_control`.
+other backends get the same password. The tags are those of the first backend, and of the second if
+it has tags of its own. Facts: RabbitMQ's `rabbit_access_control`.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger("leveret.auth")
 
 
 class Backend(AuthenticationBackend, AuthorizationBackend, Protocol):
-    """A backend for both, which all of them are."""
+    """A backend for authentication and authorization; every backend is for both."""
 
 
 class Pair:

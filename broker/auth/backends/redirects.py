@@ -1,8 +1,8 @@
 """Requests to authentication servers, whose redirects are followed to the same origin only.
 
-A redirect can name any address, which would get names and passwords, and whose answer would count
-like that of the configured server. So an answer that redirects to another scheme, host or port is
-an error, and so is one that turns a POST into a GET without its fields.
+A redirect can name any address. That server would get names and passwords, and its answer would
+count as that of the configured server. So a redirect to another scheme, host or port is an error,
+and so is one that turns a POST into a GET without its fields.
 """
 
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from leveret.broker.auth.backends.client_tls import shown_address
 from leveret.broker.auth.identity import BackendUnavailable
 
 REPEATING = (307, 308)
-"""Statuses that have the request repeated with its method and its body (RFC 9110, 15.4)."""
+"""Statuses with which the request keeps its method and its body (RFC 9110, 15.4)."""
 REDIRECTING = (301, 302, 303, *REPEATING)
 REDIRECTS_MAX = 5
 

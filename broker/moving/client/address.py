@@ -15,11 +15,11 @@ PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 MECHANISMS: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 """The mechanisms of authentication that the client knows."""
 FRAME_BYTES_MAX: Final = 131_072
-"""RabbitMQ's frame_max. Without a limit a server could have a frame of 4 GB be kept."""
+"""RabbitMQ's frame_max. Without a limit, a server could make this client keep 4 GB of a frame."""
 MESSAGE_BYTES_MAX: Final = 512 * 1024 * 1024
 """The maximum of RabbitMQ's max_message_size."""
 DISABLED: Final = "disable"
-"""The server name that asks for none."""
+"""The server name that disables the indication."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class AddressTls:
     verify_peer: whether the server's certificate is checked; RabbitMQ's client does not do that
     unless it is told. server_name_indication: the name that is asked for and checked against the
     certificate; empty for the address's host, `disable` for none. fail_if_no_peer_cert: RabbitMQ
-    takes it in a URI, though it means nothing to a client.
+    accepts it in a URI, although it has no meaning for a client.
     """
 
     cacertfile: Path | None = None
@@ -51,8 +51,8 @@ class ServerAddress:
     channel_max, frame_max: the smaller of this value and the server's is used; 0 for the server's.
     frame_max: in bytes; 0 for at most `FRAME_BYTES_MAX`. message_bytes_max: the largest body that
     is taken. connection_timeout_s: from the first packet until the connection is open. tls: None
-    for no TLS; a context where the options do not suffice, which is used unchanged, with the host
-    as the server's name.
+    for no TLS; a context if the options do not suffice; it is used unchanged, with the host as the
+    server's name.
     """
 
     host: str

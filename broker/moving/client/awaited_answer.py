@@ -1,8 +1,8 @@
 """An answer of a server that is awaited with a time limit.
 
-A server may accept input, send heartbeats, and never answer a method: then nothing would move, and
-no operator would see why. While this node does not read the socket, or the server blocks publishes,
-which it does by not reading its own, no answer counts as late.
+A server may accept input, send heartbeats, and never answer a method. Without a time limit,
+messages would stop without a visible reason. While this node does not read the socket, or the
+server blocks publishes, which it does by not reading its own, no answer counts as late.
 """
 
 from typing import Protocol
@@ -36,7 +36,7 @@ class AwaitedAnswer:
         self._timer: Timer = clock.call_later_ms(seconds * 1000, self._look)
 
     def cancel(self) -> None:
-        """The answer has come, or is no longer awaited."""
+        """Stop waiting: the answer has arrived, or is no longer needed."""
         self._timer.cancel()
 
     def _look(self) -> None:

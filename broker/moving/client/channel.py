@@ -1,8 +1,9 @@
 """A channel of a client's connection.
 
-Messages are handled in runs: a consumer's `take` is called with the deliveries that came together,
-and `publish`, `ack` and `nack` only append to the connection's output. Nothing is awaited for a
-message. Methods that are answered go one behind the other; their answers come in the same order.
+Messages are handled in runs: a consumer's `take` is called with the deliveries that arrived
+together, and `publish`, `ack` and `nack` only append to the connection's output. Nothing is awaited
+for a message. Methods with answers are sent one after another; their answers arrive in the same
+order.
 
 Messages published or settled after the end of the channel are discarded, as are those in flight:
 `closed` is done then, and a publisher gets no confirm for them.
@@ -51,7 +52,7 @@ _BY_THIS_NODE: Final = Closed(REPLY_SUCCESS, "closed by this node")
 _pack_nack = struct.Struct(">HHQB").pack
 
 Take = Callable[[list[ClientDelivery]], object]
-"""Is called with a run of deliveries, in their order."""
+"""Called with a run of deliveries, in their order."""
 
 
 class ReturnedMessage:
@@ -87,7 +88,8 @@ class _Call:
 
     take: takes the deliveries, if the method is basic.consume or basic.get.
 
-    The end is not an exception of the future: it would be in a cycle with the frame that awaits it.
+    The end is not an exception of the future, which would be in a reference cycle with the awaiting
+    frame.
     """
 
     __slots__ = ("answers", "future", "take")
@@ -155,7 +157,7 @@ class ClientChannel:
         try:
             await self._call(commands.Channel.Open, None, {})
         except asyncio.CancelledError:
-            # The caller did not get the channel: its number is to be free again.
+            # The caller did not get the channel, so its number has to be freed.
             self._begin_close()
             raise
 
@@ -236,14 +238,14 @@ class ClientChannel:
         await self._call(commands.Basic.Cancel, None, {"consumer_tag": consumer_tag})
 
     def send_unanswered(self, method: type[base.Frame], **arguments: Any) -> None:
-        """Send a method and wait for no answer: the server closes the channel if it refuses."""
+        """Send a method without waiting for an answer; a refusal closes the channel."""
         if not self._is_closing:
             self._send(method, nowait=True, **arguments)
 
     def consume_unanswered(
         self, queue: str, take: Take, consumer_tag: str, *, no_ack: bool, arguments: Table
     ) -> None:
-        """Start a consumer, and wait for no answer: the server closes the channel if it refuses."""
+        """Start a consumer without waiting for an answer; a refusal closes the channel."""
         if not self._is_closing:
             self._consumers[_encoded(consumer_tag)] = take
             self._send(
@@ -253,7 +255,7 @@ class ClientChannel:
             )  # fmt: skip
 
     def cancel_unanswered(self, consumer_tag: str) -> None:
-        """Stop a consumer, and wait for no answer: deliveries in flight are still taken."""
+        """Stop a consumer without waiting for an answer; deliveries in flight are still taken."""
         if not self._is_closing:
             self._send(commands.Basic.Cancel, consumer_tag=consumer_tag, nowait=True)
 
@@ -355,7 +357,7 @@ class ClientChannel:
 
     def _begin_content(self, payload: bytes) -> None:
         if self._is_closing:
-            # Later frames are not kept either: they were sent before the server knew.
+            # Later frames are not kept either: they were sent before the server knew of the close.
             return
         method = decode_method(payload)
         if isinstance(method, commands.Basic.Deliver):
@@ -406,7 +408,7 @@ class ClientChannel:
             self._owner.forget_channel(self.number)
             self.end(_BY_THIS_NODE, ChannelClosed)
         elif self._is_closing:
-            # Sent before the server knew.
+            # The server sent it before it knew of the close.
             return
         elif isinstance(method, commands.Basic.Ack):
             self.confirmed([method.delivery_tag], method.multiple, True)

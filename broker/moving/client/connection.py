@@ -3,10 +3,10 @@
     bytes from the socket -> DeliveryScanner -> ClientIncoming -> ClientChannel -> the consumer's
     take; publish, ack, call -> ClientOutput -> bytes to the socket
 
-It is not aiormq, the asyncio client that users of this broker know, because aiormq has a task or a
-future for each message, and decodes and encodes the properties of each with pamqp, which changes
-unknown ones. Where one connection of aiormq publishes 9,000 messages of 1 KB a second with
-confirms, this one publishes 200,000 (tests/bench/client_speed.py); a shovel has to move 30,000.
+aiormq, the usual asyncio client, is not used, because it has a task or a future for each message,
+and decodes and encodes the properties of each with pamqp, which changes unknown ones. Where one
+connection of aiormq publishes 9,000 messages of 1 KB a second with confirms, this one publishes
+200,000 (tests/bench/client_speed.py); a shovel has to move 30,000.
 
 The connection ends once, in `_end`, whatever the reason is: a close method of either side, a fault,
 silence for two heartbeat intervals, or an error of the socket.
@@ -89,8 +89,8 @@ class ClientConnection(asyncio.Protocol):
         self._clock = clock
         self._on_blocked = on_blocked
         self.closed: asyncio.Future[Closed] = loop.create_future()
-        # Why it was not opened, or nothing. An exception would be in a cycle with the frame that
-        # awaits it, and has the connection.
+        # The reason why it was not opened, or an empty text. An exception would be in a reference
+        # cycle with the awaiting frame, which refers to the connection.
         self.opened: asyncio.Future[str] = loop.create_future()
         self._is_disconnected = asyncio.Event()
         self.server_properties: Table = {}
@@ -155,7 +155,7 @@ class ClientConnection(asyncio.Protocol):
             missing = STEPS[connection._step]
             raise ConnectionFailed(_too_slow(address, f"does not answer {missing}")) from None
         except (OSError, ValueError) as error:
-            # A ValueError is about a name of a host that cannot be one.
+            # A ValueError means that the host name is not valid.
             raise ServerUnreachable(_unreachable(address, error)) from None
         finally:
             if not connection.is_open:
@@ -330,7 +330,7 @@ class ClientConnection(asyncio.Protocol):
         elif isinstance(method, commands.Connection.CloseOk) and self._is_closing:
             self._end(_BY_THIS_NODE)
         elif self._is_closing:
-            # It was sent before the server knew.
+            # The server sent it before it knew of the close.
             return
         elif self._step == OPEN:
             self._handle_open_method(method)
@@ -402,7 +402,7 @@ class ClientConnection(asyncio.Protocol):
     # The end
 
     async def close(self) -> None:
-        """Close the connection, in order if the server answers; returns when the socket is shut."""
+        """Close the connection, gracefully if the server answers, and wait until it is closed."""
         if not self.closed.done() and not self._is_closing:
             self._is_closing = self._incoming.is_closing = True
             self._send(commands.Connection.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")

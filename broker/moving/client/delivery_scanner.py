@@ -3,8 +3,8 @@
 Consecutive deliveries to one consumer are passed to the sink in one call, if their frames are
 complete in the chunk and each has one body frame. The common parts, the channel and the consumer
 tag, are compared as bytes; exchange and routing key are decoded when they change. The properties
-stay as they are on the wire. Everything else is passed on frame by frame (see amqp/frames.py, whose
-scanner this is).
+stay as they are on the wire. Everything else is passed on frame by frame by the base class
+(amqp/frames.py).
 """
 
 from typing import Final

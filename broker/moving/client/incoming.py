@@ -4,8 +4,8 @@ A server that breaks the protocol gets a connection.close, as a client would; af
 node the socket is closed. Both are decided here, and nowhere else.
 
 Frames are handled `FRAMES_MAX` at a time; the rest waits for the next turn of the event loop, and
-the socket is not read until then. Deliveries that come together count as none: their cost is
-bounded by the bytes that are read at a time.
+the socket is not read until then. Deliveries that arrive together do not count: the size of a read
+bounds their cost.
 """
 
 import logging
@@ -144,7 +144,7 @@ class ClientIncoming(DeliverySink):
         bodies: list[bytes],
         body_bytes: int,
     ) -> None:
-        """A server publishes nothing."""
+        """Raise a fault: a server never publishes."""
         raise unexpected_frame("basic.publish is not expected of a server")
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:

@@ -1,7 +1,7 @@
 """A client's answers in the handshake: its login, and the limits that it chooses.
 
 Pure. The rules for limits are those of RabbitMQ's client (`amqp_network_connection`): the smaller
-one, and 0 stands for the other side's. Frames are limited in any case.
+one is used, and 0 stands for the other side's. Frames are always limited.
 """
 
 from typing import Final, NamedTuple

@@ -1,8 +1,8 @@
 """The output of a client's connection, gathered in a round of the event loop, written at its end.
 
-Publishes, acks and methods are written one behind the other to one buffer. A body that is large, or
-does not fit into one frame, has pieces of its own and is not copied. When much has been gathered it
-is written at once, so that the server works on it while the rest is made.
+Publishes, acks and methods are appended to one buffer. A body that is large, or does not fit into
+one frame, has pieces of its own and is not copied. A large amount of output is written before the
+round ends, so that the server can work on it while the rest is encoded.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class ClientOutput:
         self._transport = None
         self._pieces = []
         self._writer.truncate(0)
-        # The connection's: without the cycle it is freed at once.
+        # These refer to the connection: breaking the cycle frees it immediately.
         self.on_writable = self.on_unread = _no_waiter
 
     @property

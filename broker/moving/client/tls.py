@@ -1,7 +1,7 @@
 """TLS of a connection to a server: contexts, and the name that the server must have.
 
 A context is made once for the same options and files: reading the system's authorities takes longer
-than all the rest of a connection, and a link whose server is gone connects again every few seconds.
+than everything else in connecting, and a link whose server is down reconnects every few seconds.
 """
 
 import ssl

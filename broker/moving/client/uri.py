@@ -14,7 +14,7 @@ from leveret.broker.moving.client.address import PORT, TLS_PORT, AddressTls, Ser
 
 @dataclass(frozen=True)
 class ThisNode:
-    """The node itself, which a URI without a host means. user: None for the node's own rights."""
+    """The node itself, for a URI without a host. user: None for the node's own permissions."""
 
     vhost: str = DEFAULT_VHOST
     user: str | None = None

@@ -1,9 +1,9 @@
 """Keeps the bindings of a federated exchange at the upstream up to date.
 
-Changes are sent in order, many without an answer and then one with an answer: so very many bindings
-take neither a long turn of the event loop nor an answer each. Even if no answers are awaited, one
-change is answered from time to time, so that the upstream's backlog does not delay later methods
-beyond their time limit.
+Changes are sent in order, many without an answer and then one with an answer. So a large number of
+bindings needs neither a long turn of the event loop nor an answer for each. Even if no answers are
+awaited, one change in a while has an answer, so that the upstream's backlog does not delay later
+methods beyond their time limit.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class BindingPropagation:
         self._changed(True, binding)
 
     def binding_removed(self, binding: Binding) -> None:
-        """A binding that is gone."""
+        """A binding was removed."""
         self._changed(False, binding)
 
     def _changed(self, is_added: bool, binding: Binding) -> None:

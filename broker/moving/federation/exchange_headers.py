@@ -66,7 +66,7 @@ class ExchangeHeaders:
         Raises ValueError if they are damaged.
         """
         raw = delivery.properties
-        # Another broker may have let pass what this one refuses.
+        # Another broker may have accepted properties that this one refuses.
         scan(raw)
         has_user_id = (raw[0] << 8 | raw[1]) & USER_ID
         if self._trusts_user_id or not has_user_id:

@@ -146,7 +146,7 @@ class ExchangeMover:
         )  # fmt: skip
 
     async def _check(self, ends: LinkEnds, internal: str) -> str:
-        """Check the exchanges periodically; returns why messages no longer come."""
+        """Check the exchanges periodically; returns the reason why messages no longer arrive."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             for name in (self._definition.place.upstream_name, internal):

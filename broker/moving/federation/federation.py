@@ -104,7 +104,7 @@ class Federation:
     # Changes
 
     def changed(self, kind: str, vhost: str, name: str) -> None:
-        """An exchange or queue was declared or deleted, or has another policy, or another home."""
+        """An exchange or queue was declared, deleted or moved, or its policy changed."""
         if kind in self._kinds:
             self._plan_again((Subject(kind, vhost, name),))
 
@@ -116,11 +116,11 @@ class Federation:
             self._plan_again(self._plans)
 
     def vhost_deleted(self, vhost: str) -> None:
-        """Everything in a vhost is gone."""
+        """A vhost was deleted, with everything in it."""
         self._plan_again([one for one in self._plans if one.vhost == vhost])
 
     def nodes_changed(self, running: tuple[str, ...]) -> None:
-        """Other nodes of the cluster run: some links may have to move."""
+        """The set of running nodes has changed: some links may have to move."""
         self.running = running
         self._plan_again(self._plans)
 
@@ -136,7 +136,7 @@ class Federation:
         is_planning = bool(self._changed)
         self._changed.update(dict.fromkeys(subjects))
         if self._changed and not is_planning:
-            # Later: the rest of the present change comes first.
+            # Later, because the rest of the current change comes first.
             asyncio.get_running_loop().call_soon(self._plan_slice)
 
     def _plan_slice(self) -> None:

@@ -1,4 +1,4 @@
-"""Headers that have another kind of value than federation needs: they are kept elsewhere.
+"""Headers whose value has not the type that federation needs: it is kept in another header.
 
 Source: RabbitMQ's `rabbit_basic` (`prepend_table_header`). Pure.
 """

@@ -3,9 +3,9 @@
     connect to the upstream ─► connect to this node ─► move messages, as the kind of link does it
         (`Mover`), until a connection or a channel is closed
 
-After a failure the link says why (status.py), closes both connections, and begins again after its
-pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which would log
-a connection here with each attempt while the upstream cannot be reached.
+After a failure the link reports the reason (status.py), closes both connections, and starts again
+after its pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which
+would log a connection here with each attempt while the upstream cannot be reached.
 """
 
 import asyncio
@@ -42,8 +42,9 @@ REMOVE_SECONDS_MAX: Final = 10.0
 logger = logging.getLogger("leveret.federation")
 
 ConnectFrom = Callable[[str, str, str], Awaitable[ClientConnection]]
-"""Connects to the server of a URI, under a name; to the vhost that is the last argument if the URI
-has none. Raises ConnectionFailed."""
+"""Connects to the server of a URI, under a name; to the vhost in the last argument if the URI has
+none. Raises ConnectionFailed.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class LinkEnds:
 
     @property
     def upstream_cluster(self) -> str | None:
-        """The name of the upstream's cluster, if it says one."""
+        """The name of the upstream's cluster, if the upstream announces one."""
         kind, name = self.upstream.server_properties.get("cluster_name", ("", None))
         return str(name)[:CLUSTER_NAME_MAX] if kind == "S" else None
 
@@ -76,7 +77,7 @@ class Mover(Protocol):
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
         """Move messages from the upstream until a connection or channel is lost.
 
-        is_running: called when messages can come. Raises ConnectionFailed, ConnectionClosed,
+        is_running: called when messages can arrive. Raises ConnectionFailed, ConnectionClosed,
         ChannelClosed and TransferFailed.
         """
 
@@ -144,12 +145,12 @@ class Link:
     # Running
 
     def start(self) -> None:
-        """Begin."""
+        """Start running."""
         trying = self._attempts.run(self._attempt, partial(self._report, ERROR))
         self._task = asyncio.get_running_loop().create_task(trying)
 
     async def stop(self, is_removed: bool) -> None:
-        """End, and close both connections.
+        """Stop, and close both connections.
 
         is_removed: delete the link's objects upstream, unless the upstream cannot be reached.
         """

@@ -9,7 +9,7 @@ from leveret.broker.moving.transfers.local_time import local_time
 
 
 def link_changed(events: Events, status: LinkStatus) -> None:
-    """A link has begun, messages can come from now on, or it has failed."""
+    """A link has started, can receive messages from now on, or has failed."""
     if events.are_wanted:
         events.notify("federation.link.status", facts_of(status))
 

@@ -25,9 +25,9 @@ PRIORITY: Final = -1
 WAITING_MS: Final = 200
 """How long unwanted messages wait for room at this node before they go back.
 
-A buffer that is full is empty again within a turn of the event loop or two. When waiting messages
-went back at once, a link with a consumer with a prefetch limit of 100 returned more messages than
-it moved, which took five times the processor time upstream.
+A buffer that is full is empty again within a turn of the event loop or two. Without this time, a
+link with a consumer with a prefetch limit of 100 returned more messages than it moved, which took
+five times the processor time upstream.
 """
 _ARGUMENTS: Final[Table] = {"x-priority": ("l", PRIORITY)}
 
@@ -79,7 +79,8 @@ class QueueConsumer:
             self._queue.watch(None)
 
     def _changed(self) -> None:
-        # Later: the queue is in the middle of an operation, and its demand may change again.
+        # Later, because the queue is in the middle of an operation, and its demand may change
+        # again.
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._follow)

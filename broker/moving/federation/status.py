@@ -1,7 +1,7 @@
 """The status of a federation link for operators: its state, the reason, and since when.
 
 The states are RabbitMQ's (`rabbit_federation_status`): a link is `starting` until messages can
-come, then `running`, and `error`, with a reason, while it waits to be started again. A link is
+arrive, then `running`, and `error`, with a reason, while it waits to be started again. A link is
 known by an id of eight hexadecimal digits, which stays while the names of its ends stay.
 """
 

@@ -1,7 +1,8 @@
 """The upstreams that a policy asks for, as `rabbit_federation_upstream` finds them.
 
 A policy names an upstream, a set of them, or a regular expression that their names contain. Missing
-upstreams and sets are left out. The set `all` has all upstreams of the vhost. Nothing here waits.
+upstreams and sets are left out. The set `all` has all upstreams of the vhost. No function here
+waits.
 """
 
 from collections.abc import Iterator, Mapping

@@ -37,7 +37,7 @@ def ends_of(definition: ShovelDefinition) -> dict[str, str]:
 
 
 def leads_back(definition: ShovelDefinition) -> bool:
-    """Whether messages come back to the queue that they are taken from, if both ends are one."""
+    """Whether messages return to the queue they are taken from, if both ends are one vhost."""
     source, destination = definition.source, definition.destination
     if source.queue is None:
         return False
@@ -55,8 +55,8 @@ def readdress_of(
 ) -> Readdress:
     """The address and the properties with which a shovel publishes its messages.
 
-    facts: returns the shovel's entry in the header `x-shovelled`, in order; a function, as the name
-    of the cluster may change. came_round: called with each message whose header says that this
+    facts: returns the shovel's entry in the header `x-shovelled`, in order; a function, because the
+    name of the cluster may change. came_round: called for each message whose header says that this
     shovel has moved it before.
     """
     destination = definition.destination

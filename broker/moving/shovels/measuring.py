@@ -1,4 +1,4 @@
-"""How many messages a queue has, wherever it lives, for shovels with a threshold."""
+"""The number of messages of a queue on any node, for shovels with a threshold."""
 
 from collections.abc import Mapping
 

@@ -4,9 +4,9 @@
         consume ─► messages move (transfer.py) until a connection or channel is closed, or the
         source cancels the consumer, or the requested number of messages is moved
 
-After a failure the shovel says why (status.py), closes both connections, and begins again after its
-pause. The source then redelivers unacknowledged messages: a message may arrive twice after a
-failure, and none is lost. A shovel that is stopped waits for the confirms of its published
+After a failure the shovel reports the reason (status.py), closes both connections, and starts again
+after its pause. The source then redelivers unacknowledged messages: a message may arrive twice
+after a failure, and none is lost. A shovel that is stopped waits for the confirms of its published
 messages, so a stop causes no duplicates. One with a threshold runs while its queue has passed it.
 The steps and their order are those of RabbitMQ's shovel (`rabbit_amqp091_shovel`).
 """
@@ -140,11 +140,11 @@ class Shovel:
     # Running
 
     def start(self) -> None:
-        """Begin."""
+        """Start running."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """End, and close both connections."""
+        """Stop, and close both connections."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -167,7 +167,7 @@ class Shovel:
             logger.info("%s: the destination confirms messages again", self)
 
     def _came_round(self) -> None:
-        # One with a threshold may be one of two that take a backlog away and bring it back.
+        # A shovel with a threshold may be one of a pair that moves a backlog away and back again.
         if not self._has_warned and self.definition.threshold is None:
             self._has_warned = True
             logger.warning(

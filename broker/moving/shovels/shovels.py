@@ -3,8 +3,8 @@ the static ones, which are in the configuration.
 
 A shovel follows its parameter: it starts when that is set, restarts when it is changed, and ends
 when it or its virtual host is deleted (transfers/runs.py). In a cluster each shovel runs on one of
-the nodes that run, which all of them choose alike (transfers/placement_by_hash.py); a static one
-runs on one of those whose configurations have it.
+the running nodes, which all nodes choose by the same hash (transfers/placement_by_hash.py); a
+static one runs on one of the nodes whose configuration has it.
 """
 
 import logging
@@ -94,11 +94,11 @@ class Shovels:
             self._runs.follow(((vhost, name),))
 
     def vhost_deleted(self, vhost: str) -> None:
-        """All parameters of a vhost are gone."""
+        """A vhost was deleted, with all its parameters."""
         self._runs.follow([place for place in self._runs.by_place if place[0] == vhost])
 
     def nodes_changed(self, running: tuple[str, ...]) -> None:
-        """Other nodes of the cluster run, or have static shovels: some shovels may have to move."""
+        """The running nodes, or their static shovels, have changed: shovels may have to move."""
         self.running = running
         runs = self._runs.by_place
         # Shovels that run here and stay here are left alone.

@@ -14,8 +14,8 @@ RUNNING, FLOW, BLOCKED = "running", "flow", "blocked"
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a shovel is, in messages. remaining, remaining_unacked: to be moved, and to be
-    published yet; None for a shovel without an end. pending: those that wait for the destination.
+    """The progress of a shovel, in messages. remaining, remaining_unacked: still to be moved, and
+    still to be published; None for a shovel without an end. pending: waiting for the destination.
     """
 
     forwarded: int = 0
@@ -27,10 +27,10 @@ class Progress(msgspec.Struct, frozen=True):
 class ShovelStatus(msgspec.Struct, frozen=True):
     """The status of one shovel.
 
-    vhost: None for a static shovel. reason: why it is terminated, or what keeps one that runs from
-    moving messages. since_s: seconds since the epoch, of the last change. source, destination: the
-    URIs in use, without user and password; empty unless it runs. ends: queues, exchanges and keys,
-    by RabbitMQ's names for them.
+    vhost: None for a static shovel. reason: why it is terminated, or why a running one moves no
+    messages. since_s: seconds since the epoch, of the last change. source, destination: the URIs in
+    use, without user and password; empty unless it runs. ends: queues, exchanges and keys, by
+    RabbitMQ's names for them.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Attempts to connect to servers and move messages, repeated until one succeeds.
 
 After each failure the reason is reported, and the next attempt begins after a pause. So the node
-reconnects to a server when it is back. A reason is logged when it is new, and then only from time
-to time: a hundred shovels whose server is down would otherwise fill the log.
+reconnects to a server that has come back. A reason is logged when it is new, and then only from
+time to time: a hundred shovels whose server is down would otherwise fill the log.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class Attempts:
     ) -> bool:
         """Attempt until an attempt returns True; one that returns False is followed by the next.
 
-        failed: called with the reason of each failure. Returns False if an attempt has failed, and
-        there is to be no other.
+        failed: called with the reason of each failure. Returns False if an attempt has failed and
+        is not repeated.
         """
         while True:
             try:
@@ -89,7 +89,7 @@ class Attempts:
 
 @contextmanager
 def preparing(end: str) -> Iterator[None]:
-    """Run a request on this end. Raises TransferFailed with its refusal."""
+    """Send requests to this end in the block. Raises TransferFailed with its refusal."""
     try:
         yield
     except ChannelClosed as error:

@@ -1,11 +1,11 @@
-"""The node of a cluster that runs something that must run once: all nodes choose alike. Pure."""
+"""Chooses the one node of a cluster that runs a shovel or link, identically on all nodes. Pure."""
 
 import hashlib
 from collections.abc import Iterable
 
 
 def chosen(place: Iterable[str], nodes: Iterable[str]) -> str:
-    """The node that runs this; when a node leaves, only the things that ran on it move."""
+    """The node that runs this; when a node leaves, only the items that ran on it move."""
     named = tuple(place)
 
     def weight(node: str) -> bytes:

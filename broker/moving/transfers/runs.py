@@ -1,8 +1,8 @@
 """Runs the shovels or links that declarations ask for, each at a place, which identifies it.
 
-When the declarations of a place change, the thing there is stopped, and the newly declared one is
-started. Changes of one place are applied one after the other, so that two things never run at one
-place; changes of different places are applied concurrently.
+When the declaration of a place changes, the shovel or link there is stopped, and the newly declared
+one is started. Changes of one place are applied one after the other, so that there is never more
+than one at a place; changes of different places are applied concurrently.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Runnable(Protocol):
-    """A thing that runs at a place."""
+    """A shovel or a link."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start running."""
 
 
 Place = TypeVar("Place")
@@ -22,10 +22,10 @@ Thing = TypeVar("Thing", bound=Runnable)
 
 
 class RunningByPlace(Generic[Place, Thing]):
-    """The things that run, by their places.
+    """The running shovels or links, by their places.
 
-    make: makes the thing to run at a place; None for nothing. stop: ends the thing that ran there.
-    by_place: the running things.
+    make: makes the one to run at a place; None for none. stop: stops the one that ran there.
+    by_place: the running ones.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RunningByPlace(Generic[Place, Thing]):
         self._make = make
         self._stop = stop
         self.by_place: dict[Place, Thing] = {}
-        # Places that have to follow their declarations, and the tasks that do it.
+        # Places whose declarations have changed, and the tasks that apply the changes.
         self._changed: set[Place] = set()
         self._following: dict[Place, asyncio.Task[None]] = {}
         self._has_started = False
@@ -46,7 +46,7 @@ class RunningByPlace(Generic[Place, Thing]):
         self._has_started = True
 
     async def stop(self) -> None:
-        """End everything, and stop following changes. Waits for things that are already ending."""
+        """Stop everything, including the following of changes. Waits for all of them to end."""
         self._has_started = False
         self._changed.clear()
         await asyncio.gather(*self._following.values(), return_exceptions=True)
@@ -54,7 +54,7 @@ class RunningByPlace(Generic[Place, Thing]):
         await asyncio.gather(*(self._stop(*one) for one in running.items()))
 
     def follow(self, places: Iterable[Place]) -> None:
-        """Restart the things at these places with their present declarations."""
+        """Restart the shovels or links at these places with their current declarations."""
         if not self._has_started:
             return
         for place in places:
@@ -64,14 +64,14 @@ class RunningByPlace(Generic[Place, Thing]):
                 self._following[place] = task
 
     async def _follow_one(self, place: Place) -> None:
-        # The rest of the present change comes first: a parameter that is set may be set again.
+        # The rest of the current change comes first: a parameter that is set may be set again.
         await asyncio.sleep(0)
         while place in self._changed:
             self._changed.remove(place)
             before = self.by_place.pop(place, None)
             if before is not None:
                 await self._stop(place, before)
-                # Changes since then are in the declarations by now.
+                # The current declarations include changes made in the meantime.
                 self._changed.discard(place)
             thing = self._make(place) if self._has_started else None
             if thing is not None:

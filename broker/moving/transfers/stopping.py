@@ -41,8 +41,8 @@ async def settle(
 ) -> None:
     """Stop the deliveries, and wait until published messages are confirmed.
 
-    So a stop causes no duplicates. It does not wait long for a destination that does not confirm,
-    and not at all for an end that is lost.
+    So a stop causes no duplicates. The wait for a destination that does not confirm is short, and
+    there is none if an end is lost.
     """
     try:
         async with asyncio.timeout(SETTLE_SECONDS_MAX):

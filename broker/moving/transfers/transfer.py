@@ -9,21 +9,22 @@ the source, as in RabbitMQ's shovels and federation links (`rabbit_shovel_behavi
     no-ack       nothing: the source forgets a message when it delivers it
 
 While the destination accepts no messages, since its server has blocked the connection or its socket
-is full, messages wait here. With acknowledgements there are at most as many as the prefetch count,
-if the source keeps to it; without, the source is paused. It is also paused while the waiting
-messages have more bytes than `WAITING_BYTES_MAX`, or while more messages are unsettled than any
-prefetch count explains.
+is full, messages wait here. With acknowledgements, their number is at most the prefetch count, if
+the source respects it; without acknowledgements, the source is paused. It is also paused while the
+waiting messages have more bytes than `WAITING_BYTES_MAX`, or while more messages are unsettled than
+any prefetch count explains.
 
-A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`, as
-it would otherwise be redelivered at once. It does not count as moved; RabbitMQ counts it.
+A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`,
+because it would otherwise be redelivered immediately. It does not count as moved, unlike in
+RabbitMQ.
 
 A transfer may end after a number of messages. It publishes no more than that number, and has ended
 when all of them are moved; further deliveries go back to their queue when the channel is closed.
 
-A message that is returned, since its queue is gone, was not moved, though the destination confirms
-it. A return does not identify the delivery, so nothing is settled after it.
+A message that is returned because its queue is gone was not moved, although the destination
+confirms it. A return does not identify the delivery, so nothing is settled after it.
 
-A message that cannot be published, since its properties are damaged or do not fit into a frame of
+A message that cannot be published, because its properties are damaged or do not fit into a frame of
 the destination, ends the publishing: earlier messages are settled, and it stays in its queue. With
 `leaves_out` it is treated like a refused one instead.
 
@@ -185,7 +186,7 @@ class Transfer:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is on its way to the destination, or settling has ended."""
+        """Whether nothing is in flight to the destination, or settling has ended."""
         if self._is_halted:
             return True
         return not self._unconfirmed and not (self._waiting and self._is_publishing)
@@ -219,7 +220,7 @@ class Transfer:
                 self._look_at_source()
 
     def go_on(self) -> None:
-        """The destination may take more."""
+        """Continue publishing: the destination may accept more."""
         waiting = self._waiting
         while waiting and self._is_publishing and self._destination.is_writable:
             run = [waiting.popleft() for _ in range(min(len(waiting), 256))]
@@ -228,7 +229,7 @@ class Transfer:
         self._look_at_source()
 
     def _look_at_source(self) -> None:
-        """Pause the source if too much waits, or read it again."""
+        """Pause the source if too many messages wait, or resume it."""
         waiting = len(self._waiting)
         if self._ack_mode == NO_ACK:
             is_too_much = waiting > 0
@@ -240,7 +241,7 @@ class Transfer:
             self._set_reading(not is_too_much)
 
     def hear_source(self) -> None:
-        """Read the source even if it was paused, as it is about to stop.
+        """Read the source even if it was paused, because it is about to stop.
 
         With acknowledgements, deliveries after a pause are left: they go back to their queue.
         """
