@@ -18,8 +18,9 @@ from leveret.broker.amqp.frames import BASIC_PUBLISH, BODY, CLASS_BASIC, HEADER
 
 HEADER_BYTES_MIN = 14
 GATHERED_BYTES_MIN = 1024 * 1024
-"""A body of this size is gathered as it arrives: to join 100 MB at its end takes 50 ms. `BytesIO`
-gives its buffer away without a copy."""
+"""A body of this size is gathered in a `BytesIO` as it arrives, which returns its buffer without a
+copy: joining 100 MB at the end would take 50 ms.
+"""
 
 
 class Content(NamedTuple):

@@ -3,10 +3,10 @@
 Several messages, each in several queues, may share one `ContentHeader`, so it is never changed.
 
 Routing, queues and traces read the properties of AMQP 0-9-1, whatever protocol a message was
-published with. A session of another protocol converts what its client sends, and keeps the
-client's own encoding beside the properties (`Form`), so that nothing is lost on the way to
+published with. A session of another protocol converts the properties that its client sends, and
+keeps the client's own encoding beside them (`Form`), so that nothing is lost on the way to
 consumers of that protocol: on disk, on other nodes, or when a queue changes headers. A session that
-delivers a message without a form of its protocol makes one of the properties.
+delivers a message without a form of its protocol makes one from the properties.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ class ContentHeader:
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
-    stored: the bytes kept on disk for them: `raw`, with headers of the broker for what else is to
-        be kept.
+    stored: the bytes kept on disk for them: `raw`, with headers of the broker for `bcc_keys` and
+    `form`.
     mark: the data that a queue which changed the properties keeps with them.
-    form: what the publisher sent, if it used another protocol.
+    form: the publisher's own encoding, if it used another protocol.
 
     Not tracked by the garbage collector: each message may have a header of its own
     (leveret/records.py says why).
@@ -85,7 +85,7 @@ class ContentHeader:
 
     @property
     def delivery_mode(self) -> int:
-        """1, 2 or what the publisher sent; 1 if it sent none."""
+        """The publisher's delivery mode, normally 1 or 2; 1 if it sent none."""
         return self.kind & 0xFF
 
     @property
@@ -96,12 +96,12 @@ class ContentHeader:
 
     @property
     def needs_care(self) -> bool:
-        """The publish path must decode the properties, as `properties.scan` found."""
+        """Whether the publish path must decode the properties, as `properties.scan` found."""
         return self.kind >= NEEDS_CARE
 
     @property
     def expires(self) -> bool:
-        """It has an expiration in plain digits: `properties.expiration_ms` reads it."""
+        """Whether it has an expiration in plain digits, which `properties.expiration_ms` reads."""
         return self.kind & EXPIRES != 0
 
     @property
@@ -131,7 +131,7 @@ class ContentHeader:
         return ContentHeader(self.raw, self.kind, self.bcc_keys, True, self.stored, mark, self.form)
 
     def replace(self, **changes: Any) -> "ContentHeader":
-        """A copy with these properties changed; None removes one. What is not in them stays."""
+        """A copy with these properties changed; None removes one. BCC keys and form stay."""
         return make_header({**self.properties, **changes}, self.bcc_keys, self.form)
 
 

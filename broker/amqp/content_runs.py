@@ -1,8 +1,8 @@
 """The frames of basic.get-ok and of basic.return, whose messages are sent without a consumer.
 
-Messages that are returned together share the method's frame. They are written one behind
-the other to a buffer, which is one piece of the output; a body that is large, or does not fit into
-one frame, has pieces of its own.
+Messages that are returned together share the method's frame. They are appended to one buffer, which
+is one piece of the output; a body that is large, or does not fit into one frame, has pieces of its
+own.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """The headers of a message as bytes: some are changed, and the rest is not decoded.
 
-`HeaderBytes` cuts the bytes of a message's properties at the headers. `field_places` finds fields
-in these, `replace_fields` changes them, and `HeaderBytes.with_fields` puts the properties together
-again. `NewFields` adds fields to messages that have none of their names, as nearly all do.
+`HeaderBytes` splits the bytes of a message's properties at the headers. `field_places` finds fields
+in these, `replace_fields` changes them, and `HeaderBytes.with_fields` joins the properties again.
+`NewFields` adds fields to messages that have none of these names, as is true of nearly all.
 """
 
 import struct

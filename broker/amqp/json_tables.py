@@ -1,4 +1,4 @@
-"""Field tables out of JSON, as RabbitMQ makes them (`rabbit_misc:json_to_term`).
+"""Converts JSON to field tables, as RabbitMQ does (`rabbit_misc:json_to_term`).
 
 Strings become long strings, whole numbers longs, other numbers doubles; null is refused. Keys are
 sorted. A table may be as large as one that a client sends in a frame of the default size.

@@ -1,7 +1,7 @@
 """The properties of a message as they are on the wire: flags, then the values that are present.
 
 The broker delivers a message with the bytes of its properties unchanged, so that most are never
-decoded. `scan` reads only the parts that routing and queueing need; it steps over the rest, to
+decoded. `scan` reads only the parts that routing and queueing need; it skips over the rest, to
 check that it can be decoded.
 """
 
@@ -74,7 +74,7 @@ NEEDS_CARE: Final = 1 << 18
 TTL_MS_MAX: Final = 315_360_000_000
 """RabbitMQ's longest time to live: ten years."""
 NO_TTL: Final = -1
-"""There is no time to live in plain digits."""
+"""The value for properties without a time to live in plain digits."""
 _TTL_DIGITS_MAX: Final = len(str(TTL_MS_MAX))
 _DIGIT_0: Final = ord("0")
 

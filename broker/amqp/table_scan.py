@@ -1,8 +1,8 @@
-"""Stepping over a field table: where it ends, and whether a header is in it that queues must read.
+"""Skips over a field table: finds its end, and whether it has a header that queues must read.
 
-This runs for each message with headers. The table is not decoded, but it is checked that it can be,
-as a message is delivered with its headers unchanged and they may be decoded later (field_table.py
-describes the format).
+This runs for each message with headers. The table is not decoded, but checked to be decodable,
+because a message is delivered with its headers unchanged and they may be decoded later
+(field_table.py describes the format).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Field tables out of Erlang terms, as RabbitMQ's advanced.config has them.
+"""Converts Erlang terms, in the form of RabbitMQ's advanced.config, to field tables.
 
 A table is a list of `{Name, Type, Value}`, an array a list of `{Type, Value}`. The types are those
 of `field_terms`. Values have to fit their types; RabbitMQ checks that when it sends them.

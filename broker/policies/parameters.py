@@ -26,8 +26,8 @@ FEDERATION = "federation"
 SHOVEL = "shovel"
 LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
 """The components of `PUT /api/parameters`; policies and limits have routes of their own. The values
-are checked before they are declared (parameter_checks.py); values that an earlier version declared
-may be of any kind.
+are checked before they are declared (parameter_checks.py); values from an earlier version may be of
+any kind.
 """
 
 

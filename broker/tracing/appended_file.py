@@ -35,7 +35,7 @@ class AppendedFile:
         os.fsync(self._descriptor)
 
     def is_there(self) -> bool:
-        """Tell whether the file still exists under its path."""
+        """Return whether the file still exists under its path."""
         try:
             found = self.path.stat()
         except FileNotFoundError:

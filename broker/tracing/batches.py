@@ -1,8 +1,8 @@
 """Passes a trace's records to the writer thread, in batches.
 
 Records wait in the event loop for at most half a second, or until there are many: each batch makes
-the thread compete with the event loop for the interpreter, which costs both of them. A batch is of
-one hour.
+the thread compete with the event loop for the interpreter, which slows both down. All records of a
+batch are of one hour.
 
 If the output is full when a batch is passed on, its records are dropped and counted. When there is
 room again, a record reports the gap.
@@ -28,14 +28,14 @@ class Pending(Protocol):
 
 
 class _Nothing:
-    """The pending records of a trace that has ended: none."""
+    """Stands for the pending records of a trace that has ended."""
 
     def take(self) -> tuple[bytes, int]:
-        """No records."""
+        """Return no records."""
         return b"", 0
 
     def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
-        """No report."""
+        """Return no report."""
         return b""
 
 
@@ -60,7 +60,7 @@ class Batches:
         self._timer: Timer | None = None
 
     def turn(self, time_us: int) -> None:
-        """Pass the batch on, and begin another one with a record of this time."""
+        """Pass the batch on, and start another one with a record of this time."""
         self.flush()
         self._began_us = time_us
         self.turns_us = time_us - time_us % HOUR_US + HOUR_US
@@ -88,7 +88,7 @@ class Batches:
         self.flush()
         self._report_gap()
         self.output.close()
-        # The owners of these batches: without the cycle both are freed at once.
+        # This refers to the owner of these batches: breaking the cycle frees both immediately.
         self._pending = NOTHING
 
     def _flush_in_time(self) -> None:

@@ -1,9 +1,9 @@
 """The blocks of a trace log's files: the broker writes them, and readers turn them into lines.
 
 A file is a sequence of gzip members, each of which is one block. A block is read without any other
-block: it defines all that its records refer to. So damage costs the block that it is in, whose
-checksum (gzip's) reveals it, and a reader goes on with the next one; a crash cuts off the last
-block only. Integers are little-endian.
+block, because it defines everything that its records refer to. So damage loses only the block that
+it is in, whose checksum (gzip's) reveals it, and a reader continues with the next one; a crash cuts
+off only the last block. Integers are little-endian.
 
     4 bytes  MAGIC
     u32      length of the header
@@ -28,8 +28,8 @@ its properties.
 
     {"event":"publish",...,"time_us":   1700000000000000   ,"exchange":"","routing_keys":[...]
 
-Compared with lines, a record of a message takes a tenth of the time to write: each message has
-properties of its own, and encoding these as JSON costs more than all other work of the broker on a
+Compared with lines, writing the record of a message takes a tenth of the time: each message has its
+own properties, and encoding these as JSON costs more than all other work of the broker on a
 message.
 """
 

@@ -47,7 +47,8 @@ class NewerBlockError(BlockError):
 class RecordBlock:
     """A block that was read from a file. Raises BlockError.
 
-    data: its bytes. records: how many it has. from_us, to_us: the times of the first and the last.
+    data: its bytes. records: the number of its records. from_us, to_us: the times of the first and
+    the last.
     """
 
     __slots__ = (
@@ -75,7 +76,7 @@ class RecordBlock:
         self._entries_at = PLAIN + size
 
     def header_line(self) -> bytes:
-        """The line that a log begins with."""
+        """The header line, with which a log of lines begins."""
         header = {
             "event": record.HEADER, "node": self._node, "vhost": self._vhost,
             "version": record.VERSION, "sample": self._sample, "time_us": self.from_us,
@@ -83,7 +84,7 @@ class RecordBlock:
         return f"{json_of(header)}\n".encode()
 
     def entries(self) -> list[int]:
-        """Where each entry begins, for a reader that makes no lines. Raises BlockError."""
+        """The offset of each entry, for readers that need no lines. Raises BlockError."""
         data, at, end = self.data, self._entries_at, len(self.data)
         found: list[int] = []
         while at + _LENGTH_BYTES <= end:

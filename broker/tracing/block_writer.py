@@ -30,7 +30,7 @@ NEVER: Final = -1
 class SharedText:
     """A text that records share. Empty if there are no such records.
 
-    block, number: the block in which it was defined last, and its number there.
+    block, number: the last block in which it was defined, and its number there.
     """
 
     __slots__ = ("block", "number", "text")
@@ -42,7 +42,7 @@ class SharedText:
 
 
 class BlockWriter:
-    """The block of one log that is being written. records: how many are in it."""
+    """The block of one log that is being written. records: the number of its records."""
 
     __slots__ = (
         "_block", "_from_us", "_node", "_properties", "_sample", "_texts", "_to_us", "_vhost",

@@ -1,4 +1,4 @@
-"""The headers of the firehose's copies, put together from bytes.
+"""The headers of the firehose's copies, assembled from bytes.
 
 They describe the publish or delivery, and the client. Only `properties`, the table of a message's
 properties, differs between the messages of a run. It is made of the encoded properties, which are

@@ -7,11 +7,11 @@ order are those of RabbitMQ's `rabbit_trace`, so that existing programs can read
 While nothing is bound to its exchange, the firehose does not listen and costs nothing. Otherwise
 the queues of a copy are looked up first, and cached until bindings change; without queues nothing
 else is done. Messages of a run are copied as a run. The common headers of its copies are encoded
-once and cached, since clients repeat themselves (copy_headers.py).
+once and cached, since clients use the same addresses again and again (copy_headers.py).
 
-The names of very many queues that a message reached are encoded in the turns of a delivery
-(fan_out.py), and not kept. The copy's delivery begins before that of the message, so later reports
-on the message follow it; unless its route was found in such turns, too.
+If a message reached a large number of queues, their names are encoded in the turns of its delivery
+(fan_out.py), and not cached. The copy's delivery begins before that of the message, so later
+reports on the message follow it, unless its route was found in such turns, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ NAMES_AT_ONCE = 500
 
 
 class CopyRoute:
-    """Where copies with one routing key go. is_fixed: their headers make no difference."""
+    """The queues of copies with one routing key. is_fixed: whatever their headers are."""
 
     __slots__ = ("address", "is_fixed", "queues")
 
@@ -63,7 +63,7 @@ class Firehose(Sink):
 
     @property
     def is_listening(self) -> bool:
-        """A copy may reach a queue. A vhost that is being deleted has no exchanges."""
+        """Whether a copy may reach a queue. A vhost that is being deleted has no exchanges."""
         exchange = self._vhost.exchanges.get(TRACE_EXCHANGE)
         return exchange is not None and bool(exchange.bindings or exchange.alternate)
 
@@ -100,7 +100,7 @@ class Firehose(Sink):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """As `published`, for messages that reached very many queues."""
+        """As `published`, for messages that reached a large number of queues."""
         copies: list[Message] = []
         what, who = self._what(messages[0].address, routing_keys), self._who(channel)
 
@@ -165,7 +165,7 @@ class Firehose(Sink):
     # Where copies go
 
     def _route(self, prefix: str, name: str) -> CopyRoute | None:
-        """Where a copy goes; None if it reaches no queue, whatever its headers are."""
+        """The route of a copy; None if it reaches no queue, whatever its headers are."""
         if self._generation != self._vhost.generation:
             self._routes.clear()
             self._generation = self._vhost.generation

@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.tracing")
 class Keeping(NamedTuple):
     """Limits of files. file_bytes: size of a full file. bytes_max, days_max: None is unlimited.
 
-    reserve_bytes: tells the space that must stay free on the disk; 0 for none.
+    reserve_bytes: returns the space that must stay free on the disk; 0 for none.
     """
 
     file_bytes: int = 64 * 1024 * 1024

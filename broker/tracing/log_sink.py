@@ -2,8 +2,8 @@
 
 This is on the path of each message, so the common parts of records of publishes, deliveries and
 acknowledgements are made once and cached: a text for each channel, consumer and queue, and one for
-each address. The properties of a message are copied as they came. With bodies, each record has its
-own.
+each address. The properties of a message are copied as they arrived. With bodies, each record has
+its own.
 
 One message in `sample` is in the log, chosen by its number, so all its events are in the log or
 none. Messages from before the trace began have no number and are not in a sample.

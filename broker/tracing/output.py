@@ -76,12 +76,12 @@ class TraceOutput:
 
     @property
     def is_full(self) -> bool:
-        """The buffer accepts no more batches."""
+        """Whether the buffer accepts no more batches."""
         return self.waiting_bytes >= self._room
 
     @property
     def has_room_again(self) -> bool:
-        """Half of the buffer is free, so passing on batches is worthwhile again."""
+        """Whether half of the buffer is free, so passing on batches is worthwhile again."""
         return self.waiting_bytes <= self._room // 2
 
     def hand(self, data: bytes, time_us: int) -> None:
@@ -159,7 +159,7 @@ class Writer:
 
     @property
     def is_running(self) -> bool:
-        """An output has been created."""
+        """Whether an output has been created."""
         return self._thread is not None
 
     def put(self, output: TraceOutput, batch: Batch | None) -> None:

@@ -15,7 +15,7 @@ class TracePattern:
         trie.add(pattern, pattern)
         self._is_everything = pattern == "#"
 
-        # A method of the pattern would be in a cycle with it, which only a collection frees.
+        # A method of the pattern would be in a reference cycle with it.
         @lru_cache(REMEMBERED)
         def look_up(key: str) -> bool:
             return any(found is not None for found in trie.match(key))
@@ -23,5 +23,5 @@ class TracePattern:
         self._look_up = look_up
 
     def matches(self, event: str, name: str) -> bool:
-        """Tell whether the pattern matches this event at this exchange or queue."""
+        """Return whether the pattern matches this event at this exchange or queue."""
         return self._is_everything or self._look_up(f"{event}.{name}")

@@ -151,7 +151,7 @@ class PluginSink(Sink):
 
     @property
     def is_listening(self) -> bool:
-        """The firehose is on."""
+        """Whether the firehose is on."""
         return self._vhost.is_traced
 
     def published(

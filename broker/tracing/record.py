@@ -1,6 +1,6 @@
 """The records of a trace log: the events, their fields, and the fields' types.
 
-The broker writes them in blocks (log_sink.py, block_format.py), of which readers make lines
+The broker writes them in blocks (log_sink.py, block_format.py), which readers convert to lines
 (block_lines.py). Older brokers wrote the lines themselves. The first line is a header with the
 version of the schema. A reader of version n reads every log of a version up to n, ignores unknown
 fields, counts unknown events, and rejects files of a higher version.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 VERSION = 1
 
 SAMPLE_MAX = 1_000_000
-"""The most messages of which one is in a log."""
+"""The largest sample factor: one message in this number is in the log."""
 
 HEADER = "header"
 PUBLISH, DELIVER, ACK, REJECT, REQUEUE = "publish", "deliver", "ack", "reject", "requeue"
@@ -100,5 +100,5 @@ PARTITION = "vhost={vhost}/date={date}/hour={hour}"
 SUFFIX, OPEN_SUFFIX = ".trace.gz", ".trace.gz.open"
 """Complete files, and files being written, which are valid up to their last whole block."""
 LINES_SUFFIX, OPEN_LINES_SUFFIX = ".jsonl.gz", ".jsonl.gz.open"
-"""The same for files of lines: those of older brokers, and those that other programs make."""
+"""The same for files of lines, from older brokers and other programs."""
 SUFFIXES, OPEN_SUFFIXES = (SUFFIX, LINES_SUFFIX), (OPEN_SUFFIX, OPEN_LINES_SUFFIX)

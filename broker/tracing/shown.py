@@ -1,6 +1,6 @@
 """Names, properties and headers as JSON values, in the format of RabbitMQ's tracing plugin.
 
-The broker shows them so, and so do readers of logs, which know no other part of a broker.
+Both the broker and readers of logs use this module; readers import no other part of the broker.
 """
 
 import base64

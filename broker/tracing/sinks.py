@@ -1,7 +1,7 @@
 """The sinks of each traced vhost, and the tracer that a vhost has while one of them listens.
 
 A sink is a trace to files, or the firehose with something bound to its exchange. A vhost without a
-sink that listens has no tracer, and tracing costs nothing.
+listening sink has no tracer, so tracing costs nothing there.
 """
 
 from collections.abc import Sequence

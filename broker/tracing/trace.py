@@ -36,7 +36,7 @@ class Trace:
 
     @property
     def is_log(self) -> bool:
-        """It is a log for analysis, not in a format of the plugin."""
+        """Whether it is a log for analysis, not in a format of the plugin."""
         return self.format == LOG
 
     def to_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ Reports = tuple[Callable[..., object], ...]
 
 
 class Tracer(Taps):
-    """The tracer of one vhost. It never changes: another set of sinks has another tracer.
+    """The tracer of one vhost. It is immutable: a different set of sinks gets a new tracer.
 
     failed: called with a sink that raised an error.
     """
@@ -211,7 +211,7 @@ class Tracer(Taps):
 
 
 def _is_of_firehose(message: Message) -> bool:
-    """The message is a copy made by the firehose: its exchange is internal."""
+    """Whether the message is a copy made by the firehose: its exchange is internal."""
     return message.address.exchange == TRACE_EXCHANGE
 
 

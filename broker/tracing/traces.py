@@ -63,7 +63,7 @@ class Traces:
         data_dir: Path | None,
         disk_limit_bytes: Callable[[], int],
     ) -> None:
-        """disk_limit_bytes: tells the limit of free disk space, which can change at any time."""
+        """disk_limit_bytes: returns the limit of free disk space, which can change at any time."""
         self.directory = services.config.tracing.dir
         if self.directory is None and data_dir is not None:
             self.directory = data_dir / TRACE_DIRECTORY
@@ -82,13 +82,13 @@ class Traces:
         return self._running.get((vhost, name))
 
     def restore(self) -> None:
-        """The node has started: begin the declared logs, and follow their changes."""
+        """Start the declared logs, and follow their changes: the node has started."""
         self._is_restored = True
         for vhost, name, body in self._services.parameters.of(TRACE_LOG):
             self._begin_declared(vhost, name, body)
 
     def log_changed(self, vhost: str, name: str) -> None:
-        """A log was declared or ended in the cluster: begin or end this node's part of it."""
+        """Start or stop this node's part of a log that was declared or deleted in the cluster."""
         if not self._is_restored:
             return
         running = self.get(vhost, name)

@@ -1,4 +1,4 @@
-"""Makes the backend of peer discovery that is configured."""
+"""Makes the configured backend of peer discovery."""
 
 from collections.abc import Callable
 
@@ -65,6 +65,6 @@ MAKERS: Extensions[Maker] = Extensions(
 def discovery_of(config: Config, own: NodeAddress) -> Discovery:
     """The backend. own: this node, with the port of its links unless it is the default one.
 
-    Raises SettingError for a setting that cannot be followed.
+    Raises SettingError for an invalid setting.
     """
     return MAKERS[config.cluster_formation.backend](config, own)

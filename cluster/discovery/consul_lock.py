@@ -106,7 +106,7 @@ class ConsulLock:
         await self._api.tell(f"/session/renew/{self._session}")
 
     async def release(self) -> None:
-        """Give the lock back, and end the session."""
+        """Release the lock, and end the session."""
         has_released = await self._put("release")
         await self._destroy()
         if not has_released:

@@ -6,7 +6,7 @@ hosts, so each address needs a PTR record, too. The system's resolver does the l
 
 A name without addresses lists no nodes, as in RabbitMQ: its first node forms the cluster. It is an
 error if the name server does not answer, or if none of the addresses has a name: nodes exist then,
-and a node that formed a cluster of its own would stay apart from them.
+and a node that formed a cluster of its own would stay separate from them.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ class Registered(msgspec.Struct):
 class Etcd:
     """The backend; discovery.py has the contract. own: this node.
 
-    Raises SettingError for settings that cannot be followed.
+    Raises SettingError for invalid settings.
     """
 
     def __init__(self, settings: EtcdSettings, own: NodeAddress) -> None:

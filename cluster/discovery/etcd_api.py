@@ -54,7 +54,7 @@ class KeptAlive(msgspec.Struct):
 
 
 class EtcdApi:
-    """The servers. Raises SettingError for settings that cannot be followed."""
+    """The servers. Raises SettingError for invalid settings."""
 
     def __init__(self, settings: EtcdSettings, request_s: float = REQUEST_SECONDS) -> None:
         endpoints = list(settings.endpoints)
@@ -110,7 +110,7 @@ class EtcdApi:
         return (await self.ask("/lease/grant", {"TTL": ttl_s}, Lease)).ID
 
     async def keep_alive(self, lease: str) -> bool:
-        """Renew a lease for its whole TTL. Returns whether it lives. Raises DiscoveryError."""
+        """Renew a lease for its whole TTL. Returns whether it is valid. Raises DiscoveryError."""
         answer = await self.ask("/lease/keepalive", {"ID": lease}, KeptAlive)
         return answer.result is not None and int(answer.result.TTL) > 0
 

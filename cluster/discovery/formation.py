@@ -1,12 +1,12 @@
-"""Which node forms a new cluster, and which node a new one joins: the decision, without I/O.
+"""Decides which node forms a new cluster, and which node a new one joins. Pure.
 
-Promise. Nodes that start together for the first time, list each other and reach each other make
-one cluster, whatever the order in which they start and ask. A node joins a cluster that it finds
-before it forms one.
+Promise. Nodes that start together for the first time, list each other and reach each other form one
+cluster, whatever the order in which they start and ask. A node joins a cluster that it finds before
+it forms one.
 
 Not promised. A node whose peers cannot be reached at all forms a cluster alone after the last
-attempt, as in RabbitMQ: it cannot know whether they exist. Nodes that are cut off from each other
-while they start for the first time can make two clusters.
+attempt, as in RabbitMQ: it cannot know whether they exist. Nodes that cannot reach each other while
+they start for the first time can form two clusters.
 
 Why not a lock between the nodes. In RabbitMQ 3.10 all listed nodes agree on the holder of a lock,
 which waits until every attempt has failed before it forms a cluster: five seconds. Here a backend's
@@ -14,7 +14,7 @@ own lock is used where it has one (Consul, etcd); otherwise the order of the nam
 needs no agreement and no waiting.
 
 Mechanism. One round is: list the nodes, ask each peer for its state, decide. A peer is `MEMBER` (it
-belongs to a cluster and runs), `BLANK` (it is new and in this same phase) or `UNREACHABLE`.
+belongs to a cluster and runs), `BLANK` (it is new and in this phase, too) or `UNREACHABLE`.
 
     a peer is MEMBER                        join it; with several, a different one each attempt
     there are no peers                      form
@@ -44,7 +44,8 @@ from leveret.broker.runtime.node_address import NodeAddress
 
 WAITING_FACTOR = 2
 """A node waits for the first one for this multiple of its own attempts: at worst the first one
-began later, with as many attempts of its own."""
+started later, with as many attempts of its own.
+"""
 SHOWN_MAX = 1_000_000_000
 """More attempts than this have no limit, as with `unlimited`."""
 
@@ -154,7 +155,7 @@ class Formation:
         return self._form_or_wait(len(blank))
 
     def join_failed(self, node: NodeAddress, reason: str) -> Action:
-        """The node to join has refused, or is gone."""
+        """The node to join has refused, or is down."""
         if self._rounds >= self._attempts_max:
             return Stop(f"{node.name} is in a cluster and cannot be joined: {reason}")
         return self._next_round(f"{node.name} cannot be joined: {reason}")

@@ -1,8 +1,8 @@
 """Carries out the decisions of formation.py: the first start of a node that is in no cluster.
 
-The lock comes first, or the random delay where the backend has no lock; then rounds of listing and
-asking until the node has joined or formed a cluster; then the registration, still under the lock,
-so that the next node finds this one.
+The node first acquires the lock, or waits for the random delay if the backend has no lock. Then it
+lists and asks nodes in rounds until it has joined or formed a cluster. Then it registers, still
+under the lock, so that the next node finds it.
 
 If the backend's lock cannot be acquired `lock_retry_limit` times, the start ends, as in RabbitMQ.
 """

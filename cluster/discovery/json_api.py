@@ -24,7 +24,7 @@ from leveret.cluster.discovery.discovery import DiscoveryError
 
 REQUEST_SECONDS = 5.0
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
-"""The endpoints of a Kubernetes service with 1,000 pods are a tenth of that."""
+"""The endpoints of a Kubernetes service with 1,000 pods take a tenth of that."""
 SHOWN_CHARACTERS_MAX = 300
 SUCCESSES = (200, 201, 204)
 SERVER_ERROR_MIN = 500
@@ -84,7 +84,7 @@ class JsonApi:
     _secrets: set[str] = field(default_factory=set)
 
     def hide(self, secret: str) -> None:
-        """Leave a secret out of all texts, as it is and as JSON writes it."""
+        """Leave a secret out of all texts, both unchanged and in JSON's encoding."""
         if secret:
             self._secrets |= {secret, msgspec.json.encode(secret).decode()[1:-1]}
 
@@ -194,7 +194,7 @@ class JsonApi:
     ) -> StatusError:
         status = response.status
         if 300 <= status < 400:
-            # The place is not shown: the redirecting server can put anything into it.
+            # The target is not shown: the redirecting server can put anything into it.
             text = f"{asked} answered with status {status}, a redirect, which is not followed"
             return StatusError(f"{text}: {self.advice.address}", status)
         said = self._shown(received.decode("utf-8", "replace"))

@@ -1,8 +1,8 @@
 """Renews the entries of a node in a backend: its registration, and the startup lock that it holds.
 
 Consul and etcd drop entries that are not renewed. `Renewal` calls `renew` at the interval that the
-backend gives, and goes on after a failure: the next renewal may succeed before the entry expires,
-and enters the node again if it was too late.
+backend gives, and continues after a failure: the next renewal may succeed before the entry expires,
+and registers the node again if it has expired.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ class Renewal:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the first renewal is after one interval."""
+        """Start; the first renewal is after one interval."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """End; a renewal that is under way is broken off."""
+        """Stop, and cancel a renewal in progress."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

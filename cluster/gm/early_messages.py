@@ -1,9 +1,8 @@
 """Messages from members that have applied a newer record of the group than this one.
 
-They wait for that record. Above a limit they are given up, and a catch-up replaces them: the left
-neighbour keeps all broadcasts that are not acknowledged. Messages that a member sends after one
-that was given up have the same version or a newer one, and are not taken either before that
-catch-up.
+They wait for that record. Above a limit they are discarded, and a catch-up replaces them: the left
+neighbour keeps all broadcasts that are not acknowledged. Later messages of the same member have the
+same version or a newer one, so they are not processed before that catch-up either.
 """
 
 from leveret.cluster.gm.activity import CATCH_UP_END, Head
@@ -15,7 +14,7 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 class EarlyMessages:
     """The waiting messages, in the order of their arrival.
 
-    lost_from, lost_through: the versions of messages that were given up; 0 if none were.
+    lost_from, lost_through: the versions of discarded messages; 0 if there are none.
     """
 
     __slots__ = ("_bytes_max", "_waiting", "_waiting_bytes", "lost_from", "lost_through")
@@ -35,7 +34,7 @@ class EarlyMessages:
         return [(node, message) for node, _, message in self._waiting]
 
     def add(self, node: str, head: Head, message: bytes) -> None:
-        """Keep a message of a node; above the limit keep nothing but requests."""
+        """Keep a message of a node; above the limit keep only requests."""
         self._waiting.append((node, head, message))
         self._waiting_bytes += len(message)
         if self.lost_from or self._waiting_bytes > self._bytes_max:
@@ -53,7 +52,7 @@ class EarlyMessages:
         self._waiting_bytes = sum([len(message) for _, _, message in waiting])
 
     def caught_up(self, version: int) -> None:
-        """A catch-up arrived: it replaces messages that were given up, unless they are newer."""
+        """A catch-up arrived: it replaces discarded messages, unless they are newer."""
         if version >= self.lost_through:
             self.lost_from = self.lost_through = 0
 

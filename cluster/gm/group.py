@@ -5,14 +5,14 @@ record and its changes go through the replicated metadata, so all nodes see the 
 same order, each at its own time.
 
 The ring goes through the places from left to right, and from the last one to the first. A dead
-member keeps its place while any of its broadcasts are under way. Until then the next living member
-to its right, its heir, acknowledges its broadcasts, as a living sender acknowledges its own.
+member keeps its place while any of its broadcasts are in the ring. Until then the next living
+member to its right, its heir, acknowledges its broadcasts, as a living sender acknowledges its own.
 
 An heir must have all of the dead member's broadcasts that any living member has. So a new member is
 placed right after a living one, never between a dead one and its heir, and gets its starting state
-from that living one. Until it has this state (`has_joined`), it dies with the member directly to
-its left: members further right may have got more. If no joined member lives, one of the members
-that have not joined begins again, alone and with nothing.
+from that living one. Until it has this state (`has_joined`), it is declared dead together with the
+member directly to its left, because members further right may have received more. If no joined
+member lives, one of the members that have not joined starts again, alone and empty.
 
 A place is identified by the version of the group that added it (`place_id`), a small number that no
 other place of the group ever has. The messages of the ring name members by it.
@@ -31,10 +31,10 @@ from leveret.cluster.rpc.refused import Refused
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """One replica in one life.
+    """One replica, in one run of its node.
 
     incarnation: the number of the node's start (`Peer.incarnation`). number: it grows with each
-    member of the node in that life.
+    member of the node in that run.
     """
 
     node: str
@@ -73,7 +73,7 @@ class HasJoined(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Died(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Members are dead. by: the member that reports it.
 
-    A report by a dead member does not count: two members that have lost the link between them do
+    A report by a dead member does not count, so two members that have lost the link between them do
     not both declare each other dead.
     """
 
@@ -82,13 +82,13 @@ class Died(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Erased(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """No broadcasts of these dead members are under way."""
+    """No broadcasts of these dead members are in the ring any longer."""
 
     members: tuple[Member, ...]
 
 
 class Renewed(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The lives of all members have ended: the group begins again with a new one alone."""
+    """The runs of all members have ended: the group starts again with one new member."""
 
     first: Member
 
@@ -100,7 +100,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     """The record of one group.
 
     identity: the number, below 2^63, by which messages name the group; no other group has it.
-    newest: the last member of each node that has had one.
+    newest: the last member of each node that has ever had one.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         return any(known.node == member.node and known >= member for known in self.newest)
 
     def circle(self, place: Place) -> tuple[Place, ...]:
-        """All places, from the right neighbour of this one round to itself."""
+        """All places in ring order, from the right neighbour of this one to itself."""
         after = self.places.index(place) + 1
         return self.places[after:] + self.places[:after]
 
@@ -158,7 +158,7 @@ def advanced(group: Group) -> Group:
 
 
 def changed(group: Group, change: Change) -> Group:
-    """The group after a change. Raises Refused if the change makes no sense, or is done already."""
+    """The group after a change. Raises Refused if the change is impossible or done already."""
     if isinstance(change, Added):
         return _added(group, change)
     if isinstance(change, HasJoined):

@@ -1,9 +1,9 @@
 """Finds the dead members of a group that one member has to report.
 
 A member watches its neighbours: when the link to a neighbour's node is down, and is still down
-after a pause, the neighbour is dead. If the next one behind it is unreachable too, both are
-declared dead at once, and so on. A member of an earlier life of a node is dead without a pause: the
-node's incarnation shows that its life has ended.
+after a pause, the neighbour is dead. If the member after it is unreachable too, both are declared
+dead together, and so on. A member of an earlier run of a node is dead without a pause: the node's
+incarnation shows that that run has ended.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ class NeighbourWatch:
         self._declared: set[Member] = set()
 
     def is_reachable(self, member: Member) -> bool:
-        """Whether a member's node is linked, in the member's life."""
+        """Whether a member's node is linked, in the same run as the member."""
         return self._linked.get(member.node, -1) == member.incarnation
 
     def link_up(self, node: str, incarnation: int) -> None:
-        """A node is linked: its members of that life are alive."""
+        """A node is linked: its members of that run are alive."""
         self._linked[node] = incarnation
         for members in (self._waited_for, self._over, self._declared):
             for one in [one for one in members if one.node == node]:
@@ -41,7 +41,7 @@ class NeighbourWatch:
         self._linked.pop(node, None)
 
     def pause_over(self, member: Member) -> None:
-        """A pause is over. It counts if the link stayed down, and no other pause has begun."""
+        """A pause is over. It counts if the link stayed down, and no other pause has started."""
         self._pauses[member] -= 1
         if self._pauses[member]:
             return

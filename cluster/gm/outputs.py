@@ -30,7 +30,7 @@ class Confirmed(msgspec.Struct, frozen=True):
 class SubmitChange(msgspec.Struct, frozen=True):
     """Submit a change of the group's record.
 
-    The service repeats it until it is applied or refused: the state machine asks once.
+    The service repeats it until it is applied or refused; the state machine submits it once.
     """
 
     change: Change
@@ -54,7 +54,7 @@ class Joined(msgspec.Struct, frozen=True):
 class MembersChanged(msgspec.Struct, frozen=True):
     """Members were added to the record, or have died.
 
-    The added members deliver all that this member broadcasts after this output (G5).
+    The added members deliver all broadcasts of this member after this output (G5).
     """
 
     added: tuple[Member, ...]
@@ -62,7 +62,7 @@ class MembersChanged(msgspec.Struct, frozen=True):
 
 
 class Expelled(msgspec.Struct, frozen=True):
-    """The record no longer has this member as living: stop it. It does nothing from here on."""
+    """The record no longer has this member as living: stop it. It does nothing after this."""
 
 
 Output: TypeAlias = (
@@ -71,6 +71,6 @@ Output: TypeAlias = (
 PAUSE_MS = 100
 """Milliseconds that a link may be down before its node's member is declared dead.
 
-A partition shows itself link by link; a member that acts on the first one may declare members on
-its own side dead. RabbitMQ waits as long.
+In a partition, links go down one by one; a member that acts on the first one may declare members on
+its own side dead. RabbitMQ waits for the same time.
 """

@@ -10,8 +10,8 @@ progress and the payloads at its end; the overlap is found by subtraction.
 
 Invariants:
 
-GM1  After the beginning `acknowledged` and `delivered` only grow; broadcasts between them are kept.
-GM2  A broadcast is taken right after the one before it.
+GM1  After `begin`, `acknowledged` and `delivered` only grow; broadcasts between them are kept.
+GM2  A broadcast is accepted only directly after the one before it.
 """
 
 from leveret.cluster.gm.group import Member
@@ -20,7 +20,7 @@ from leveret.cluster.gm.group import Member
 class Pending:
     """One sender's broadcasts at one member.
 
-    place_id: the sender's place. sent: the last number that was sent to the right neighbour.
+    place_id: the sender's place. sent: the last number sent to the right neighbour.
     acknowledged_here, acknowledged_right: this member, or its right neighbour, acknowledges the
     broadcasts. has_news: there is something to tell the right neighbour.
     """
@@ -52,7 +52,7 @@ class Pending:
         return f"<Pending of {self.member}: {self.acknowledged} to {self.delivered}>"
 
     def begin(self, acknowledged: int) -> None:
-        """Begin, or begin again, after a number: a new member gets unacknowledged broadcasts."""
+        """Start, or start again, after a number: a new member gets unacknowledged broadcasts."""
         self._payloads.clear()
         self.acknowledged = self.delivered = acknowledged
 

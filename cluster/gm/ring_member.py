@@ -5,27 +5,28 @@ anything for a member that the record does not have as living: it is expelled.
 
 **Mechanism.** Each member knows the progress of every sender's broadcasts (pending.py), and once a
 round sends the changes to its right neighbour, with the payloads that the neighbour lacks. A
-catch-up has everything. Both are read in the same way: the receiver takes over whatever is beyond
-its own state. So a catch-up that says too much does no harm, and one is sent whenever the right
-neighbour may have missed something: when it is another one, after its link was down, and when
-records were skipped.
+catch-up contains everything. Both are processed in the same way: the receiver takes over the
+progress that is beyond its own. So a redundant catch-up does no harm, and one is sent whenever the
+right neighbour may have missed something: when the neighbour has changed, after its link was down,
+and when records were skipped.
 
     sender ──► member ──► member ──► sender       broadcast n: kept by each
     sender ──► member ──► member                  n is acknowledged: dropped by each
 
-Progress never grows from the sender's place round to its left neighbour, since each member gets all
-broadcasts from the one before. So when the left neighbour of the sender, or of its heir, reports n,
-all members have n. The sender then acknowledges n, and that goes round the same way (GM4).
+Along the ring, from the sender to its left neighbour, progress never increases, since each member
+gets all broadcasts from the one before. So when the left neighbour of the sender, or of its heir,
+reports n, all members have n. The sender then acknowledges n, and the acknowledgement takes the
+same way around the ring (GM4).
 
 Members learn of changes at different times. Each message has the version of the record that its
 sender knew. A member with an older record queues the message until it has applied that version
-(early_messages.py), so versions only grow along the way. A member with a newer record takes the
+(early_messages.py), so versions only grow along the ring. A member with a newer record takes the
 message only if it came from its left neighbour, and was sent after that member had become its left
 neighbour (`_left_since`, GM3).
 
 A new member gets its starting state, a whole catch-up, from its left neighbour, and submits this to
-the record. If the member directly to its left dies before that, the record has the new one die as
-well (group.py), and its node joins again as another member.
+the record. If the member directly to its left dies before that, the record declares the new one
+dead as well (group.py), and its node joins again as another member.
 
 The service calls `flush` at the end of each round in which it called anything else, and carries out
 the returned outputs, in order.
@@ -33,10 +34,10 @@ the returned outputs, in order.
 Invariants:
 
 GM1 and GM2 are in pending.py.
-GM3  Messages are sent to the right neighbour in the newest record that was applied, and taken from
-     the left one.
-GM4  Acknowledgements and broadcasts of one sender go the same way, in one message or in order.
-GM6  Only the sender, or its heir, acknowledges broadcasts that its left neighbour has.
+GM3  Messages are sent to the right neighbour in the newest applied record, and accepted from the
+     left neighbour.
+GM4  Acknowledgements and broadcasts of one sender take the same way, in one message or in order.
+GM6  Only the sender, or its heir, acknowledges broadcasts, once its left neighbour has them.
 """
 
 from leveret.cluster.gm.activity import (
@@ -72,7 +73,7 @@ from leveret.cluster.gm.outputs import (
 from leveret.cluster.gm.pending import Pending
 
 MESSAGE_BYTES = 4 * 1024 * 1024
-"""A message that reaches this size is ended: a catch-up may be several messages."""
+"""A message that reaches this size is sent: a catch-up may consist of several messages."""
 NO_MEMBER = -1
 """No place has this id."""
 
@@ -81,7 +82,7 @@ class RingMember:
     """One member of one group.
 
     is_joined: it has its starting state. is_expelled: it has returned `Expelled`, and does nothing
-    from then on. early_bytes_max: the most bytes that wait for a newer record.
+    after that. early_bytes_max: the limit for the bytes of messages that wait for a newer record.
     """
 
     def __init__(self, member: Member, early_bytes_max: int = WAITING_BYTES_MAX) -> None:
@@ -205,7 +206,7 @@ class RingMember:
         return outputs
 
     def _settle_alone(self) -> list[Output]:
-        """There is no other member: acknowledge all that this one has."""
+        """There is no other member: acknowledge all broadcasts that this one has."""
         for sender in self._news:
             sender.has_news = False
         self._news.clear()
@@ -219,7 +220,7 @@ class RingMember:
     def _erase(self) -> list[Output]:
         """Erase dead members whose broadcasts all members have.
 
-        An heir has the most of them, and acknowledges those that have gone round to it.
+        An heir has the most of them, and acknowledges those that have passed around the ring to it.
         """
         if not self.is_joined:
             return []
@@ -235,7 +236,7 @@ class RingMember:
     # Messages
 
     def received(self, node: str, message: bytes) -> list[Output]:
-        """Take a message of a linked node. A damaged one raises ValueError and changes nothing."""
+        """Handle a message of a linked node. A damaged one raises ValueError and has no effect."""
         head = read_head(message)
         if self.is_expelled:
             return []
@@ -290,7 +291,7 @@ class RingMember:
                 confirmed |= sender is self._own
                 has_settled |= not sender.is_alive
         if confirmed:
-            # After all that the same message delivers: G7.
+            # After all broadcasts that the same message delivers: G7.
             outputs.append(Confirmed(self._own.acknowledged))
         return outputs + self._erase() if has_settled else outputs
 
@@ -374,7 +375,7 @@ class RingMember:
         return self._look()
 
     def _look(self) -> list[Output]:
-        """Look for neighbours that are gone."""
+        """Look for neighbours that have died."""
         group, place = self._group, self._place
         if group is None or place is None:
             return []
@@ -409,7 +410,7 @@ class RingMember:
             outputs.append(Joined(()))
         for node, head, message in self._early.take(group.version):
             outputs += self._take(node, head, message)
-        # Its node may have dropped messages that came before this member began here.
+        # This node may have dropped messages that arrived before this member existed.
         is_wanted = (is_new and not self.is_joined) or 0 < self._early.lost_from <= group.version
         if is_wanted and self._left is not None:
             wanted = self._message(CATCH_UP_WANTED, self._left)
@@ -417,7 +418,7 @@ class RingMember:
         return outputs + self._erase() + self._look()
 
     def _enter(self, place: Place) -> None:
-        """Take the place that the record gives."""
+        """Take the place that the record gives this member."""
         if not self._place_id:
             self._place_id = place.place_id
             self._own = self._senders[place.place_id] = Pending(place.place_id, self.member)

@@ -1,1 +1,1 @@
-"""Mirrored queues: docs/design/replication.md."""
+"""Mirrored classic queues. docs/design/replication.md describes the protocol."""

@@ -1,8 +1,8 @@
 """Messages that the leader sends to one mirror: a part of the head, or an answer to the mirror.
 
-A batch covers all positions from `start` up to `end`, as they were after the decisions of a turn:
-it has the messages that were there, ready or awaiting settlement. All others were gone. As bytes,
-with little-endian numbers:
+A batch covers all positions from `start` up to `end`, in their state after the decisions of a turn:
+it contains the messages that existed, ready or awaiting settlement. No other messages existed. As
+bytes, with little-endian numbers:
 
     number, turn, term, start, end, count    i64 each
     positions, unacked                       ranges: their number, and the bounds of each, i64
@@ -32,8 +32,8 @@ NUMBER: Final = Struct("<q")
 class Batch:
     """A batch, with the fields above.
 
-    positions: those of the entries, in the sense of `position_of`; an `Entry.position` has no
-    meaning here. unacked: those of them that await settlement.
+    positions: of the entries, as `position_of` returns them; an `Entry.position` has no meaning
+    here. unacked: the positions of entries that await settlement.
     """
 
     __slots__ = ("end", "entries", "number", "positions", "start", "term", "turn", "unacked")

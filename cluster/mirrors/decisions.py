@@ -24,8 +24,8 @@ and for each the number below which its contents are decided. term: it grows fro
 next. Positions are those of `BackingQueue.position_of`. expires: in milliseconds of the wall clock,
 0 for never. run: as message_runs.py has it.
 
-Successive decisions that are alike become one: publishes with consecutive numbers and positions,
-and ranges of one kind. So a thousand acknowledgements in order are one range.
+Successive decisions of the same kind are merged: publishes with consecutive numbers and positions,
+and ranges. So a thousand acknowledgements in order are one range.
 
 Reading checks that each number is in its bounds, and each length is within the bytes. Anything else
 raises `DecisionError`. Pure.
@@ -86,7 +86,7 @@ class Decision:
 class DecisionWriter:
     """Collects the decisions of a turn. turn: its number.
 
-    The last decision is open: one that is alike is added to it.
+    The last decision is open: a following one of the same kind may be merged with it.
     """
 
     __slots__ = (
@@ -107,7 +107,7 @@ class DecisionWriter:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was decided in this turn."""
+        """Whether nothing was decided in this turn."""
         return self._kind == 0 and len(self._writer) == 0
 
     def published(
@@ -160,7 +160,7 @@ class DecisionWriter:
         ranges.append((start, end))
 
     def purged(self) -> None:
-        """Everything that was ready is gone."""
+        """Note a purge: all ready messages are gone."""
         self._begin(0)
         self._write(PURGED)
 
@@ -172,7 +172,7 @@ class DecisionWriter:
         write_i64_le(self._writer, first)
 
     def joined(self, member: int, term: int, decided: dict[int, int], lacked: list[Range]) -> None:
-        """A mirror begins here, and lacks these positions. decided: as above, by sender."""
+        """A mirror starts here, and lacks these positions. decided: as above, by sender."""
         self._begin(0)
         self._write(JOINED)
         write_i64_le(self._writer, member)
@@ -184,14 +184,14 @@ class DecisionWriter:
         self._write_ranges(lacked)
 
     def leads(self, term: int, void: list[Range]) -> None:
-        """A new leader begins here. void: the positions that it lacks."""
+        """A new leader starts here. void: the positions that it lacks."""
         self._begin(0)
         self._write(LEADS)
         write_i64_le(self._writer, term)
         self._write_ranges(void)
 
     def take(self) -> bytes:
-        """The bytes of this turn, none if nothing was decided; the next turn begins."""
+        """The bytes of this turn, none if nothing was decided; then start the next turn."""
         self._begin(0)
         if not len(self._writer):
             return b""

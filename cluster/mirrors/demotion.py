@@ -1,15 +1,15 @@
-"""How a leader ends while its node lives: it hands over, or was declared dead.
+"""Demotion: a leader ends while its node lives, because it hands over or was declared dead.
 
 The record names another leader, in the next version of the ring. The leading member that applies it
 broadcasts its last decisions, and only then passes the version to its ring. The next leader's mark
 has that version, so it reaches this member after that, and all members after the last decisions
-(MQ8). All entries that await settlement become ready again, as on the other mirrors when they hear
+(MQ8). All entries that await settlement become ready again, as on the other mirrors when they learn
 of the next leader. If the record still names this member, it mirrors the queue that it has led
 (`MirrorMember.has_led`).
 
 The next leader confirms messages that are published and not confirmed, as after a death. Other
 nodes ask it, and this one no longer reports to them. For this node's own publishers the queue has
-held the runs; the next leader owes these from here on.
+held the runs; from now on the next leader owes them.
 """
 
 from typing import cast
@@ -28,7 +28,7 @@ def end_leading(
     leading: LeaderSession, queue: MirroredQueue, publishing: MirroredPublishing
 ) -> None:
     """Stop leading: consumers and publishers of the leader wait for the next one."""
-    # Their own nodes subscribe the consumers of other nodes at the next leader.
+    # Consumers of other nodes are subscribed at the next leader by their own nodes.
     consumers = [one for one in leading.end() if not isinstance(one, HostedConsumer)]
     for run in leading.kept.release():
         if _is_own(run):
@@ -37,12 +37,12 @@ def end_leading(
 
 
 def _is_own(run: WaitingRun) -> bool:
-    """Whether a publisher of this node waits for a run that no other leader was asked about."""
+    """Whether a publisher of this node waits for a run, and no other leader was asked about it."""
     return not isinstance(run.waiter, SendingNode | HostedPublisher | Refusals)
 
 
 class OfEndedQueue:
-    """A `Publisher` for a run that the queue which led here holds."""
+    """A `Publisher` for a run that is held by the queue that led here."""
 
     __slots__ = ("_holder", "_publisher")
 

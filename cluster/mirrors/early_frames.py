@@ -8,7 +8,7 @@ from leveret.cluster.links.services import Peer
 from leveret.cluster.remote_queues.queue_frames import FrameError
 
 EARLY_BYTES_MAX = 64 * 1024 * 1024
-"""The most bytes of frames of one link for members that this node does not have yet."""
+"""The limit for the frames of one link for members that this node does not have yet."""
 
 
 class EarlyFrames:

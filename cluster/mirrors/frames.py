@@ -1,4 +1,4 @@
-"""The frames of mirrored queues beside those of their rings (gm/activity.py), as bytes and values.
+"""The frames of mirrored queues besides those of their rings (gm/activity.py), as bytes and values.
 
 The first octet is the kind; a ring's messages have kinds below `CONTENTS`. Numbers are
 little-endian. Frames name a queue by the identity of its ring.

@@ -12,7 +12,8 @@ MQ7. Runs wait for a member that is removed from the record until its removal is
      on all nodes of the view, on disk. Before that the removal may be lost with its coordinator,
      and the member may be promoted without the run.
 MQ10. A new leader confirms nothing before the entry by which it leads is stable. If that entry were
-     lost, so would be the removal of the former leader, and all that the former leader waited for.
+      lost, so would be the removal of the former leader, and everything that the former leader
+      waited for.
 """
 
 from collections import deque
@@ -24,7 +25,8 @@ from leveret.storage.contract.backing_queue import BackingQueue, Waiter
 
 class WaitingRun:
     """A run that is not confirmed. turn: the turn whose decisions name it. is_logged: this node's
-    log has it, or need not have it. number, count: those of its messages, as their node counts.
+    log has it, or does not need it. number, count: the number of its first message, as the sending
+    node counts, and the number of messages.
     """
 
     __slots__ = ("count", "first", "holder", "is_logged", "number", "turn", "waiter")
@@ -54,7 +56,7 @@ class KeptTurns:
     __slots__ = ("_due", "_is_in_doubt", "_logged", "_logging", "_mirrors", "_runs")
 
     def __init__(self, logged: BackingQueue, due: Callable[[], object]) -> None:
-        """logged: the messages on this node. due: called when the first decision of a turn was
+        """logged: the messages on this node. due: called when the first decision of a turn is
         noted.
         """
         self._due = due
@@ -75,7 +77,7 @@ class KeptTurns:
 
     @property
     def is_in_doubt(self) -> bool:
-        """The entry by which the leader leads is not stable (MQ10)."""
+        """Whether the entry by which the leader leads is not stable yet (MQ10)."""
         return self._is_in_doubt
 
     def behind(self) -> dict[Member, int]:
@@ -96,7 +98,7 @@ class KeptTurns:
         return min(self._mirrors.values(), default=None)
 
     def joined(self, mirror: Member, turn: int) -> None:
-        """A mirror begins with the decisions of this turn."""
+        """A mirror starts with the decisions of this turn."""
         self._mirrors[mirror] = turn - 1
 
     def kept(self, mirror: Member, turn: int) -> None:
@@ -116,7 +118,7 @@ class KeptTurns:
         self.is_stable()
 
     def in_doubt(self) -> None:
-        """A new leader begins (MQ10)."""
+        """A new leader starts (MQ10)."""
         self._is_in_doubt = True
 
     def is_stable(self) -> None:
@@ -125,7 +127,7 @@ class KeptTurns:
         self._confirm()
 
     def release(self) -> list[WaitingRun]:
-        """The leader hands over: returns the runs that wait, which are not confirmed here."""
+        """The leader hands over: return the waiting runs, which are not confirmed here."""
         runs = list(self._runs)
         self._runs.clear()
         return runs

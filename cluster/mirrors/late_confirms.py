@@ -1,21 +1,21 @@
 """Confirms of one queue that wait longer than net_ticktime: the causes, and the remedies.
 
-A queue is checked four times in a net_ticktime. A state that four checks in succession found
-unchanged has lasted for a net_ticktime; nothing is noted on publishing. Each node checks its own
+A queue is checked four times in each net_ticktime. A state that is the same in four successive
+checks has lasted for a net_ticktime; publishing itself records nothing. Each node checks its own
 part:
 
     the leader      the publish that has waited longest. The log names the mirrors that have not
-                    kept it, and a mirror that has kept nothing more for twice as long is declared
-                    dead, as is one that does not answer
-    a mirror        decisions that cannot be applied. After three quarters of a net_ticktime the
+    kept it, and a mirror that has made no progress for twice as long is declared dead, like one
+    that does not answer a mirror        decisions that cannot be applied. After three quarters of a
+    net_ticktime the
                     log says what they wait for, and the leader is asked for the messages, even if
                     their sender could still send them
     the next leader the contents that it waits for before it leads. After a net_ticktime it leads
-                    without those that have not come, and their publishers are refused
-    other nodes     the publishes of this node for which the leader owes a confirm. The leader is
+    without those that have not arrived, and their publishers are refused other nodes     the
+    publishes of this node for which the leader owes a confirm. The leader is
                     told of them again, and confirms those that it has forgotten
 
-Checks are counted, not time: a node that was suspended has not waited.
+Checks are counted, not time, so that the time of a suspension does not count.
 
 Pure: a check gets the facts, and returns its findings, which the replica carries out in order.
 """
@@ -31,8 +31,9 @@ from leveret.cluster.mirrors.mirror_member import Waiting
 LOOKS_IN_TICK_TIME: Final = 4
 """The same as for links (links/ticks.py)."""
 LOOKS_MAX: Final = 2 * LOOKS_IN_TICK_TIME
-"""Checks after which a mirror that has kept nothing more is given up. Its link carries data, or it
-would be down, so it has twice the time of a silent one."""
+"""Checks after which a mirror without progress is given up. Its link carries data, or it would be
+down, so it has twice the time of a silent one.
+"""
 
 LOOKS_UNTIL_ASKED: Final = 3
 """Checks after which a mirror asks. It has asked twice before it is given up."""
@@ -42,9 +43,10 @@ class Facts(NamedTuple):
     """The facts that this node knows about one queue.
 
     member: the one of this node. living: all members. kept: the state of the mirrors, if this node
-    leads. waiting: why the mirror on this node does not go on. has_gone_round: if this node is to
-    lead, whether its first broadcast has gone round. owed: the number of the first publish of this
-    node for which the leader owes a confirm. senders: the linked nodes by their sender numbers.
+    leads. waiting: the reason why the mirror on this node makes no progress. has_gone_round: if
+    this node is to lead, whether its first broadcast has passed around the ring. owed: the number
+    of the first publish of this node for which the leader owes a confirm. senders: the linked nodes
+    by their sender numbers.
     """
 
     member: Member | None
@@ -61,7 +63,7 @@ class AskForMissing(NamedTuple):
 
 
 class GiveUpContents(NamedTuple):
-    """Have the mirror go on without the contents that have not come from this sender."""
+    """Have the mirror continue without the contents of this sender that have not arrived."""
 
     sender: int
 
@@ -75,7 +77,7 @@ Finding: TypeAlias = str | Died | AskForMissing | GiveUpContents | TellOwed
 
 
 class Unchanged:
-    """Counts the checks in succession that found the same as the one before."""
+    """Counts the successive checks that found the same state."""
 
     __slots__ = ("_found", "looks")
 
@@ -84,7 +86,7 @@ class Unchanged:
         self.looks = 0
 
     def look(self, found: object) -> int:
-        """found: is compared with the finding of the last check; None if nothing waits."""
+        """found: compared with the finding of the last check; None if nothing waits."""
         is_same = found is not None and found == self._found
         self.looks = self.looks + 1 if is_same else 0
         self._found = found
@@ -98,8 +100,8 @@ def _duration(looks: int) -> str:
 
 
 class LateConfirms:
-    """The checks of one queue. is_late: for more than a net_ticktime, publishes to a queue that is
-    led here have waited, or this node has not led though it is to lead.
+    """The checks of one queue. is_late: publishes to a queue that is led here, or the promotion of
+    this node, have waited for more than a net_ticktime.
     """
 
     __slots__ = ("_applying", "_kept", "_leading", "_owed", "is_late")
@@ -112,7 +114,7 @@ class LateConfirms:
         self.is_late = False
 
     def look(self, facts: Facts) -> list[Finding]:
-        """A quarter of a net_ticktime has passed."""
+        """Check; called every quarter of a net_ticktime."""
         was_late = self.is_late
         findings = self._look_at_leader(facts)
         if facts.has_gone_round is None:
@@ -146,7 +148,7 @@ class LateConfirms:
         return findings
 
     def _give_up(self, facts: Facts, behind: dict[Member, int]) -> list[Finding]:
-        """Declare mirrors dead that have kept nothing more for too long."""
+        """Declare mirrors dead that have made no progress for too long."""
         stuck = [
             member
             for member in behind

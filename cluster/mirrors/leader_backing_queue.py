@@ -9,14 +9,14 @@ run or in parts of it, and noted by the sender's numbers. Messages without a sen
 that a limit makes, in a queue that dead-letters to itself) are noted with their bytes. Messages of
 the run that are not published by `end_run` were refused.
 
-Entries that await settlement are kept, by position: a mirror that joins needs their messages, and
-no other part of the leader's node knows all of them.
+Entries that await settlement are kept by position: a mirror that joins needs their messages, and no
+other part of the leader's node knows all of them.
 
 Invariants:
 
 LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`, except those that a
-     channel was about to give back when mirroring of the queue began. When they come back, a mirror
-     differs, and joins again.
+     channel was about to return when mirroring of the queue began. When these are returned, a
+     mirror differs, and joins again.
 LQ2  The decisions of a run are in the order of its numbers, and name each of them once.
 """
 
@@ -55,8 +55,8 @@ class LeaderBackingQueue(BackingQueue):
     inner: the wrapped backing queue. wall_offset_ms: the wall clock minus the broker's clock. term:
     it grows from leader to leader. turn: the number of the first turn. held: the entries of `inner`
     that await settlement, if the queue was in use before it was mirrored. has_mirrors: decisions
-    are noted, and confirms wait for mirrors, or until the lead is stable. decided: for each sender,
-    the number below which its contents are decided.
+    are noted, and confirms wait for mirrors, or until the leadership is stable. decided: for each
+    sender, the number below which its contents are decided.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class LeaderBackingQueue(BackingQueue):
 
     @property
     def has_expiring(self) -> bool:
-        """There may be entries that expire."""
+        """Whether there may be entries that expire."""
         return self.inner.has_expiring
 
     def next_position_of(self, message: Message) -> int:
@@ -136,7 +136,7 @@ class LeaderBackingQueue(BackingQueue):
 
     @property
     def has_decisions(self) -> bool:
-        """Something was decided since `take_decisions`."""
+        """Whether something was decided since `take_decisions`."""
         return not self._writer.is_empty
 
     @property
@@ -149,7 +149,7 @@ class LeaderBackingQueue(BackingQueue):
         return self._writer.take()
 
     def joined(self, member: int) -> list[Range]:
-        """A mirror joins: it gets all decisions from here on. Returns the positions it lacks."""
+        """A mirror joins: it gets all decisions from now on. Returns the positions it lacks."""
         self.has_mirrors = True
         given = self.inner.given_positions()
         lacked = sorted([(start, end) for start, end in given if start < end])
@@ -161,7 +161,7 @@ class LeaderBackingQueue(BackingQueue):
         self._deciding().leads(self.term, void)
 
     def sender_ended(self, sender: int, first: int) -> None:
-        """The contents of a sender from this number on have not come, and never will."""
+        """The contents of a sender from this number on will never arrive."""
         if self.has_mirrors:
             self._deciding().sender_ended(sender, first)
 
@@ -180,7 +180,7 @@ class LeaderBackingQueue(BackingQueue):
         self._run, self._next = run, run.number
 
     def end_run(self) -> None:
-        """The run was published. Messages of it that were not were refused."""
+        """The run was published, except for messages that were refused."""
         run = self._run
         self._refuse_to(run.end)
         self.decided[run.sender] = run.end
@@ -300,7 +300,7 @@ class LeaderBackingQueue(BackingQueue):
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Unacked entries are gone."""
+        """Remove unacked entries."""
         self._settle(SETTLED, entries)
         self.inner.ack(entries)
 

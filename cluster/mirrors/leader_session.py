@@ -1,12 +1,12 @@
-"""A queue that is led on this node: contents of all nodes are published, and confirmed when kept.
+"""A queue that is led on this node: publishes contents of all nodes, and confirms them when kept.
 
-A sender is a node in one life; `sender_number` names it in decisions. Its contents are numbered
+A sender is a node in one run; `sender_number` names it in decisions. Its contents are numbered
 from 1. Contents missing in between were lost with a link: their publishers are refused, and mirrors
 are told that the contents are void.
 
 Invariants:
-LD1. Contents of a sender are published in the order of their numbers, each once (MQ5). Those that
-     come after the decision about them are not published.
+LD1. Contents of a sender are published in the order of their numbers, each once (MQ5). Contents
+     that arrive after the decision about them are not published.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +28,11 @@ from leveret.storage.messages.message import Entry
 from leveret.storage.queue.transient_queue import TransientQueue
 
 STALE: Final = -1
-"""The position of deliveries of a leader that has ended: see mirrored_queue.py."""
+"""The position of deliveries of a leader that has ended (mirrored_queue.py)."""
 
 
 def sender_number(node: str, incarnation: int) -> int:
-    """The number of a node in one life: the same on all nodes, below 2**62."""
+    """The number of a node in one run: the same on all nodes, below 2**62."""
     name = f"{node} {incarnation}".encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(name, digest_size=8).digest()) >> 2
 
@@ -75,8 +75,9 @@ class EndedQueue(TransientQueue):
 class LeaderSession:
     """A queue led here. queue: the leader; its backing queue is `backing`.
 
-    kept: the decisions that mirrors have. synchronising: the messages that they lack. refused: for
-    each sender, the messages that were refused before their publishers are known.
+    kept: the decisions that mirrors have kept. synchronising: sends them the messages that they
+    lack. refused: for each sender, the messages that were refused before their publishers are
+    known.
     """
 
     __slots__ = ("_first_turn", "backing", "kept", "queue", "refused", "synchronising")
@@ -121,7 +122,7 @@ class LeaderSession:
         backing.end_run()
 
     def _publish_late(self, publication: Publication) -> None:
-        """Contents come after the decision about them: they were late (late_confirms.py)."""
+        """Handle contents that arrive after the decision about them (late_confirms.py)."""
         sender, publisher = publication.sender, publication.publisher
         assert publication.end <= self.backing.decided[sender], "LD1: contents come once, in order"
         if publisher is not None:
@@ -149,8 +150,8 @@ class LeaderSession:
     def settle(self, sender: int, number: int, count: int, publisher: Publisher) -> None:
         """Tell a publisher the outcome of a run about which its node has not heard.
 
-        A decided run is safe when all decisions so far are. Contents that have not come by now, in
-        the order of the link, never come.
+        A decided run is safe when all decisions so far are. Contents that have not arrived by now,
+        in the order of the link, never arrive.
         """
         expected = self.backing.decided.get(sender, 1)
         end = number + count
@@ -166,7 +167,7 @@ class LeaderSession:
         self.kept.when_kept(turn, True, publisher, number, self)
 
     def _lose(self, sender: int, start: int, end: int) -> None:
-        """Contents of a sender never come: their publishers are refused."""
+        """Refuse the publishers of contents that will never arrive."""
         self.backing.skip(sender, start, end - start)
         self.refused.setdefault(sender, Intervals()).add_range(start, end)
 
@@ -189,10 +190,11 @@ class LeaderSession:
     # Mirrors
 
     def mirror_joined(self, mirror: Member, place_id: int) -> None:
-        """A mirror is in the ring, at this place: it begins with the decisions of this turn."""
+        """A mirror is in the ring, at this place: it starts with the decisions of this turn."""
         self.kept.joined(mirror, self.backing.turn)
         self.synchronising.joined(mirror, self.backing.joined(place_id))
-        # It learns which contents are decided, but not how; it may lead before the senders know.
+        # It learns which contents are decided, but not the outcome; it may lead before senders
+        # know.
         self.repeat_refusals()
 
     def repeat_refusals(self) -> None:
@@ -201,13 +203,13 @@ class LeaderSession:
             self.backing.repeat_refusals(sender, refused)
 
     def mirror_follows(self, mirror: Member) -> None:
-        """A mirror of the former leader goes on with the decisions of this turn."""
+        """A mirror of the former leader continues with the decisions of this turn."""
         self.backing.has_mirrors = True
         self.kept.joined(mirror, self.backing.turn)
 
     def mirror_lacks(self, mirror: Member, term: int, lacked: list[Range]) -> None:
-        """A mirror that was there before reports the positions that it lacks. term: that of the
-        leader that it follows; it reports again when it follows this one.
+        """A mirror of an earlier leader reports the positions that it lacks. term: of the leader
+        that it follows; it reports again when it follows this one.
         """
         if term == self.backing.term:
             self.synchronising.lacks(mirror, lacked)
@@ -215,7 +217,7 @@ class LeaderSession:
     def mirror_kept(self, mirror: Member, turn: int, batch: int) -> None:
         """A mirror has decisions and batches through these numbers on its disk.
 
-        Before it has decisions of this leader, its batches are those of the former leader.
+        Before it has decisions of this leader, its batches are of the former leader.
         """
         self.kept.kept(mirror, turn)
         if turn >= self._first_turn:
@@ -241,7 +243,7 @@ class LeaderSession:
     # Ending
 
     def end_mirroring(self) -> None:
-        """The queue goes on without mirrors: runs that wait for them are confirmed."""
+        """Confirm runs that wait for mirrors: the queue continues without any."""
         self.kept.remove_all()
         self.queue.backing = self.backing.inner
         self.backing.has_mirrors = False

@@ -6,8 +6,8 @@ promotion, the next leaders have this node's last decisions, and the records hav
 the nodes stopped. A queue without a synchronised mirror waits for this node, or is led by a mirror
 that lacks messages, as `ha-promote-on-shutdown` says.
 
-All of it takes `SECONDS_MAX` at most: for queues that are not done by then, the other nodes see a
-node that died.
+All of this takes `SECONDS_MAX` at most: for the remaining queues, the node looks to the others like
+one that died.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Leaving:
                 yield replica, Promote(successor, record.leader)
 
     def _deaths(self) -> Iterator[tuple[Replica, Change]]:
-        # A change may be applied at once, and be the end of a queue.
+        # A change may be applied immediately, and end a replica.
         for replica in tuple(self._replicas()):
             member = replica.member
             if member is not None:
@@ -116,6 +116,6 @@ class Leaving:
 
 
 def _is_expecting(replica: Replica, term: int) -> bool:
-    """Whether a queue that was handed over has not heard of its next leader. term: of its own."""
+    """Whether a queue that was handed over has not learnt of its next leader. term: its own."""
     mirror = replica.mirror
     return mirror is not None and mirror.term <= term

@@ -1,7 +1,7 @@
 """The members of a mirrored queue as operators see them.
 
-Every node knows the members from the queue's record. The leader's node knows how far the mirrors
-are, and each member's node knows the broadcasts that are on their way round the ring.
+Every node knows the members from the queue's record. The leader's node knows the progress of the
+mirrors, and each member's node knows the broadcasts that are in flight in the ring.
 """
 
 from typing import Any

@@ -4,12 +4,12 @@ The decisions of a turn are applied in order, and those of the next turn after t
 take the same messages from two queues that began alike (BQ2 in storage/contract/backing_queue.py),
 so most decisions are one call for a range of positions (mirror_messages.py).
 
-The stream of decisions waits, in its order, for
+The stream of decisions waits, in order, for
 
-- contents that a node has sent and that have not come (`waits_for`);
-- messages that the mirror has asked the leader for, because their contents never come: the node is
-  gone, or sent them before it knew of this mirror;
-- the disk, if messages to be fetched are on it. They are tried again once they were read, or with
+- contents that a node has sent and that have not arrived (`waits_for`);
+- messages that the mirror has requested from the leader, because their contents never arrive: the
+  sending node is down, or sent them before it knew of this mirror;
+- the disk, if messages to be fetched are on it. Fetching is retried once they were read, or with
   `go_on`.
 
 A mirror that joins ignores all decisions before the one with which it begins. It lacks the messages
@@ -53,7 +53,7 @@ from leveret.storage.messages.message_run import MessageRun
 
 
 class MirrorHost(Protocol):
-    """What a mirror needs of its node."""
+    """The services of its node that a mirror uses."""
 
     def ask(self, start: int, end: int) -> None:
         """Ask the leader for the messages from one position up to, not including, another.
@@ -133,12 +133,12 @@ class Mirror:
 
     @property
     def has_begun(self) -> bool:
-        """The decision with which it begins was applied."""
+        """Whether the decision with which it starts was applied."""
         return self.messages is not None
 
     @property
     def lacks(self) -> list[Range]:
-        """The positions that it lacks: it is synchronised when it has begun and there are none."""
+        """The positions that it lacks: it is synchronised if it has begun and lacks none."""
         return [] if self.messages is None else list(self.messages.missing.positions)
 
     @property
@@ -148,7 +148,7 @@ class Mirror:
 
     @property
     def is_behind(self) -> bool:
-        """Some decisions were not applied yet."""
+        """Whether some decisions were not applied yet."""
         return bool(self._turns)
 
     @property
@@ -171,7 +171,7 @@ class Mirror:
     ) -> None:
         """Begin as the leader that hands over: with its messages, all of which are ready.
 
-        turn: its last one. decided, refused: see `Promoted`.
+        turn: its last one. decided, refused: as in `Promoted`.
         """
         self.messages = MirrorMessages(queue, [], term)
         self.turn = turn
@@ -198,7 +198,7 @@ class Mirror:
         self.go_on()
 
     def decided(self, data: bytes) -> None:
-        """The decisions of the next turn. Raises DecisionError, RunError, MirrorDiffers."""
+        """Apply the decisions of the next turn. Raises DecisionError, RunError, MirrorDiffers."""
         reader = DecisionReader(data)
         self._turns.append((reader.turn, reader.decisions()))
         if len(self._turns) == 1:
@@ -211,7 +211,7 @@ class Mirror:
             self._surroundings.applied()
 
     def answered(self, batch: Batch) -> None:
-        """Requested messages have arrived: those that the leader has, or the first of them, since a
+        """Requested messages have arrived: all that the leader has, or the first of them, since a
         batch is bounded in bytes. The mirror then asks for the rest.
         """
         asked = self._asked
@@ -235,7 +235,8 @@ class Mirror:
     def ask_again(self) -> None:
         """Another member leads: repeat the requests that the former leader did not answer.
 
-        Raises MirrorDiffers if this one was to lead, and has left out messages that others have.
+        Raises MirrorDiffers if this one was to lead, and has left out messages that others may
+        have.
         """
         if self._has_left_out:
             raise MirrorDiffers("messages were left out for a lead that was taken back")
@@ -247,8 +248,8 @@ class Mirror:
             self._surroundings.ask(*self._asked)
 
     def ask_for_missing(self) -> None:
-        """The stream has waited for long: ask the leader for the messages, once more or instead of
-        waiting for their sender. Contents that come later are ignored.
+        """The stream has waited for long: ask the leader for the messages, again or instead of
+        waiting for their sender. Contents that arrive later are ignored.
         """
         if self._is_promoted:
             return
@@ -405,7 +406,8 @@ class Mirror:
                 break
             batch = batches.popleft()
             if batch.term < term or messages.missing.lacks_before(batch.start):
-                # It is of a former leader, or follows one that a link has lost: it is sent again.
+                # It is of a former leader, or follows one that was lost with a link: it is sent
+                # again.
                 continue
             if messages.merge(batch):
                 self.is_unsafe = True

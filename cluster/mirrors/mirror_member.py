@@ -1,18 +1,19 @@
 """A mirror on this node: its input, and its reports to the leader.
 
 It takes contents from all nodes, and decisions and batches from the leader (mirror.py). Once a
-round it reports the turn and the batch through which all is on disk: P1 needs this of each mirror.
+round it reports the turn and the batch through which everything is on disk, as P1 requires of each
+mirror.
 
-A mirror whose messages turn out to differ from the leader's (MQ4) stops, and leaves: its node joins
-again with another, empty one. If the disk cannot deliver a message, the read is repeated every
+A mirror whose messages turn out to differ from the leader's (MQ4) stops and leaves: its node joins
+again with a new, empty mirror. If the disk cannot deliver a message, the read is repeated every
 `AGAIN_MS`.
 
-The mirror reports the positions that it lacks when it begins, when another member leads, which does
+The mirror reports the positions that it lacks when it starts, when another member leads, which does
 not know them, and when the leader is linked again, since batches may have been lost.
 
 Invariants:
 MM2. A turn is reported after all messages published through it are on the disk of this node.
-MM3. Messages that are not reported to the leader as lacked are on the disk of this node.
+MM3. All messages are on the disk of this node, except those reported to the leader as lacked.
 """
 
 from collections.abc import Callable, Iterator
@@ -70,8 +71,9 @@ class Lacking(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Decisions wait for contents that have not come, or the disk (is_reading), or else the
-    leader's answer. at: the first of them, as `Mirror.stands_at` returns it.
+    """The reason why decisions wait: contents have not arrived, or the disk is being read
+    (is_reading), or otherwise the leader has not answered. at: the first of them, as
+    `Mirror.stands_at` returns it.
     """
 
     at: tuple[int, int, int]
@@ -121,7 +123,7 @@ class MirrorMember:
         return self._mirror.term
 
     def give_up(self) -> BackingQueue | None:
-        """The member has ended: its messages, all of them ready; None before it has begun."""
+        """Return the messages of the ended member, all of them ready; None before it has begun."""
         messages = self._mirror.messages
         if messages is None:
             return None
@@ -144,7 +146,7 @@ class MirrorMember:
         """The bytes of contents that no decision has named yet."""
         return self._mirror.senders.bytes_held
 
-    # What comes
+    # Input
 
     def contents(self, publication: Publication, settled: int) -> None:
         """Contents arrived. settled: their sender knows the outcome of all below this number."""
@@ -155,7 +157,7 @@ class MirrorMember:
         self._do(lambda: mirror.contents(publication))
 
     def sender_begins(self, sender: int, number: int) -> None:
-        """A sender goes on with this number: contents that it has sent before never come.
+        """A sender continues with this number: its earlier contents never arrive.
 
         Raises ValueError.
         """
@@ -166,11 +168,11 @@ class MirrorMember:
         self._do(lambda: self._mirror.sender_gone(sender))
 
     def decided(self, payload: bytes) -> None:
-        """The decisions of a turn. If they cannot be read, it leaves."""
+        """Apply the decisions of a turn. If they cannot be read, the mirror leaves."""
         self._do(lambda: self._mirror.decided(payload))
 
     def batch(self, kind: int, payload: bytes) -> None:
-        """Messages that it lacks or has requested have arrived. Raises ValueError."""
+        """Handle messages that the mirror lacks or has requested. Raises ValueError."""
         batch = decode(payload, self._addresses, self._wall_offset_ms)
         take = self._mirror.batch if kind == frames.BATCH else self._mirror.answered
         self._do(lambda: take(batch))
@@ -195,8 +197,8 @@ class MirrorMember:
         try:
             action()
         except (MirrorDiffers, DecisionError, RunError) as error:
-            # The ring does not deliver decisions again: without unreadable ones the mirror
-            # differs as well.
+            # The ring does not deliver decisions again, so a mirror that cannot read them differs,
+            # too.
             self._has_left = True
             self._user.leave(error)
             return
@@ -216,7 +218,7 @@ class MirrorMember:
         return self._user.is_linked(sender)
 
     def ask(self, start: int, end: int) -> None:
-        """Ask the leader for messages whose contents never come."""
+        """Ask the leader for messages whose contents never arrive."""
         user = self._user
         user.tell_leader(frames.wanted(user.identity, self.place_id, start, end))
 
@@ -242,7 +244,7 @@ class MirrorMember:
         self._user.flush_later()
 
     def confirm(self, first: int, holder: object) -> None:
-        """All that was applied when the wait began is on disk."""
+        """Everything that was applied when the wait began is on disk."""
         self._safe = max(self._safe, self._unsafe.pop(first))
         self._user.flush_later()
 
@@ -253,7 +255,7 @@ class MirrorMember:
             self._lacking = Lacking(applied, mirror.term, mirror.lacks)
 
     def report(self) -> None:
-        """End a round: report to the leader what is lacked and on disk (MM2)."""
+        """End a round: report to the leader the positions lacked and the turn on disk (MM2)."""
         user, lacking = self._user, self._lacking
         if self._has_left:
             # The turn in which it differs counts as applied.

@@ -1,12 +1,12 @@
 """The messages of a mirror: its backing queue, unacked entries, and positions without a message.
 
-The leader's decisions on positions are applied to the backing queue, by the range. Fetched entries
+The leader's decisions on positions are applied to the backing queue in ranges. Fetched entries
 are kept by their positions until they are settled.
 
-Two kinds of positions have no message here, and decisions about them are not applied to the
-backing queue: *missing* ones get their message with a batch (missing_ranges.py); *unrecoverable*
-ones never do, because no node could send the message, or because it was lost from this node's disk.
-If the leader that was asked for messages dies, and its last decisions are lost, messages that it no
+Two kinds of positions have no message here, and decisions about them are not applied to the backing
+queue: *missing* ones get their message with a batch (missing_ranges.py); *unrecoverable* ones never
+do, because no node could send the message, or because it was lost from this node's disk. If the
+leader dies after it was asked for messages, and its last decisions are lost, messages that it no
 longer had may exist again: then the mirror differs.
 
 Invariants:
@@ -65,7 +65,7 @@ class MirrorMessages:
         return queue.publish(run, expires_at_ms)
 
     def publish_answer(self, batch: Batch) -> bool:
-        """Publish the leader's answer for the next positions; others of them are unrecoverable."""
+        """Publish the leader's answer for the next positions; those not in it are unrecoverable."""
         for start, end in batch.held.gaps(batch.start, batch.end):
             self.unrecoverable.add_range(start, end)
             self._answers[batch.term] = batch.turn
@@ -75,7 +75,7 @@ class MirrorMessages:
         return is_later
 
     def leave_out(self, start: int, end: int) -> None:
-        """Skip the next positions: the messages published there never come."""
+        """Skip the next positions, whose messages never arrive."""
         if start < end:
             self.unrecoverable.add_range(start, end)
             self.queue.go_on_at(end)
@@ -114,7 +114,7 @@ class MirrorMessages:
         self._left = None
 
     def _taken(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
-        """Entries were taken for a range of positions; returns the position to go on at."""
+        """Entries were taken for a range of positions; returns the position to continue at."""
         position_of = self.queue.position_of
         unacked = self._unacked
         next_position: i64 = start
@@ -124,7 +124,7 @@ class MirrorMessages:
                 return self._taken_otherwise(kind, entries, start, end)
             next_position += 1
         if not entries:
-            # They are lost from this node's disk, and were the last.
+            # The last entries were lost from this node's disk.
             self._note_unrecoverable(kind, start, end)
             return end
         if kind == FETCHED:
@@ -135,8 +135,8 @@ class MirrorMessages:
     def _taken_otherwise(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
         """As `_taken`, but some entries are not the expected next ones.
 
-        An earlier entry that the leader lost from its disk is gone. If an entry comes too early,
-        those before it were lost from this node's disk.
+        An entry before the expected one was lost from the leader's disk, and is gone. If an entry
+        is after the expected one, those in between were lost from this node's disk.
         """
         queue = self.queue
         for entry in entries:
@@ -217,7 +217,7 @@ class MirrorMessages:
         return self.queue.purge()
 
     def led(self, void: list[Range], turn: int, term: int) -> None:
-        """A new leader begins, and lacks some positions. Raises Unreadable, MirrorDiffers."""
+        """A new leader starts, and lacks some positions. Raises Unreadable, MirrorDiffers."""
         for earlier, answered in self._answers.items():
             if earlier < term and answered >= turn:
                 raise MirrorDiffers(f"messages were gone after turn {answered}, which is void")

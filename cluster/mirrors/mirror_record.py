@@ -1,11 +1,11 @@
-"""The leader of a mirrored queue, its mirrors, and the nodes that could lead it after a return.
+"""The record of a mirrored queue: its leader, its mirrors, and other nodes that have its messages.
 
 The record of a queue is a part of the metadata. All nodes make the same changes to it in one order
 (docs/design/replication.md), so each change is a function from record to record that gives the same
-result everywhere. One that was made already, or is about a member that is gone, changes nothing.
-One that is not possible raises `Refused`, with a text for the requester.
+result everywhere. A change that was made already, or is about a member that no longer exists,
+changes nothing. An impossible change raises `Refused`, with a text for the requester.
 
-    first           a queue begins to be mirrored: its node leads
+    first           mirroring of a queue begins: its node leads
     joined          a node has a new, empty member
     synchronised    a member has all messages
     died            members are gone, as the ring reports
@@ -22,14 +22,14 @@ A queue without a leader is down, and waits for one node, the last that led it: 
 `has_copy` names the nodes whose disks have messages of the queue though they have no living member,
 the last one to go at the end. `forgotten` takes the next awaited node from there.
 
-The ring of a queue without living members is that of its last members. Its version goes on from
+The ring of a queue without living members is that of its last members. Its version continues from
 there when a node returns.
 
 `log_lines` says what a node logs when another record is applied.
 
 MQ1. A record either has a leader, which is a living, synchronised member, or waits for a node that
      has a copy.
-MQ2. A synchronised member stays synchronised for its life.
+MQ2. A synchronised member stays synchronised until it ends.
 MQ3. A member that lacks messages leads only if the change says that it may.
 MQ9. The living members of the ring are those of `members`, unless there are none. A node has at
      most one member, and no copy beside it.
@@ -46,7 +46,7 @@ from leveret.cluster.rpc.refused import Refused
 
 
 class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
-    """One replica in one life."""
+    """One replica, in one run of its node."""
 
     id: Member
     is_synchronised: bool
@@ -112,7 +112,7 @@ def _checked(record: MirrorRecord) -> MirrorRecord:
 
 
 def first(name: str, identity: int, leader: Member) -> MirrorRecord:
-    """The record of a queue that begins to be mirrored. name, identity: the ring's."""
+    """The record of a queue whose mirroring begins. name, identity: the ring's."""
     group = ring.founded(name, identity, leader)
     return _checked(MirrorRecord(group, leader, (RecordedMember(leader, True),)))
 
@@ -123,7 +123,7 @@ def require_leader(record: MirrorRecord, leader: Member) -> None:
         raise Refused(f"{leader} no longer leads the queue, and decides nothing about it")
 
 
-# Members that come
+# New members
 
 
 def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
@@ -174,11 +174,11 @@ def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
     )
 
 
-# Members that go
+# Members that end
 
 
 def died(record: MirrorRecord, change: ring.Died, *, may_lead_unsynchronised: bool) -> MirrorRecord:
-    """Members are gone, as a member of their ring reports, or the one that stops.
+    """Members are dead, as a member of their ring, or the stopping member itself, reports.
 
     may_lead_unsynchronised: as the policy's `ha-promote-on-shutdown` or `ha-promote-on-failure`
     says, depending on how the leader ended (MQ3).
@@ -198,8 +198,9 @@ def vanished(
 ) -> MirrorRecord:
     """No member lives. dead: the dead ones; if they are not all, the record waits for the ring.
 
-    running: the nodes that run. While the leader's node does not, one whose member was synchronised
-    has all confirmed messages, and is awaited. Without one the queue waits for the leader.
+    running: the running nodes. If the leader's node is not running, a running node whose member was
+    synchronised has all confirmed messages, and is awaited. Without one, the queue waits for the
+    leader.
     """
     if not record.members or not all(one.id in dead for one in record.members):
         return record
@@ -213,7 +214,7 @@ def vanished(
 
 
 def dropped(record: MirrorRecord, member: Member) -> MirrorRecord:
-    """The leader does not need a mirror, whose messages are deleted."""
+    """The leader no longer needs a mirror, whose messages are deleted."""
     if record.find(member) is None:
         return record
     leader = record.leader
@@ -230,7 +231,7 @@ def copy_dropped(record: MirrorRecord, node: str) -> MirrorRecord:
 
 
 def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> MirrorRecord:
-    """The record with a ring that has lost members, and has living ones."""
+    """The record with a ring that has lost members and still has living ones."""
     living = {place.member for place in group.living}
     left = tuple(one for one in record.members if one.id in living)
     gone = [one for one in record.members if one.id not in living]
@@ -282,13 +283,13 @@ def promoted(record: MirrorRecord, member: Member) -> MirrorRecord:
 def forgotten(record: MirrorRecord, node: str, running: Collection[str]) -> MirrorRecord | None:
     """A node is removed from the cluster with its messages. None if the queue is lost.
 
-    If the queue waits for it, it waits next for the last node to go whose member was synchronised.
-    If there is none, the oldest living member leads, although it lacks messages; without a living
-    member the queue waits for the last node to go.
+    If the queue waits for that node, it next waits for the node with the latest copy of a
+    synchronised member. If there is none, the oldest living member leads, although it lacks
+    messages; without a living member, the queue waits for the node with the latest copy.
     """
     member = record.on(node)
     if member is not None:
-        # The node does not run, so its member is dead, whether the ring has noticed or not.
+        # The node is not running, so its member is dead, whether or not the ring has noticed.
         others = [one.id for one in record.members if one is not member]
         if others:
             change = ring.Died((member.id,), others[0])
@@ -338,12 +339,12 @@ def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
 
 
 def _leader_last(record: MirrorRecord, members: Collection[RecordedMember]) -> list[RecordedMember]:
-    """Members that go at the same time, with the leader last: its copy is the newest."""
+    """Members that end at the same time, with the leader last: its copy is the newest."""
     return sorted(members, key=lambda one: one.id == record.leader)
 
 
 def _with(copies: tuple[Copy, ...], going: Collection[RecordedMember]) -> tuple[Copy, ...]:
-    """Copies, and those of members that go now."""
+    """The copies, with those of members that end now."""
     return (*copies, *(Copy(one.id.node, one.is_synchronised) for one in going))
 
 
@@ -357,11 +358,11 @@ def _without(copies: tuple[Copy, ...], nodes: Collection[str]) -> tuple[Copy, ..
 def log_lines(
     before: MirrorRecord | None, after: MirrorRecord, node: str, incarnation: int
 ) -> Iterator[str]:
-    """The log lines of a node in one life for a changed record, without the name of the queue.
+    """The log lines of a node in one run for a changed record, without the name of the queue.
 
     As in RabbitMQ (`rabbit_mirror_queue_misc`), the leader's node logs mirrors that come and go,
     and the new leader's node logs a promotion. All nodes log a queue that is down. A node that
-    starts finds records on its disk in which an earlier life of it leads.
+    starts finds records on its disk in which an earlier run of it leads.
     """
     if after.leader is None:
         if before is None or before.leader is not None or before.awaited != after.awaited:

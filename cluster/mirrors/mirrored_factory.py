@@ -2,8 +2,8 @@
 
 The record of a placement names the leader and the mirrors of a queue (mirror_record.py); a queue
 without mirrors has none. The factory completes changes of a record with the state of the queue and
-its policies at that moment, and passes records and policies to the listener, which has the members
-of this node.
+its policies at that moment, and passes records and policies on to the listener, which has the
+members of this node.
 """
 
 from collections.abc import Set
@@ -56,7 +56,7 @@ class Listener(Protocol):
     ) -> None:
         """A queue was declared with a record, has another one, or no longer has one.
 
-        storage_id: see `QueueFactory.added` and `QueueFactory.moved`.
+        storage_id: as for `QueueFactory.added` and `QueueFactory.moved`.
         """
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
@@ -183,7 +183,7 @@ class MirroredFactory(PlacedFactory):
     def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
         """Whether a queue is led on a node without a synchronised mirror on another that runs.
 
-        So is one that is to be mirrored, and has no mirrors yet.
+        This includes queues that are to be mirrored and have no mirrors yet.
         """
         if queue.placement.node != node:
             return False
@@ -195,7 +195,7 @@ class MirroredFactory(PlacedFactory):
         return record.leader is not None and running.isdisjoint(able)
 
     def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
-        """A node leads that has a mirror. Refused if it lacks messages when this is ordered."""
+        """The declaration by which a node with a mirror leads; refused if it lacks messages."""
         record = decode_record(queue.placement.record)
         mirror = None if record is None else record.on(node)
         if record is None or record.leader is None or mirror is None:
@@ -209,7 +209,7 @@ class MirroredFactory(PlacedFactory):
         return replica is not None and replica.leading is not None
 
     def synchronise(self, queue: QueueClient, is_wanted: bool) -> None:
-        """Bring the mirrors what they lack, or stop that."""
+        """Send the mirrors the messages that they lack, or stop that."""
         _, replica = self._replica(queue)
         assert replica is not None, "this node leads the queue"
         assert replica.leading is not None, "this node leads the queue"

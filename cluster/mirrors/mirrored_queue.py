@@ -1,11 +1,11 @@
-"""A queue that may be mirrored, as the clients of this node use it. See `QueueClient`.
+"""A queue that may be mirrored: the `QueueClient` for clients of this node.
 
 It is the same object through all changes of the leader, so that bindings, channels and consumers
 can refer to it. Behind it is the leader: a classic queue if this node leads, otherwise a remote
 queue. Publishing bypasses the leader, since messages go to all members (publishing.py).
 
-While no node leads, questions and consumers wait for the next leader, and messages are routed to
-the queue. A queue that waits for a node to return is down: questions are refused with RabbitMQ's
+While no node leads, requests and consumers wait for the next leader, and messages are still routed
+to the queue. A queue that waits for a node to return is down: requests are refused with RabbitMQ's
 404.
 
 Unsettled deliveries of an earlier leader are stale: the next one has requeued the messages, so
@@ -14,8 +14,9 @@ all positions of a queue, and grow over all leaders; a queue of this node that s
 its deliveries with `STALE` (leader_session.py).
 
 Invariants:
-MC1. Each question is answered once (Q3): by a leader, or when the queue is deleted or down.
-MC2. A consumer is with the leader, waits for the next one, or is told that the queue is gone.
+MC1. Each request is answered once (Q3): by a leader, or when the queue is deleted or down.
+MC2. A consumer is subscribed at the leader, waits for the next one, or is told that the queue is
+     gone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -91,9 +92,9 @@ Ask = Callable[[QueueClient, Answer[Any]], object]
 
 
 class LeaderQuestion:
-    """A question to a leader on another node, which is repeated to the next one.
+    """A request to a leader on another node, which is repeated to the next one.
 
-    consumer: the one to be added; None for all other questions.
+    consumer: the one to be added; None for all other requests.
     """
 
     __slots__ = ("answer", "ask", "consumer")
@@ -164,8 +165,8 @@ class MirroredQueue:
         self.ended: Callable[[bool], object] = lambda is_deleted: None
         self._leads_here = self._has_stale = False
         self._publishing = publishing
-        # Unanswered questions to a leader on another node, or to the next one; consumers that it
-        # was asked to remove; consumers that wait for the next leader.
+        # Unanswered requests to a leader on another node, or to the next one; consumers that it was
+        # asked to remove; consumers that wait for the next leader.
         self._questions: dict[LeaderQuestion, None] = {}
         self._cancelling: dict[Consumer, None] = {}
         self._consumers: dict[Consumer, None] = {}
@@ -175,7 +176,7 @@ class MirroredQueue:
 
     @property
     def gone(self) -> Exception:
-        """The reason why it answers nothing: RabbitMQ's texts (`rabbit_misc:absent`)."""
+        """The error for all requests, with RabbitMQ's texts (`rabbit_misc:absent`)."""
         what = resource(QUEUE, self.name, self.vhost_name)
         if self.is_deleted:
             return not_found(f"no {what}")
@@ -205,11 +206,11 @@ class MirroredQueue:
             self._ask(question.ask, question.answer, question.consumer)
 
     def leads_again(self, leader: QueueClient) -> None:
-        """A leader on another node has forgotten its questions."""
+        """A leader on another node has forgotten its requests: repeat them."""
         self.led_by(leader, is_here=False)
 
     def leader_lost(self, consumers: Iterable[Consumer]) -> None:
-        """No node leads. consumers: those that the leader has had."""
+        """No node leads. consumers: those that the leader had."""
         self.leader = None
         if self.demand is not None:
             self.demand.end()
@@ -228,7 +229,7 @@ class MirroredQueue:
             consumer.tell_cancelled()
 
     def _end_waiting(self) -> list[Consumer]:
-        """Refuse waiting questions (MC1, MC2); returns the consumers that waited."""
+        """Refuse waiting requests (MC1, MC2); returns the consumers that waited."""
         questions, self._questions = self._questions, {}
         consumers, self._consumers = list(self._consumers), {}
         for question in questions:
@@ -246,7 +247,7 @@ class MirroredQueue:
         try:
             subscribed.result()
         except Fault:
-            # Another consumer was quicker, and has the queue in exclusive use.
+            # Another consumer was faster, and has the queue in exclusive use.
             _tell(consumer)
 
     # Publishing
@@ -291,7 +292,7 @@ class MirroredQueue:
         leader = self.leader
         return self._has_stale or (leader is not None and leader.may_redeliver)
 
-    # Questions
+    # Requests
 
     def _ask(self, ask: Ask, answer: Answer[Any], consumer: Consumer | None = None) -> None:
         leader = self.leader
@@ -311,7 +312,7 @@ class MirroredQueue:
     def _answered(self, question: LeaderQuestion, attempt: Answer[Any], asked: QueueClient) -> None:
         is_lost = asked is not self.leader or asked.is_down
         if question not in self._questions or (is_lost and not self.is_deleted):
-            # The question goes to the next leader, or has gone.
+            # The request goes to the next leader, or has been answered.
             return
         del self._questions[question]
         attempt.pass_on(question.answer)
@@ -345,7 +346,7 @@ class MirroredQueue:
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
     ) -> None:
-        """Remove a consumer. Until the leader answers it gets messages that were sent before."""
+        """Remove a consumer. Until the leader answers, it gets messages that were sent before."""
         self._consumers.pop(consumer, None)
         for question in [one for one in self._questions if one.consumer is consumer]:
             del self._questions[question]
@@ -392,13 +393,13 @@ class MirroredQueue:
         return NO_FIGURES if self.leader is None else self.leader.figures
 
     def delete_now(self) -> Sequence[Consumer]:
-        """The queue is deleted everywhere; returns the consumers that it had."""
+        """End the queue, which is deleted everywhere; returns the consumers that it had."""
         consumers = self._end(lambda leader: leader.delete_now(), is_deleted=True)
         self.ended(True)
         return consumers
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted; returns the consumers that it had."""
+        """End the queue, as the node stops or it is deleted; returns the consumers that it had."""
         consumers = self._end(lambda leader: leader.close(), is_deleted=False)
         self.ended(False)
         return consumers
@@ -406,7 +407,7 @@ class MirroredQueue:
     def _end(
         self, end: Callable[[QueueClient], Sequence[Consumer]], is_deleted: bool
     ) -> Sequence[Consumer]:
-        """End the queue. The leader answers or loses questions; it may still answer a deletion."""
+        """End the queue. The leader answers or loses requests; it may still answer a deletion."""
         self.is_deleted = True
         consumers = self._end_waiting() if self.leader is None else end(self.leader)
         self._publishing.end(is_deleted)

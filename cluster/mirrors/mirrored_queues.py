@@ -1,13 +1,13 @@
-"""The mirrored queues of one node: their parts put together.
+"""The mirrored queues of one node: connects their parts.
 
     factory     MirroredFactory the broker's interface to the records
     replicas    Replicas        the members of this node, and their frames
     planned     PlannedChanges  the changes that policies and views call for
-    leaving     Leaving         the handing over before the node stops
+    leaving     Leaving         the handover before the node stops
 
 Changes are submitted after the round, since records change while a declaration is applied. While
-the cluster cannot declare anything they are submitted again, as long as the member that asked
-lives. A refused change was based on an older record.
+the cluster cannot declare anything, they are submitted again, as long as the member that requested
+them lives. A refused change was based on an older record.
 """
 
 import logging
@@ -88,7 +88,7 @@ class MirroredQueues:
         self._looks_at_ms = 0.0
 
     def tick(self) -> None:
-        """A fraction of a second has passed: look for late confirms when it is time."""
+        """Look for late confirms if it is time; called every fraction of a second."""
         now_ms = self._services.clock.now_ms()
         if now_ms >= self._looks_at_ms:
             tick_s = self._services.config.cluster.tick_time_s
@@ -96,7 +96,7 @@ class MirroredQueues:
             self.replicas.look()
 
     async def leave(self) -> None:
-        """The node is stopped while others run: see leaving.py."""
+        """Hand over and leave: the node is stopped while others run (leaving.py)."""
         self.planned.is_over = True
         await self._leaving.leave()
 
@@ -127,7 +127,7 @@ class MirroredQueues:
         return self.replicas.led_messages(queue)
 
     def view_changed(self) -> None:
-        """The node is in another view, or no longer in one."""
+        """The node's view has changed, or the node is no longer in one."""
         view = self._log.view
         self.replicas.view_changed(view is not None and self._node in view.names)
         self.planned.look_at_all()
@@ -163,7 +163,7 @@ class MirroredQueues:
             self._submit(replica, change, member)
 
         if self._log.view is None:
-            # A node that stops would change its own record alone.
+            # A stopping node would change its own record only.
             self._services.clock.call_later_ms(AGAIN_MS, try_again)
             return
         queue, vhost = replica.queue, replica.vhost

@@ -1,10 +1,10 @@
 """The positions whose messages a mirror lacks, and the decisions about them.
 
 A mirror lacks the messages that the leader had when the mirror joined, until batches bring them.
-Decisions go on before that. A decision about a lacked position is kept here, and applied to the
-message when its batch comes. Only the last one counts: a message is gone, or awaits settlement, or
-is ready. So a batch may be older than the decisions that were applied here, and must not be newer.
-Pure.
+Decisions continue in the meantime. A decision about a lacked position is kept here, and applied to
+the message when its batch arrives. Only the last one counts: a message is gone, or awaits
+settlement, or is ready. So a batch may be older than the decisions that were applied here, but must
+not be newer. Pure.
 
 Invariants:
 
@@ -33,7 +33,7 @@ UNACKED: Final = 2
 
 
 class Arrived(NamedTuple):
-    """A message of a batch that is still there. Its entry has the right mark."""
+    """A message of a batch that still exists. Its entry has the right redelivered flag."""
 
     position: int
     entry: Entry
@@ -41,7 +41,7 @@ class Arrived(NamedTuple):
 
 
 class MissingRanges:
-    """positions: all that are missing. gone, fetched, ready: decisions about some of them.
+    """The lacked positions. gone, fetched, ready: those with a decision of this kind.
 
     redelivered: those that were requeued. purged_turn: that of the last purge. term: the leader's.
     """
@@ -84,7 +84,7 @@ class MissingRanges:
                 self._redelivered.add_range(start, end)
 
     def purged(self, turn: int) -> None:
-        """All that was ready is gone."""
+        """Note a purge: all ready messages are gone."""
         self._gone.update(self._ready)
         self._ready.clear()
         self._purged_turn = turn
@@ -114,7 +114,7 @@ class MissingRanges:
         return first is not None and first[0] < position
 
     def arrived(self, batch: Batch) -> list[Arrived]:
-        """The messages of a batch that are there after all decisions so far. Its positions are no
+        """The messages of a batch that still exist after all decisions so far. Its positions are no
         longer lacked.
         """
         assert batch.term == self.term, "a batch is of the present leader"

@@ -10,8 +10,8 @@ from leveret.cluster.mirrors.ring import Ring
 
 
 class OwnMember:
-    """ring: None if this node has no member. leading: None if it does not lead. mirror: None if it
-    does not mirror. A queue whose mirroring has ended is led without a ring.
+    """The member. ring: None if this node has none. leading: None if it does not lead. mirror: None
+    if it does not mirror. A queue whose mirroring has ended is led without a ring.
     """
 
     __slots__ = ("leading", "mirror", "ring")

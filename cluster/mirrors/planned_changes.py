@@ -1,14 +1,14 @@
 """Submits the changes of records that policies, views and other changes call for.
 
-A queue is checked when its record or its policies have changed, and all queues are when the view
-has. Each check plans again (planning.py), one change at a time: while a change is submitted and not
-answered, the queue is left alone, and then checked again. A refused change was planned with an
-older record: the queue is checked when the newer one comes.
+A queue is checked when its record or its policies have changed, and all queues are checked when the
+view has changed. Each check plans again (planning.py), one change at a time: while a submitted
+change is not answered, the queue is left alone, and then checked again. A refused change was
+planned with an older record: the queue is checked when the newer one is applied.
 
-    the leader's node       submits the changes that bring the queue where its policy wants it. A
-                            new mirror need not agree: its node begins when it applies the change
-    the awaited node        asks for its return, or to be forgotten if it has no messages
-    the coordinator         reports queues without a living member
+    the leader's node       submits the changes that bring the queue to the nodes that its policy
+    wants. A new mirror need not agree: its node starts when it applies the change the awaited node
+    asks for its return, or to be forgotten if it has no messages the coordinator         reports
+    queues without a living member
 
 No change is submitted while a declaration is applied: it follows in turns of its own. A node that
 is in no view submits none. A mirror in place of a copy ends that copy, so it is requested when the
@@ -100,11 +100,11 @@ class RunningView:
         return next(one.incarnation for one in view.members if one.name == node)
 
     def when_stable(self, callback: Callable[[], object]) -> None:
-        """Call back when all that is applied now is applied on all nodes of the view, on disk."""
+        """Call back when everything applied so far is applied on all nodes of the view, on disk."""
         self._log.when_stable(callback)
 
     def lives(self, member: Member) -> bool:
-        """Whether the node of a member is in the view, in the member's life."""
+        """Whether the node of a member is in the view, in the same run as the member."""
         view = self._log.view
         return view is not None and any(
             one.name == member.node and one.incarnation == member.incarnation
@@ -115,7 +115,7 @@ class RunningView:
 class PlannedChanges(Actor):
     """The changes that one node submits.
 
-    is_over: the node stops, and submits no more changes. node: its name. mirroring_of: see
+    is_over: the node stops, and submits no more changes. node: its name. mirroring_of: that of
     `MirroredFactory`. has_copy: whether the node has messages of the queue whose ring has this
     identity. choose: returns a number below its argument, at random.
     """
@@ -191,7 +191,7 @@ class PlannedChanges(Actor):
         return not self.is_over and self._node in self._view.nodes.running
 
     def _ask_when_stable(self, vhost: VirtualHost, queue: QueueClient, change: Change) -> None:
-        """Submit a change of the record that is applied now, once that record is stable."""
+        """Submit a change of the current record, once that record is stable."""
         place = (vhost.name, queue.name)
         planned_with = queue.placement.record
         self._asked.add(place)

@@ -1,4 +1,5 @@
-"""The placement of a mirrored queue, and the steps towards it. Pure: random choice is an argument.
+"""The placement of a mirrored queue, and the steps towards it. Pure: the random choice is an
+argument.
 
 `place` returns the nodes that are to have a queue, by its policy's `ha-mode`, which is one of
 
@@ -11,7 +12,7 @@
 The leader's node stays until a synchronised mirror can take over, even if the policy does not name
 it: otherwise a change of the policy would lose messages (`rabbit_mirror_queue_mode_nodes` keeps it
 by the same rule). A queue on [A, B] whose policy names [C, D] is on [A, C, D] until C or D is
-synchronised. Then `leader` of the placement is one of them, and A goes with the next placement.
+synchronised. Then `leader` of the placement is one of them, and the next placement is without A.
 
 RabbitMQ hands over to any synchronised mirror, B in this example, and for `exactly` chooses among
 the oldest whether or not they are synchronised.
@@ -19,10 +20,11 @@ the oldest whether or not they are synchronised.
 A node under maintenance gets no new mirrors, keeps its old ones, and hands over queues it leads.
 
 `next_step` returns the next step of the leader's node: one at a time, and the caller asks again
-when the record has changed. New mirrors come before old ones go, and the leader's node goes last,
-so a queue on [A, B] whose policy names [C, D] is on [A, B, C], [A, B, C, D], [A, C, D], and, when C
-is synchronised, on [C, D]. A queue gets a record with its first mirror, and keeps it while its
-policy mirrors it: even without mirrors, as long as nodes that are down have messages of it.
+when the record has changed. New mirrors are added before old ones are removed, and the leader's
+node is removed last, so a queue on [A, B] whose policy names [C, D] is on [A, B, C], [A, B, C, D],
+[A, C, D], and, when C is synchronised, on [C, D]. A queue gets a record with its first mirror, and
+keeps it while its policy mirrors it: even without mirrors, as long as nodes that are down have
+messages of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +90,7 @@ def read_mirroring(definition: Mapping[str, Any], batch_size: int = SYNC_BATCH_S
 
 
 class RunningNodes(NamedTuple):
-    """The nodes of the view of the leader's node, and those of them under maintenance."""
+    """The nodes in the view of the leader's node, and those of them under maintenance."""
 
     running: frozenset[str]
     under_maintenance: frozenset[str] = frozenset()
@@ -100,7 +102,7 @@ class RunningNodes(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """The nodes that a queue is to be on. mirrors: those that already have it come first."""
+    """The nodes that are to have a queue. mirrors: those that already have it come first."""
 
     leader: str
     mirrors: tuple[str, ...]
@@ -136,7 +138,7 @@ def _wanted(
     nodes: RunningNodes,
     choose: Callable[[int], int],
 ) -> list[str]:
-    """The nodes that the policy wants, first those that have the queue."""
+    """The nodes that the policy wants, those that have the queue first."""
     having = [leader, *mirrors]
     if mirroring.mode == NODES:
         known = [node for node in having if node in mirroring.nodes and node in nodes.running]
@@ -184,7 +186,7 @@ class ForgetCopy(NamedTuple):
 
 
 class EndMirroring(NamedTuple):
-    """Take the record away."""
+    """Remove the record."""
 
 
 Step: TypeAlias = BeginMirroring | AddMirror | DropMirror | HandOver | ForgetCopy | EndMirroring

@@ -5,9 +5,9 @@ returned    the queue has waited for this node, which has a copy of its messages
 promoted    a mirror takes over: it tells the other mirrors that it leads and what it lacks, and
             publishes contents on which the former leader has not decided
 
-A mirror is promoted when its mark has gone round (replica_steps.py) and all decisions that have
-arrived are applied. Contents that do not come for a net_ticktime, though their sender is linked,
-are given up (late_confirms.py).
+A mirror is promoted when its mark has passed around the ring (replica_steps.py) and all decisions
+that have arrived are applied. Contents that do not arrive for a net_ticktime, although their sender
+is linked, are given up (late_confirms.py).
 
 A returned or promoted leader leads by an entry that may still be undone by nodes that then have
 another leader. So it confirms nothing before that entry is stable (MQ10).
@@ -75,7 +75,7 @@ class LeaderParts(NamedTuple):
         kept: KeptTurns,
         refused: dict[int, Intervals] | None = None,
     ) -> LeaderSession:
-        """A leader that confirms nothing before all that is applied here now is stable (MQ10)."""
+        """A leader that confirms nothing until everything applied here so far is stable (MQ10)."""
         queue = self.host.make_leader(self.vhost, self.queue, backing)
         leading = self.leading(queue, backing, kept, refused)
         leading.in_doubt()
@@ -119,7 +119,7 @@ def promoted(
 
 
 def settle_owed(leading: LeaderSession, publishing: MirroredPublishing) -> None:
-    """Answer publishers of this node that have waited since before it led."""
+    """Answer publishers of this node that were waiting before it led."""
     publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
     for number, count in publishing.owed_runs:
         publisher.begin(number, count)

@@ -1,12 +1,12 @@
 """Publishing from this node to a mirrored queue: the leader and every mirror get the same contents.
 
-Messages are numbered for each queue, counting up from 1 for the life of this node. All members get
+Messages are numbered for each queue, counting up from 1 in each run of this node. All members get
 them at the same time and in this order; for members on other nodes, they are encoded once. The
 leader reports the runs that are safe on all members, and the messages that it has refused
 (owed_confirms.py). The next leader learns the owed runs, and answers for them.
 
-Publishers of many messages are held while a member has much left to take, or its link is congested:
-the slowest member slows them.
+Publishers of many messages are held while a member has a large backlog, or its link is congested,
+so that they are not faster than the slowest member.
 
 If this node leads, the queue holds runs for publishers itself, and nothing is owed here. When it
 hands over, the next leader owes them (demotion.py).
@@ -40,7 +40,7 @@ class MemberNode:
 
     @property
     def is_congested(self) -> bool:
-        """The link has more to send than it should."""
+        """Whether the link has too much data to send."""
         return self.peer.is_congested
 
     def await_drain(self, hold: RemoteHold) -> None:
@@ -59,7 +59,7 @@ class MemberNode:
 
 
 class MembersHold:
-    """Holds publishers back while one of the members has not taken much. See `Hold`."""
+    """The `Hold` of publishers while one of the members has a large backlog."""
 
     __slots__ = ("_own", "others")
 
@@ -75,14 +75,14 @@ class MembersHold:
 
     @property
     def is_wanted(self) -> bool:
-        """Publishers of many messages at a time have to wait."""
+        """Whether publishers of many messages at a time have to wait."""
         leader = self._leader
         if leader is not None and leader.is_wanted:
             return True
         return any(hold.is_wanted for hold in self.others.values())
 
     def begin(self, resume: Callable[[], object]) -> None:
-        """A publisher waits for one of those that are behind; it looks again afterwards."""
+        """A publisher waits for one of the members that are behind, and then checks again."""
         for hold in self.others.values():
             if hold.is_wanted:
                 hold.begin(resume)
@@ -112,10 +112,10 @@ class MirroredPublishing:
         self._untaken = untaken
         self._owed = OwedConfirms(name)
         self._members: dict[str, MemberNode] = {}
-        # Of owed runs: a leader repeats them after its link was down, and so does the next one.
+        # Refused messages of owed runs: leaders report them again after their link was down.
         self._refused: set[int] = set()
         self._hold = MembersHold(own)
-        # By link: a node that is a member again goes on with its count of taken bytes.
+        # By link: a node that is a member again continues its count of taken bytes.
         self._holds: dict[str, RemoteHold] = {}
 
     @property
@@ -158,7 +158,7 @@ class MirroredPublishing:
             member.send(frames.begins(self._identity, number, version))
 
     def remove_member(self, node: str) -> None:
-        """A member on another node is gone. Its node still reports the contents sent as taken."""
+        """A member on another node has ended. Its node still reports sent contents as taken."""
         if self._members.pop(node, None) is not None:
             self._hold.others.pop(node).release()
 
@@ -243,8 +243,8 @@ class MirroredPublishing:
         self._owed.die(is_settled=False)
 
     def end(self, is_deleted: bool) -> None:
-        """The queue is deleted: owed runs count as confirmed. Or the node stops: they are refused,
-        since a member may not have them.
+        """Settle owed runs. If the queue is deleted, they count as confirmed; if the node stops,
+        they are refused, since a member may not have them.
         """
         for node in tuple(self._holds):
             self.link_down(node)

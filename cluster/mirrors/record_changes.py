@@ -1,7 +1,7 @@
 """Changes of a queue's record as bytes, and their outcomes.
 
-A change is declared with `ChangePlacement`. The node that orders declarations makes it on the
-record, and with the policies, of that moment (`complete`). The permitted requesters of each change:
+A change is declared with `ChangePlacement`. The node that orders declarations applies it to the
+record, with the policies, of that moment (`complete`). The permitted requesters of each change:
 
     Begin                       the node of the queue
     Synchronised, Drop, DropCopy, Promote, End    the leader's node
@@ -60,7 +60,7 @@ class Drop(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class DropCopy(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node runs, and is not to mirror the queue: it gives up the messages on its disk."""
+    """A running node is not to mirror the queue: it gives up the messages on its disk."""
 
     node: str
     leader: Member
@@ -202,7 +202,7 @@ def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> Outcome:
 def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:
     """The record after a change; None if no node has messages any longer."""
     if isinstance(asked, Synchronised | Drop | DropCopy | Promote):
-        # It was planned with the record of this leader: under another one it means something else.
+        # It was planned with the record of this leader, and may be wrong under another one.
         records.require_leader(before, asked.leader)
     match asked:
         case Begin():

@@ -40,12 +40,12 @@ class RemoteLeader:
         return remote
 
     def leave(self) -> None:
-        """The node no longer leads, or cannot be reached."""
+        """Leave the leader, which no longer leads or cannot be reached."""
         remote, self._remote = self._remote, None
         if remote is None:
             return
         self._next_tag = remote.next_tag
-        # Otherwise its link is down, which has ended everything of it.
+        # Otherwise its link is down, and everything of it has ended.
         if self._queue.leader is remote:
             remote.leave()
 

@@ -41,8 +41,8 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ReplicaRequests(NamedTuple):
-    """What replicas ask of the service of their node. ended: the queue is deleted, or the node
-    stops. submit, synchronised: see `Replicas`.
+    """The requests of replicas to the service of their node. ended: the queue is deleted, or the
+    node stops. submit, synchronised: as in `Replicas`.
     """
 
     submit: Callable[["Replica", Change], object]
@@ -54,8 +54,8 @@ class Replica(Flushable):
     """A mirrored queue here. identity: its ring's. queue: the client. publishing: the client's
     part.
 
-    record: the one that is applied; None before the first. own: the member of this node. copy: the
-    messages that the node has without one. is_dirty: `flush` is due at the end of the round.
+    record: the applied one; None before the first. own: the member of this node. copy: the messages
+    that the node has without a member. is_dirty: `flush` is due at the end of the round.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class Replica(Flushable):
 
     @property
     def is_over(self) -> bool:
-        """The queue is deleted, or no longer mirrored."""
+        """Whether the queue is deleted, or no longer mirrored."""
         return self._steps.is_over
 
     @property
@@ -132,7 +132,7 @@ class Replica(Flushable):
         self._steps.follow_first(leader)
 
     def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
-        """A newer record is applied on this node. storage_id: see `Listener`."""
+        """Apply a newer record. storage_id: as for `Listener`."""
         self.record = self._frames.record = record
         own = self.own
         has_begun = own.mirror is not None and own.mirror.queue is not None
@@ -142,7 +142,7 @@ class Replica(Flushable):
     def end_mirroring(self) -> QueueClient:
         """The queue is no longer mirrored: returns its client from now on.
 
-        Contents that other nodes sent before they knew it are still published and confirmed.
+        Contents that other nodes sent before they learnt of it are still published and confirmed.
         """
         is_here = self.queue.placement.node == self._host.node
         self._carry_out(self._steps.unmirrored(is_here))
@@ -362,7 +362,7 @@ class Replica(Flushable):
             self._host.when_stable(partial(leading.mirror_gone, member))
 
     def submit(self, change: Change) -> None:
-        """Have a change made in the record; repeat it until it is made or refused."""
+        """Submit a change of the record, again and again until it is made or refused."""
         self._requests.submit(self, change)
 
     # The mirror (MirrorUser)
@@ -382,7 +382,7 @@ class Replica(Flushable):
         self._host.flush_later(self)
 
     def leave(self, error: Exception) -> None:
-        """The mirror's messages are not the leader's: it dies, and the node gets another one."""
+        """End a mirror whose messages differ from the leader's; the node gets a new one."""
         member = self.member
         assert member is not None, "RP1"
         logger.error("the mirror of %r on this node is given up: %s", self.queue, error)
@@ -418,7 +418,7 @@ class Replica(Flushable):
                 self._promote()
 
     def look(self) -> None:
-        """A quarter of a net_ticktime has passed: look for late confirms."""
+        """Look for late confirms; called every quarter of a net_ticktime."""
         record = self.record
         if record is None:
             return

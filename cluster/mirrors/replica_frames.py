@@ -1,7 +1,7 @@
-"""Frames of other nodes about a mirrored queue, beside its ring's messages (frames.py).
+"""Frames of other nodes about a mirrored queue, besides its ring's messages (frames.py).
 
-Contents, reports and questions are passed to the member of this node. Questions to a leader that
-come before the queue is led here wait until it is opened.
+Contents, reports and requests are passed to the member of this node. Requests to a leader that
+arrive before the queue is led here wait until it is opened.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class ReplicaFrames:
         self._host = host
         self.record: MirrorRecord | None = None
         self._sending: dict[str, SendingNode] = {}
-        # The last question of each kind from each node.
+        # The last request of each kind from each node.
         self._waiting: dict[tuple[str, int], Callable[[], object]] = {}
 
     def tell_owed(self, node: str) -> None:
@@ -47,7 +47,7 @@ class ReplicaFrames:
             self._host.send(node, frames.owed(self._identity, runs))
 
     def opened(self) -> None:
-        """The queue is led here now: answer waiting questions, and ask which runs are owed."""
+        """The queue is led here now: answer waiting requests, and ask which runs are owed."""
         for node in self._host.peers:
             self._host.send(node, (frames.about(frames.LEADS, self._identity),))
         waiting, self._waiting = self._waiting, {}
@@ -55,7 +55,7 @@ class ReplicaFrames:
             ask()
 
     def leader_ended(self) -> None:
-        """The queue is no longer led here: a mirror in its place begins with what comes next."""
+        """The queue is no longer led here: a mirror in its place starts with the next frames."""
         mirror = self._own.mirror
         for sending in self._sending.values():
             sending.leader_ended()
@@ -160,10 +160,10 @@ class ReplicaFrames:
         if mirror is not None and mirror.place_id == place_id:
             mirror.batch(kind, data)
 
-    # Questions to the leader
+    # Requests to the leader
 
     def _when_open(self, peer: Peer, kind: int, answer: Callable[[], object]) -> None:
-        """Answer a node's question to the leader now, or when this node has opened the queue."""
+        """Answer a node's request to the leader now, or when this node has opened the queue."""
         if self._own.leading is None:
             self._waiting[peer.name, kind] = answer
         else:

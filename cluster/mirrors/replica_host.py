@@ -1,4 +1,4 @@
-"""A node, as the replicas of its mirrored queues use it: its links, its queues and its time."""
+"""The services of a node that replicas of mirrored queues use: links, queues and timers."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -32,8 +32,8 @@ class ReplicaHost:
     senders: the names of the linked nodes and of this one, by their numbers as senders. early: the
     frames for members that this node does not have yet. mirroring_of: the mirroring that the
     matching policies of a queue ask for now. wall_offset_ms: the wall clock minus the broker's
-    clock. when_stable: calls back when all that is applied now is applied on all nodes of the view,
-    on disk.
+    clock. when_stable: calls back when everything applied so far is applied on all nodes of the
+    view, on disk.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class ReplicaHost:
             self.early.add(identity, peer, message)
 
     def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
-        """Have a report made to a node at the end of the round, if its link lasts."""
+        """Send a report to a node at the end of the round, if its link is still up."""
         if self.peers.get(peer.name) is peer:
             self.remote_queues.host(peer).report_later(publishes, size)
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
         return self.remote_queues.is_held
 
     # Time
@@ -116,11 +116,11 @@ class ReplicaHost:
     # Queues
 
     def opened(self, queue: MirroredQueue) -> None:
-        """The queue is led here from now on: nodes that wait for it may use it."""
+        """The queue is led here from now on: waiting nodes may use it."""
         self.remote_queues.added(queue)
 
     def left(self, queue: MirroredQueue) -> None:
-        """The queue is no longer led here: nodes repeat their questions to the next leader."""
+        """The queue is no longer led here: nodes repeat their requests to the next leader."""
         self.remote_queues.left(queue)
 
     def make_leader(

@@ -1,35 +1,35 @@
-"""The decisions of one replica: what its node does when the queue's record or its links change.
+"""The state machine of one replica: the actions of its node when the record or the links change.
 
 Each input is a method that returns outputs; the service (replica.py) carries them out, in order.
 The machine holds no messages and knows no queue: contents, decisions, batches and confirms bypass
 it.
 
-The record names the members and the leader (mirror_record.py). The outputs follow from it, each
-time a newer one is applied on this node:
+The record names the members and the leader (mirror_record.py). The outputs follow from the record,
+each time a newer one is applied on this node:
 
     this node has a new member      it begins in the ring, as a mirror, or leads with its messages
     it no longer has one            the messages here are its copy, if the record says so
     it leads, and has not so far    its mirror is promoted
     it no longer leads, but lives   it mirrors the queue that it has led
-    another node leads              the client turns to that one, when it is linked
-    there is no record any longer   the queue lives on the leader's node alone
+    another node leads              the client uses that one, when it is linked
+    there is no record any longer   the queue lives only on the leader's node
 
 **Promotion.** A mirror that the record names as the leader first broadcasts a mark, an empty
-payload, and waits until it has gone round: by then all decisions of the former leader that any
-living member has are applied here, or wait for contents that are still to come. When all are
-applied, it leads (promotion.py).
+payload, and waits until it has passed around the ring: by then all decisions of the former leader
+that any living member has are applied here, or wait for contents that have not arrived. When all
+are applied, it leads (promotion.py).
 
 **Copies.** A node without a member may have messages: those of a member that has ended, or of an
-earlier life of the node. They are its copy, and are of use while the queue waits for this node. The
-copy of a node that the record does not name is deleted when that record is stable: if it is undone,
-the queue may wait for the copy by the former record.
+earlier run of the node. They are its copy, which is needed while the queue waits for this node. The
+copy of a node that the record does not name is deleted once that record is stable: if it is undone,
+the queue may wait for the copy according to the former record.
 
 Invariants:
-RP1. This node has a member exactly while the record names a living one of this life of the node
-     that has begun here. A member that cannot begin, because its first entry was skipped, is
-     reported dead.
+RP1. This node has a member exactly while the record names a living one of this run of the node that
+     has started here. A member that cannot start, because its first entry was skipped, is reported
+     dead.
 RP2. A node that leads follows no other leader.
-MQ8. A new leader serves no clients before its first broadcast has gone round.
+MQ8. A new leader serves no clients before its first broadcast has passed around the ring.
 OC1. A copy is deleted after the entry that makes it useless is stable, or with the queue.
 """
 
@@ -49,7 +49,7 @@ class Log(msgspec.Struct, frozen=True):
 
 
 class Submit(msgspec.Struct, frozen=True):
-    """Have a change of the ring made; repeat it until it is made or refused."""
+    """Submit a change of the ring, again and again until it is made or refused."""
 
     change: Change
 
@@ -73,7 +73,7 @@ class LeadWithCopy(msgspec.Struct, frozen=True):
 
 
 class BeginMirror(msgspec.Struct, frozen=True):
-    """Begin as a mirror without messages, under a storage id, at a place in the ring."""
+    """Start as a mirror without messages, under a storage id, at a place in the ring."""
 
     place_id: int
     storage_id: int
@@ -98,11 +98,11 @@ class OpenCopy(msgspec.Struct, frozen=True):
 
 
 class GiveUpCopy(msgspec.Struct, frozen=True):
-    """The copy is of no use: forget it now, and delete it when all that is applied is stable."""
+    """The copy is useless: forget it now, and delete it when everything applied is stable."""
 
 
 class WhenStable(msgspec.Struct, frozen=True):
-    """Call `stable` with the number when all that is applied now is stable."""
+    """Call `stable` with the number when everything applied so far is stable."""
 
     number: int
 
@@ -141,11 +141,11 @@ class LeaveLeader(msgspec.Struct, frozen=True):
 
 
 class Await(msgspec.Struct, frozen=True):
-    """No node leads until the awaited one returns: refuse what waits for a leader."""
+    """No node leads until the awaited one returns: refuse requests that wait for a leader."""
 
 
 class EndMirroring(msgspec.Struct, frozen=True):
-    """The queue that is led here goes on without mirrors, when that is stable."""
+    """The queue that is led here continues without mirrors, once that is stable."""
 
 
 Output: TypeAlias = (
@@ -156,7 +156,7 @@ Output: TypeAlias = (
 
 
 class Role(Enum):
-    """What this node does for the queue. LEADER: it leads, or is about to open."""
+    """The role of this node. LEADER: it leads, or is about to open the queue."""
 
     NONE = auto()
     MIRROR = auto()
@@ -183,7 +183,7 @@ class ReplicaSteps:
         self._mark = 0
         self._is_open = self._is_down = False
         self._followed: Member | None = None
-        # Records are counted. The copy is of no use since that record; 0 while it is of use.
+        # Records are counted. The copy is useless since this record; 0 while it is needed.
         self._record_count = self._useless_since = 0
 
     def lead_first(self) -> None:
@@ -228,7 +228,7 @@ class ReplicaSteps:
         if self.role is Role.NONE:
             return []
         if self.member is None:
-            # It leads first. If the record is of an earlier life of the node, it waits for a copy.
+            # It leads first. If the record is of an earlier run of the node, it waits for a copy.
             lasts = member is not None and member == record.leader
         else:
             lasts = member == self.member
@@ -277,7 +277,7 @@ class ReplicaSteps:
         return []
 
     def stable(self, number: int) -> list[Output]:
-        """What was applied at `WhenStable` is stable, and cannot be undone (OC1)."""
+        """Everything applied before `WhenStable` is stable, and cannot be undone (OC1)."""
         if number != self._useless_since:
             return []
         assert self.record is None or not _names(self.record, self._node), "OC1"
@@ -286,7 +286,7 @@ class ReplicaSteps:
     # The leader
 
     def _follow(self, record: MirrorRecord) -> list[Output]:
-        """Send contents to all members, and turn to the leader."""
+        """Send contents to all members, and use the leader."""
         nodes = tuple([one.id.node for one in record.members])
         outputs: list[Output] = [SetMembers(nodes, record.group.version)]
         leader = record.leader
@@ -328,7 +328,7 @@ class ReplicaSteps:
         self._mark, self.has_gone_round = 0, False
 
     def confirmed(self, through: int) -> list[Output]:
-        """The member's broadcasts up to a number have gone round."""
+        """The member's broadcasts up to a number have passed around the ring."""
         if not self._mark or through < self._mark:
             return []
         self.has_gone_round = True

@@ -1,9 +1,9 @@
 """The mirrored queues of this node: the service of the links for rings and contents.
 
 Each mirrored queue has a `Replica`, found by the identity of its ring. It is made when the first
-record of the queue is applied here, and ends when the queue is deleted. Frames that come before the
-queue's record, or the record by which this node has a member, is applied here are kept until it is
-(early_frames.py).
+record of the queue is applied here, and ends when the queue is deleted. A frame may arrive before
+this node has applied the queue's record, or the record by which it has a member; it is kept until
+then (early_frames.py).
 """
 
 import logging
@@ -40,7 +40,7 @@ logger = logging.getLogger("leveret.cluster")
 LOOK_WORK = 4
 """The work of looking for late confirms of a queue, in the units of broker/runtime/turns.py."""
 LATE_MS = 60_000
-"""How long a queue that is no longer mirrored takes contents of nodes that do not know it yet."""
+"""How long a queue accepts contents of other nodes after its mirroring has ended."""
 
 
 class Replicas:
@@ -57,7 +57,7 @@ class Replicas:
         synchronised: Callable[[Replica, Member], object],
         held_by_clients: Callable[[QueueClient], list[Entry]],
     ) -> None:
-        """submit: has the ring of a record changed; repeats it until it is made or refused.
+        """submit: submits a change of the ring, again and again until it is made or refused.
         synchronised: has a mirror marked as synchronised in the record. held_by_clients: the
         entries of a queue that await settlement by clients of this node.
         """
@@ -96,7 +96,8 @@ class Replicas:
     def _take_early(self, identity: int) -> None:
         """Take the waiting frames that are no longer early.
 
-        A damaged one ends its link, as if it came now, but later, since a record is being applied.
+        A damaged one ends its link, as if it arrived now, but later, because a record is being
+        applied.
         """
         damaged: set[Peer] = set()
         for peer, payload in self.host.early.take(identity):
@@ -174,7 +175,7 @@ class Replicas:
     # Late confirms
 
     def look(self) -> None:
-        """A quarter of a net_ticktime has passed: look for late confirms in all queues."""
+        """Look for late confirms in all queues; called every quarter of a net_ticktime."""
         if self.by_identity:
             self.host.work("late confirms of mirrored queues", self._looking())
 

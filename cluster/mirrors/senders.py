@@ -1,8 +1,8 @@
-"""Contents that nodes have sent to a mirror, until the leader's decision about them comes.
+"""Contents that nodes have sent to a mirror, kept until the leader's decision about them arrives.
 
-A sender is a node in one life of its link. It numbers its messages to a queue, counting up, and
+A sender is a node on one link. It numbers its messages to a queue, counting up, and
 sends the same runs to the leader and to every mirror. The leader decides on them in the order in
-which they were sent. A decision and its contents take different ways, so either may come first.
+which they were sent. A decision and its contents take different paths, so either may arrive first.
 
 Invariants:
 
@@ -24,9 +24,9 @@ class Sender:
 
     runs: the undecided ones. decided: decisions have named all numbers below. begin, arrived: the
     contents from `begin` up to `arrived` have arrived. end: contents from this number on are void.
-    is_gone: its link to this node has ended, and it has not begun over another one. refused:
-    numbers that decisions have refused. passed_over: numbers below were decided before this member
-    began. told: the sender knows the outcome of numbers below.
+    is_gone: its link to this node has ended, and it has not started again over another one.
+    refused: numbers that decisions have refused. passed_over: numbers below were decided before
+    this member began. told: the sender knows the outcome of numbers below.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Senders:
         return is_cut or first < sender.begin
 
     def take(self, number: int, first: int, count: int) -> list[Publication]:
-        """Take out those of the contents named by a decision that have arrived."""
+        """Take out the contents named by a decision, as many of them as have arrived."""
         sender = self._sender(number)
         assert sender.decided <= first, "MQ5: a decision names contents twice"
         runs, end = sender.runs, first + count
@@ -196,7 +196,7 @@ class Senders:
                 self.bytes_held += left.body_bytes
 
     def forget(self, number: int) -> None:
-        """A sender has ended, and needs no more answers."""
+        """Forget a sender that has ended and needs no more answers."""
         sender = self._senders.pop(number, None)
         if sender is not None:
             self.bytes_held -= sum([run.body_bytes for run in sender.runs])

@@ -1,4 +1,4 @@
-"""A linked node that publishes to a mirrored queue, as the member on this node sees it.
+"""A linked node that publishes to a mirrored queue, from the view of the member on this node.
 
 If this node leads, it publishes the contents of the other one, and reports their outcome; otherwise
 it keeps them for the leader's decisions. In both cases it reports the bytes that it has taken, so
@@ -51,7 +51,7 @@ class SendingNode:
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
+        """Whether publishers of this node wait for its store."""
         return self._host.is_held
 
     @property
@@ -87,7 +87,7 @@ class SendingNode:
     def owed(self, runs: list[Range]) -> None:
         """The node asks for the outcome of runs: this one leads.
 
-        It asks again when it has waited for long. Runs that are held here are reported in time.
+        It asks again when it has waited for long. Runs that are held here are reported later.
         """
         leading = self._own.leading
         assert leading is not None, "a leader is asked"
@@ -121,7 +121,7 @@ class SendingNode:
         self._publishes.publisher.refuse(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """The holder will confirm nothing more. is_settled: its runs count as confirmed."""
+        """The holder is gone. is_settled: its runs count as confirmed, otherwise as refused."""
         self._publishes.publisher.holder_died(holder, is_settled)
 
     def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:

@@ -1,14 +1,14 @@
-"""Sends the mirrors of a leader the messages that they lack, by batches, while the queue goes on.
+"""Sends the mirrors of a leader the messages that they lack, in batches, while the queue works.
 
 A mirror lacks the messages that the queue had when it joined. It is synchronised when it has kept
 batches about all of them, or when the leader no longer has any. Batches are sent if the policy
 (`ha-sync-mode: automatic`) or an operator (`sync_queue`) says so; one for each mirror in a round,
-so that the queue goes on between them (`Synchronising`).
+so that the queue can work between them (`Synchronising`).
 
 The leader reads the positions that a mirror lacks with a cursor, and adds the entries that await
-settlement. A batch is bounded in messages and in bytes, and at most two are on their way: the next
-one is read when the mirror has reported the last but one as kept. A batch is read between two
-turns, so it has the messages that earlier decisions have left (`Batch.turn`).
+settlement. A batch is bounded in messages and in bytes, and at most two are in flight: the next one
+is read when the mirror has reported the last but one as kept. A batch is read between two turns, so
+it has the messages that remain after earlier decisions (`Batch.turn`).
 
 A mirror that joined under an earlier leader reports the positions that it lacks when it follows
 this one, and a mirror that was not linked for a while reports again: batches may have been lost.
@@ -37,9 +37,9 @@ BATCH_BYTES_MAX: Final = 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 IN_FLIGHT_MAX: Final = 2
 WINDOW_POSITIONS: Final = 65_536
-"""The most positions that a batch covers, in a queue in which more messages await settlement."""
+"""The limit for the positions of a batch, for queues in which many messages await settlement."""
 AGAIN_MS: Final = 1000
-"""The pause after a read that failed. One by a thread is repeated when the thread is done."""
+"""The pause after a failed read. A read that needs a thread is repeated when that is done."""
 
 
 ReadAgain = Callable[[Unreadable, Callable[[], object]], object]
@@ -51,7 +51,7 @@ def when_readable(
     call_later_ms: Callable[[int, Callable[[], object]], object],
     read: Callable[[], object],
 ) -> None:
-    """Call `read` when a read from the disk that failed may succeed."""
+    """Call `read` when a failed read from the disk may succeed."""
     if isinstance(error, BeingRead):
         error.when_done(read)
     else:
@@ -85,7 +85,7 @@ class Synchronisation:
 
     @property
     def is_complete(self) -> bool:
-        """The mirror has kept all that it lacked."""
+        """Whether the mirror has kept all messages that it lacked."""
         return not self._left and self._kept == self._sent
 
     @property
@@ -95,7 +95,7 @@ class Synchronisation:
 
     @property
     def may_send(self) -> bool:
-        """Whether another batch can be read, and there is room for it on the way."""
+        """Whether another batch can be read, and fewer than `IN_FLIGHT_MAX` are in flight."""
         is_over = self.is_cancelled or not self._left
         return not is_over and self._sent - self._kept < IN_FLIGHT_MAX
 
@@ -131,7 +131,7 @@ class Synchronisation:
     def is_used_up(self) -> bool:
         """Whether the leader no longer has any of the messages that the mirror lacks.
 
-        The mirror lacks messages on their way until it has kept them.
+        Messages in flight count as lacked until the mirror has kept them.
         """
         if self._kept != self._sent:
             return False
@@ -267,7 +267,7 @@ class Synchronising:
         self._begin(mirror, lacked, 0)
 
     def lacks(self, mirror: Member, lacked: list[Range]) -> None:
-        """A mirror that was there before lacks these positions."""
+        """A mirror of an earlier leader lacks these positions."""
         number, before = self._last.get(mirror, 0), self._lacking.get(mirror)
         if before is not None:
             before.cancel()
@@ -283,7 +283,7 @@ class Synchronising:
             self._wake()
 
     def died(self, mirror: Member) -> None:
-        """A mirror is gone."""
+        """A mirror has died."""
         self._reported.pop(mirror, None)
         self._last.pop(mirror, None)
         self._running.pop(mirror, None)
@@ -314,7 +314,7 @@ class Synchronising:
     def progress(self) -> dict[Member, Progress]:
         """The progress of mirrors that were not synchronised when this leader began with them.
 
-        Other nodes see one as synchronised when the record says it.
+        Other nodes see a mirror as synchronised when the record says so.
         """
         return self._reported | {
             mirror: Progress(one.messages, one.expected, mirror in self._running)

@@ -1,1 +1,1 @@
-"""What the nodes of a cluster tell each other about themselves."""
+"""The state that nodes of a cluster send each other: features, counts, alarms, maintenance."""

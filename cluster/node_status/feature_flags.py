@@ -1,6 +1,6 @@
 """The features of a node that other nodes have to know of: RabbitMQ's feature flags.
 
-A node tells the others in its hello which features it has beyond the version of the protocol
+The hello of a node lists the features that it has beyond the version of the protocol
 (links/hello.py). A feature that all nodes of a cluster have is enabled; while one of them lacks it,
 as during an upgrade node by node, it is unavailable. The names are those of RabbitMQ's flags whose
 feature this node has.

@@ -5,10 +5,10 @@ whole cluster, as in RabbitMQ (`rabbit_connection_tracking`). Each node sends al
 for everything that has a limit: all of them when a link comes up, and the changed ones after each
 turn in which a connection, a channel or a limit changed. A node that is down counts as having none.
 
-Promised: a node uses the counts of the last frame that has arrived from each other node.
-Not promised: that a limit is never exceeded. While a frame is under way, or a link is down, each
-node opens as many as if the others had not changed; none is closed for that later. RabbitMQ asks
-the other nodes at each opening, and counts after it: its limits can be exceeded in the same way.
+Promised: a node uses the counts of the last frame that has arrived from each other node. Not
+promised: that a limit is never exceeded. While a frame is in flight, or a link is down, each node
+uses the last known counts of the others; no excess connection is closed later. RabbitMQ asks the
+other nodes at each opening, and counts after it: its limits can be exceeded in the same way.
 
 Without a limit, and without other nodes, nothing is counted, sent or listened to.
 """
@@ -89,7 +89,7 @@ class LimitedCounts:
     # Telling
 
     def _limits_changed(self) -> None:
-        """Check the limits later: events must not be listened to while declarations are applied."""
+        """Check the limits later: listening must not start while declarations are applied."""
         self._have_limits_changed = True
         self._tell_later()
 

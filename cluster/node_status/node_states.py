@@ -41,7 +41,7 @@ class NodeStates:
     """A `Service`: the states of this node, and of the nodes that are linked with it.
 
     maintenance_changed: called when a node is put under maintenance, or comes back.
-    static_shovels_changed: called when a node tells its static shovels. Both may be replaced.
+    static_shovels_changed: called when a node announces its static shovels. Both may be replaced.
     """
 
     def __init__(self, links: ServiceRegistry, alarms: Alarms) -> None:
@@ -72,11 +72,11 @@ class NodeStates:
         )
 
     def set_static_shovels(self, names: tuple[str, ...]) -> None:
-        """Tell the others which static shovels this node has."""
+        """Announce this node's static shovels to the other nodes."""
         self._set_own(replace(self._own, static_shovels=names))
 
     def set_under_maintenance(self, is_under_maintenance: bool) -> None:
-        """Tell the others that this node is put under maintenance, or comes back."""
+        """Announce to the other nodes that this one is put under maintenance, or comes back."""
         self._set_own(replace(self._own, is_under_maintenance=is_under_maintenance))
 
     def _alarms_changed(self) -> None:

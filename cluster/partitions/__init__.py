@@ -1,1 +1,1 @@
-"""Partitions: the rules for the nodes of each side."""
+"""Network partitions: the rules for each side, autoheal, and the files of discarded data."""

@@ -1,14 +1,14 @@
-"""Autoheal: which side of a partition goes on when the sides have met again.
+"""Autoheal: decides which side of a partition continues when the sides have met again.
 
 The decision needs all nodes of the cluster, so that no third side appears after it. The first node
 by name makes it, on whichever side it is: it collects a report of each node, and sends the verdict
 to all. The winner is the side with the most client connections, then the one with the most nodes,
 then the one whose list of nodes is the greatest by name, as RabbitMQ compares them. Nodes of the
-other sides restart, and take the winner's metadata only: they start with a view that a winner is
-in, and not with a node of their own side that has not restarted yet.
+other sides restart, and take the winner's metadata only: they join a view that has a winner in it,
+and never a node of their own side that has not restarted yet.
 
-AH1. A node gives way only to a verdict about the side that it is on when the verdict comes. So a
-     verdict that comes late, or twice, does nothing, and of two sides at most one gives way.
+AH1. A node gives way only to a verdict about the side that it is on when the verdict arrives. So a
+     late or repeated verdict does nothing, and at most one of two sides gives way.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The decision. winners: the nodes of the side that goes on. losers: the other sides' views."""
+    """The decision. winners: the nodes of the continuing side. losers: the other sides' views."""
 
     winners: tuple[str, ...]
     losers: tuple[tuple[int, str, int], ...]
@@ -43,8 +43,8 @@ def decides(me: str, cluster: frozenset[str]) -> bool:
 
 
 def decide(cluster: frozenset[str], reports: Iterable[Report]) -> Verdict | None:
-    """The verdict; None if the cluster is not partitioned, or the reports are not of all nodes,
-    each of which is on one side.
+    """The verdict; None if there is no partition, or the reports are not from all nodes, each on
+    exactly one side.
     """
     known = {one.node: one for one in reports}
     if known.keys() != cluster or not any(one.partitioned_from for one in known.values()):
@@ -63,5 +63,5 @@ def decide(cluster: frozenset[str], reports: Iterable[Report]) -> Verdict | None
 
 
 def has_lost(view: tuple[int, str, int], verdict: Verdict) -> bool:
-    """Whether a node whose view is this one has to restart, and to start with a winner (AH1)."""
+    """Whether a node with this view has to restart, and to join a winner (AH1)."""
     return view in verdict.losers

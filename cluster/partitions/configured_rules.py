@@ -25,7 +25,7 @@ def check(settings: ClusterSettings) -> None:
 
 
 def may_go_on(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn:
-    """Whether nodes may go on without the other members."""
+    """The rule that says whether nodes may continue without the other members."""
     if settings.partition_handling == PAUSE_MINORITY:
         return PauseMinority(frozenset(members))
     if settings.partition_handling == PAUSE_IF_ALL_DOWN:
@@ -34,7 +34,7 @@ def may_go_on(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn
 
 
 def majority(settings: ClusterSettings, members: Mapping[str, bool]) -> MayGoOn | None:
-    """With pause_minority, its rule for disc nodes; None if all of them are no majority."""
+    """With pause_minority, the rule for disc nodes; None if these can never be a majority."""
     rule = PauseMinority(frozenset(members))
     disc = frozenset(name for name, is_disc in members.items() if is_disc)
     return rule if settings.partition_handling == PAUSE_MINORITY and rule(disc) else None

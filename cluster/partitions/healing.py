@@ -6,7 +6,7 @@
                 ── "partition verdict" ───────► a loser restarts, with the metadata of the winners
 
 Nothing is sent while there is no partition. A round in which a node does not answer, or answers
-that it is in no view, decides nothing; the next one begins `ROUND_MS` later. RabbitMQ also waits
+that it is in no view, decides nothing; the next round begins `ROUND_MS` later. RabbitMQ also waits
 for all nodes.
 """
 
@@ -60,7 +60,7 @@ class Healing:
         rpc.answer(VERDICT, self._hear_verdict)
 
     def tick(self) -> None:
-        """A fraction of a second has passed: begin a round if one is due."""
+        """Start a round if one is due; called every fraction of a second."""
         now_ms = self._clock.now_ms()
         is_under_way = self._round is not None and not self._round.done()
         if is_under_way or now_ms < self._next_round_ms:
@@ -74,7 +74,7 @@ class Healing:
             self._round = asyncio.get_running_loop().create_task(self._decide(cluster))
 
     async def stop(self) -> None:
-        """End the round that is under way."""
+        """Stop the current round."""
         if self._round is not None:
             self._round.cancel()
             await asyncio.wait((self._round,))
@@ -118,7 +118,7 @@ class Healing:
 
     async def _hear_verdict(self, asker: str, text: bytes) -> bytes:
         verdict = _verdict.decode(text)
-        # After the answer, which would be lost with the links.
+        # Obey after the answer is sent: it would be lost with the links.
         asyncio.get_running_loop().call_soon(self._obey, verdict)
         return b""
 

@@ -1,12 +1,12 @@
-"""`cluster_partition_handling`: whether nodes that lost others go on without them.
+"""`cluster_partition_handling`: whether nodes that have lost contact with others continue.
 
 A node that loses contact with others cannot tell whether they died or run on the other side of a
 partition, so the rule decides by the remaining nodes. `ignore` and `autoheal` let every side go on;
-autoheal.py chooses between the sides when they meet again. A node that may not go on pauses: it
-closes its listeners and starts again when it would be allowed to.
+autoheal.py chooses between the sides when they meet again. A node that may not continue pauses: it
+closes its listeners, and starts again when the rule allows it.
 
-The rule is asked before a view is installed, so a paused node never ran on without the others, as
-its disk and the order of starts tell.
+The rule is applied before a view is installed. So a paused node has never run without the others,
+and its disk and the order of starts reflect that.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""Notices that this process did not run for a while, and holds its clients until it is up to date.
+"""Detects that this process did not run for a while, and holds its clients until it is up to date.
 
-When a process was suspended for longer than net_ticktime, the other nodes have given it up without
+When a process was suspended for longer than net_ticktime, the other nodes consider it down without
 its knowledge. Its sockets may hold clients' data from that time, and the ends of its links, and are
 read before any timer runs. So the first event detects the suspension: a read of a client's socket
 (`Turns.overdue_at`), a request of management (`place_known`), an input of the replication (`look`),
 or a tick. Clients' data then waits until the node knows its place: all members confirm its view,
-another view takes it in, or it is about to start again. That takes five seconds at most
+another view includes it, or it is about to restart. That takes five seconds at most
 (metadata/fence.py).
 """
 
@@ -54,14 +54,14 @@ class Suspension:
         self._turns.when_overdue(perf_counter() + self._tick_time_s, self._was_suspended)
 
     def tick(self) -> None:
-        """A fraction of a second has passed, or more."""
+        """Check for a suspension; called every fraction of a second."""
         if self._turns.is_held and self._knows_its_place():
             self._release()
         self.look()
         self.start()
 
     def look(self) -> None:
-        """At an event: find out whether the process was suspended before it."""
+        """Check at an event whether the process was suspended before it."""
         if perf_counter() > self._turns.overdue_at:
             self._was_suspended()
 

@@ -1,1 +1,1 @@
-"""Which node a new queue is placed on."""
+"""The choice of the node that a queue lives on, or whose leader it has."""

@@ -19,7 +19,7 @@ class LedQueue(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The queue at this place of the list is to be led by this node."""
+    """The queue at this index of the list is to be led by this node."""
 
     place: int
     node: str

@@ -43,8 +43,8 @@ from leveret.cluster.raft.outputs import (
 from leveret.cluster.raft.progress import LOST, PROBING, REPLICATING, SNAPSHOT, Progress
 
 BATCH_BYTES = 256 * 1024
-"""The limit for the entries of one message; a larger entry is sent alone. Small messages let those
-of other groups go between.
+"""The limit for the entries of one message; a larger entry is sent alone. Small messages allow
+those of other groups to be sent in between.
 """
 QUIET_MS = 100
 """How long the followers of an idle group may not know the newest commit index."""
@@ -95,7 +95,7 @@ class Leading:
         return self.state.commit >= self._first
 
     def needed_from(self) -> int:
-        """Return the first entry that a member in reach lacks: better not discarded yet."""
+        """Return the first entry that a member in reach lacks; keep it if possible."""
         needed = self.state.log.last_index + 1
         for one in self._progress.values():
             if one.member in self.state.reachable and one.state != LOST:
@@ -320,7 +320,7 @@ class Leading:
     # Leadership transfer
 
     def start_transfer(self, member: str) -> Refusal | None:
-        """Hand over to a member as soon as it has all entries; until then proposals are refused."""
+        """Refuse proposals, and hand over to a member as soon as it has all entries."""
         state = self.state
         if member == state.me:
             return Refusal.LEADER_ALREADY
@@ -349,7 +349,7 @@ class Leading:
     # Snapshots
 
     def _send_snapshot(self, one: Progress) -> None:
-        """Have a snapshot sent, and tell the member who leads: no entries do so for a while."""
+        """Request a snapshot, and tell the member who leads, as no entries do so for a while."""
         state = self.state
         log = state.log
         one.await_snapshot(log.snapshot_index)
@@ -378,7 +378,7 @@ class Leading:
     # Links and time
 
     def ask(self, member: str) -> None:
-        """Ask a member for its position: its link is new, or it does not know of this leader."""
+        """Ask a member for its position: its link is new, or it does not know this leader."""
         one = self._progress.get(member)
         if one is not None and one.state != LOST:
             self._end_snapshot(one)

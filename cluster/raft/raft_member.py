@@ -7,9 +7,9 @@ majority of the voters can reach each other.
 place of heartbeats: a follower trusts its leader until the link to it falls or is silent, or the
 leader reports that it has stopped leading. Then the voters stand for election one after the other
 (election.py). When the link to a member comes up, the leader asks the member for its position
-(leading.py). A member without a leader that reaches a majority always has a time at which it
-stands; other members have no election timer. The service calls inputs, then `take_outputs` at the
-end of each round.
+(leading.py). A member without a leader that reaches a majority always has a time at which it stands
+for election; other members have no election timer. The service calls inputs, then `take_outputs` at
+the end of each round.
 
 Messages on one link arrive in order and without gaps until the link falls, which both ends report
 with `link_down` and `link_up`. Messages of a link that has fallen must not arrive later.
@@ -155,7 +155,7 @@ class RaftMember:
             self.leading.wake()
 
     def is_to_stand(self, now_ms: int) -> bool:
-        """Whether `wake` at this time would begin an election, which the service may put off."""
+        """Whether `wake` at this time would start an election, which the service may delay."""
         return 0 < self._stand_ms <= now_ms
 
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:

@@ -1,1 +1,1 @@
-"""Definitions and messages that a node discards for the metadata of others: kept in a file."""
+"""Files that keep the declarations and messages that a node discards for other nodes' metadata."""

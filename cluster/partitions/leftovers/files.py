@@ -34,7 +34,7 @@ from leveret.cluster.partitions.leftovers.records import (
 )
 
 DIRECTORY = "discarded"
-"""In the data directory."""
+"""The directory's name in the data directory."""
 ENDING, PUBLISHED = ".discarded", ".published"
 PIECE_BYTES = 256 * 1024
 COUNTED: tuple[type[Record], ...] = (
@@ -104,13 +104,13 @@ class DiscardedWriter:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Close the file; without `finish` it stays cut off."""
+        """Close the file; without `finish` it stays incomplete."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
     def _open(self) -> int:
-        """Make a file with a name that no other one has."""
+        """Create a file with a name that no other file has."""
         make_directory(self._directory)
         day = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._header.at_s))
         number = 1

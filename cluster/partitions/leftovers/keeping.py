@@ -1,19 +1,20 @@
-"""Writes the declarations and messages that only this node has, before it takes others' metadata.
+"""Saves the declarations and messages that only this node has, before it takes others' metadata.
 
-This happens at two moments. When the node has lost (an autoheal, or it was away while the others
-went on), it restarts. Its clients are gone, and messages that a restart does not keep are written
-first: those of queues that are not durable, and those that are not persistent. After the restart it
-gets the others' declarations. Then its differing declarations are written before any is deleted,
-with the messages of its durable queues that are not declared there, or live elsewhere, and those
-that wait at exchanges of the type x-delayed-message. The latter come first: a message whose delay
-ends in between goes to its queues, and may be written twice, but not missed.
+This happens at two moments. First, when the node has lost (in an autoheal, or because it was away
+while the others continued), it restarts. Before it stops, after its clients are disconnected, it
+writes the messages that a restart does not keep: those of queues that are not durable, and those
+that are not persistent. Second, after the restart it gets the others' declarations. Before it
+deletes any of its own, it writes those that differ, with the messages of its durable queues that
+are not declared there, or live elsewhere, and with the messages that wait at exchanges of the type
+x-delayed-message. The latter come first: a message whose delay ends in between goes to its queues,
+so it may be written twice, but is never missed.
 
-Of a replicated queue the node that led it last writes all messages, since it does not know which of
-them the other nodes have, and the other members have no further ones
+The messages of a replicated queue are written by the node that led it last, all of them: it does
+not know which of them the other nodes have, and the other members have no further ones
 (`QueueFactory.messages_here`).
 
-DK1. The file is complete and synced before the caller goes on, and nothing in it was deleted
-     before: the node has no clients, and applies nothing.
+DK1. The file is complete and synced before the caller continues, and nothing in it was deleted
+     before: the node has no clients, and applies no declarations.
 DK2. A step takes at most `PIECE_BYTES` of messages, and writes them in a thread.
 """
 
@@ -94,7 +95,7 @@ class Keeping:
             try:
                 await self.keep_passing(self.gives_way_to)
             except (OSError, Unreadable) as error:
-                # The node has to end all the same; a restart loses these messages in any case.
+                # The node has to stop in any case, and then loses these messages.
                 logger.error("failed to save messages that a restart loses in a file: %s", error)
 
     def keep_lost(

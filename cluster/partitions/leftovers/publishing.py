@@ -48,7 +48,7 @@ WAITING_MAX = 1000
 class Published(NamedTuple):
     """The outcome for a file. missing: the queues that do not exist, as vhost and name.
 
-    skipped: the number of messages of these, and of exchanges that do not exist
+    skipped: the number of messages of these queues, and of exchanges that do not exist
     (missing_exchanges). refused: the number of messages that their queues refused.
     """
 
@@ -71,7 +71,7 @@ class LeftoverConfirms:
         self.refused = 0
 
     def begin(self, number: int) -> None:
-        """A message is about to be published. It is held until `confirm` with this object."""
+        """Hold a message that is about to be published, until `confirm` with this object."""
         self._holders[number] = [self]
 
     def hold(self, first: int, count: int, holder: object) -> None:
@@ -91,7 +91,7 @@ class LeftoverConfirms:
         self._refused.add(number)
 
     def holder_died(self, holder: object, is_settled: bool) -> None:
-        """The holder will confirm nothing more."""
+        """The holder is gone, and confirms nothing after this."""
         for number in [one for one, holders in self._holders.items() if holder in holders]:
             if not is_settled:
                 self.refuse(number)
@@ -172,7 +172,7 @@ class LeftoverPublishing:
                 self._declared += 1
 
     def _placed(self, it: PutQueue) -> PutQueue:
-        """The queue as it is declared now: on this node, with an identity of its own."""
+        """The declaration of the queue on this node, with a new identity."""
         vhost = self._services.vhosts[it.vhost]
         specification = vhost.kinds.specify(
             it.vhost, it.name, decode_table(it.arguments)[0], durable=it.durable,
