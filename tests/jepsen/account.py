@@ -40,32 +40,61 @@ class Account:
         self.consumed: Counter[str] = Counter()
         self.acked: set[str] = set()
         self.discarded: set[str] = set()
+        self.doubled: set[str] = set()
+        self.disordered: list[str] = []
         self.events: list[Event] = []
         self._confirms: dict[tuple[str, str], list[float]] = {}
+        self._first_deliveries: set[str] = set()
 
     def confirm(self, message: str, node: str, queue: str, at_s: float) -> None:
         """A publisher that is connected to a node has a message confirmed."""
         self.confirmed[message] = at_s
         self._confirms.setdefault((node, queue), []).append(at_s)
 
+    def consume(self, message: str, is_again: bool, last_of: dict[str, int]) -> None:
+        """A message was delivered. is_again: with the mark of a redelivery.
+
+        last_of: the numbers of the last messages that this consumer got for the first time, by
+        their publisher.
+        """
+        self.consumed[message] += 1
+        if is_again:
+            return
+        if message in self._first_deliveries:
+            self.doubled.add(message)
+        self._first_deliveries.add(message)
+        publisher, _, number = message.partition("#")
+        if int(number) < last_of.get(publisher, 0):
+            self.disordered.append(f"{message} after #{last_of[publisher]}")
+        last_of[publisher] = max(int(number), last_of.get(publisher, 0))
+
     @property
     def duplicates(self) -> int:
         """How many deliveries were not the first one of their message."""
         return self.consumed.total() - len(self.consumed)
 
-    def problems(self) -> list[str]:
-        """What must not be, after all queues were drained."""
+    def problems(self, is_exact: bool = False) -> list[str]:
+        """What must not be, after all queues were drained.
+
+        is_exact: a message has one delivery without the mark of a redelivery, in order.
+        """
         known = self.consumed.keys() | self.discarded
         named = {
             "confirmed and missing": self.confirmed.keys() - known,
             "consumed and never published": self.consumed.keys() - self.published,
             "acknowledged and not consumed": self.acked - self.consumed.keys(),
         }
-        return [
+        if is_exact:
+            named["doubled"] = self.doubled
+        problems = [
             f"{len(which)} {what}: " + ", ".join(self._told(which))
             for what, which in named.items()
             if which
         ]
+        if is_exact and self.disordered:
+            shown = ", ".join(self.disordered[:SHOWN])
+            problems.append(f"{len(self.disordered)} out of order: {shown}")
+        return problems
 
     def _told(self, messages: set[str]) -> list[str]:
         """The first ones, with the time and the event before their confirm."""

@@ -24,7 +24,8 @@ PUBLISH_SECONDS = 0.06
 """Between two messages of a publisher, on average."""
 LARGE_BYTES, LARGE_SHARE = 20_000, 0.02
 REST_SHARE, REST_SECONDS = 0.002, 4.0
-DRAINED_SECONDS = 1.0
+DRAINED_SECONDS, QUIET_LOOKS = 1.0, 3
+"""Figures of queues may be those of the look before."""
 
 
 class Clients:
@@ -71,11 +72,11 @@ class Clients:
     async def drain(self) -> None:
         """Consume until no more messages come and no queue has any."""
         self._is_draining = True
-        seen = -1
-        while seen != (now := self._account.consumed.total()) or await asyncio.to_thread(
-            self._depth
-        ):
-            seen = now
+        seen, quiet = -1, 0
+        while quiet < QUIET_LOOKS:
+            now = self._account.consumed.total()
+            is_quiet = seen == now and not await asyncio.to_thread(self._depth)
+            seen, quiet = now, quiet + 1 if is_quiet else 0
             await asyncio.sleep(DRAINED_SECONDS)
         for task in self._consumers:
             task.cancel()
@@ -136,10 +137,11 @@ class Clients:
     async def _consume(self, connection, queue) -> None:
         channel = await connection.channel()
         await channel.basic_qos(prefetch_count=20)
+        last_of: dict[str, int] = {}
 
         async def take(delivery) -> None:
             message = delivery.body.split(b" ", 1)[0].decode()
-            self._account.consumed[message] += 1
+            self._account.consume(message, delivery.redelivered, last_of)
             await self._rest(queue)
             with contextlib.suppress(*LOST):
                 await channel.basic_ack(delivery.delivery_tag)

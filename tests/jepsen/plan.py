@@ -49,20 +49,25 @@ class Fault(NamedTuple):
         return self.kind in (KILL, STOP)
 
 
-def plan(seed: int, nodes: str, seconds: float, mode: str, tick_s: float) -> list[Fault]:
-    """The faults of a run of about `seconds` seconds. tick_s: the silence that is noticed."""
+def plan(
+    seed: int, nodes: str, seconds: float, mode: str, tick_s: float, survives: bool = False
+) -> list[Fault]:
+    """The faults of a run of about `seconds` seconds. tick_s: the silence that is noticed.
+
+    survives: the queues survive each kind of fault in all modes.
+    """
     chance = Random(seed)
+    is_clear = mode in (IGNORE, AUTOHEAL) and not survives
     faults: list[Fault] = []
     at_s = 0.0
     while at_s < seconds:
-        fault = _fault(chance, nodes, mode, tick_s)
+        fault = _fault(chance, nodes, is_clear, tick_s)
         faults.append(fault)
         at_s += fault.seconds + fault.calm_seconds + 2 * tick_s
     return faults
 
 
-def _fault(chance: Random, nodes: str, mode: str, tick_s: float) -> Fault:
-    is_clear = mode in (IGNORE, AUTOHEAL)
+def _fault(chance: Random, nodes: str, is_clear: bool, tick_s: float) -> Fault:
     kind = chance.choice(CLEAR_KINDS if is_clear else KINDS)
     calm = chance.uniform(*CALM_SECONDS)
     mixed = "".join(chance.sample(nodes, len(nodes)))

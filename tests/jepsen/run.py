@@ -1,7 +1,8 @@
-"""Mirrored queues under faults: nothing that was confirmed is missing, whatever happens to nodes.
+"""Replicated queues under faults: nothing that was confirmed is missing, whatever happens to nodes.
 
     python -m tests.jepsen.run --minutes 30 --seed 7
     python -m tests.jepsen.run --mode autoheal --nodes 5 --seed 7
+    python -m tests.jepsen.run --queues quorum --mode ignore
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
@@ -14,31 +15,22 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from leveret.cluster.partitions.leftovers.files import DiscardedReader, files
 from leveret.cluster.partitions.leftovers.records import MessageRecord
-from tests.cluster.clustered_nodes import ClusteredNode
-from tests.cluster.hosted_nodes import AMQP_PORT, Cluster, api
+from tests.cluster.hosted_nodes import AMQP_PORT, Cluster
 from tests.cluster.namespaces import why_not
 from tests.jepsen.account import Account
 from tests.jepsen.clients import Clients
 from tests.jepsen.nemesis import Nemesis, NotWhole
 from tests.jepsen.plan import FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
+from tests.jepsen.queue_kinds import KINDS_OF_QUEUES, MIRRORED, QueueKind
 from tests.patience import PATIENCE_SECONDS
 from tests.small_disk import mounted
 
-QUEUES = ["all-1", "all-2", "two-1", "two-2"]
-POLICIES = {
-    "^all": '"ha-mode": "all"',
-    "^two": '"ha-mode": "exactly", "ha-params": 2',
-}
-MORE_OF_POLICIES = (
-    '"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced", '
-    '"ha-promote-on-shutdown": "when-synced", "queue-master-locator": "random"'
-)
 DISK_MEGABYTES = 192
 UNDER_WAY_SHOWN = 20
 
@@ -51,6 +43,7 @@ class Run(NamedTuple):
     nodes: int
     seconds: float
     tick_s: int = 2
+    queues: QueueKind = MIRRORED
 
     @property
     def letters(self) -> str:
@@ -68,7 +61,10 @@ class Outcome(NamedTuple):
 def run(wanted: Run, directory: Path, tell: Callable[[str], object]) -> Outcome:
     """Make a cluster in a directory, and do all that the module says."""
     with mounted(directory / wanted.letters[-1], DISK_MEGABYTES) as reason:
-        faults = plan(wanted.seed, wanted.letters, wanted.seconds, wanted.mode, wanted.tick_s)
+        faults = plan(
+            wanted.seed, wanted.letters, wanted.seconds, wanted.mode, wanted.tick_s,
+            wanted.queues.survives_partitions,
+        )  # fmt: skip
         if reason:
             faults = [fault for fault in faults if fault.kind != FULL_DISK]
         settings = _settings(wanted)
@@ -79,6 +75,7 @@ def run(wanted: Run, directory: Path, tell: Callable[[str], object]) -> Outcome:
 
 def _settings(wanted: Run) -> list[str]:
     settings = [f"cluster_partition_handling = {wanted.mode}", "disk_free_limit.absolute = 0"]
+    settings += wanted.queues.settings
     if wanted.mode == PAUSE_IF_ALL_DOWN:
         settings.append("cluster_partition_handling.pause_if_all_down.nodes.1 = {a}")
     return settings
@@ -94,12 +91,13 @@ async def _run(
     def timed(line: str) -> None:
         tell(f"{time.strftime('%H:%M:%S')} {time.monotonic() - begun:7.2f} {line}")
 
-    await asyncio.to_thread(_declare, cluster)
+    kind = wanted.queues
+    await asyncio.to_thread(kind.declare, cluster)
     urls = {
         node.name[0]: f"amqp://guest:guest@{node.host.address}:{AMQP_PORT}/"
         for node in cluster.nodes
     }
-    clients = Clients(urls, QUEUES, account, wanted.seed, lambda: depth(cluster.nodes))
+    clients = Clients(urls, kind.names, account, wanted.seed, lambda: kind.depth(cluster.nodes))
     nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed)
     problems = []
     clients.start()
@@ -113,52 +111,14 @@ async def _run(
     except TimeoutError:
         waiting = ", ".join(clients.under_way[:UNDER_WAY_SHOWN])
         problems.append(f"publishers, or consumers, wait for ever; not confirmed: {waiting}")
-        problems += await asyncio.to_thread(_states, cluster)
+        problems += await asyncio.to_thread(kind.states, cluster.nodes)
     for node in cluster.nodes:
         account.discarded |= set(_discarded(node.data_dir))
-    problems += account.problems()
+    problems += account.problems(is_exact=kind.is_exact)
     if not account.confirmed:
         problems.append("nothing was confirmed")
     problems += _errors(directory)
     return Outcome(problems, _figures(account, nemesis, begun))
-
-
-def _declare(cluster: Cluster) -> None:
-    first = cluster.nodes[0]
-    for number, (pattern, policy) in enumerate(POLICIES.items()):
-        definition = f"{{{policy}, {MORE_OF_POLICIES}}}"
-        first.ctl("set_policy", f"ha-{number}", pattern, definition)
-    for number, queue in enumerate(QUEUES):
-        with cluster.nodes[number % len(cluster.nodes)].connect() as connection:
-            connection.channel().queue_declare(queue, durable=True)
-
-
-def depth(nodes: Sequence[ClusteredNode]) -> int:
-    """How many messages all queues have, as the nodes that lead them show them.
-
-    Messages that a leader has delivered, and that are never acknowledged, count too.
-    """
-    try:
-        led = [one for node in nodes for one in api(node, "queues") if one["node"] == node.name]
-    except OSError:
-        return 1
-    are_all = {one["name"] for one in led} == set(QUEUES)
-    return sum(one["messages"] for one in led) if are_all else 1
-
-
-def _states(cluster: Cluster) -> list[str]:
-    """The queues as each node shows them."""
-    columns = "name", "node", "state", "slave_nodes", "synchronised_slave_nodes", "messages"
-    states = []
-    for node in cluster.nodes:
-        try:
-            shown = api(node, "queues")
-        except OSError as error:
-            states.append(f"{node.name}: {error}")
-        else:
-            found = [" ".join(f"{one.get(column)}" for column in columns) for one in shown]
-            states.append(f"{node.name}: " + "; ".join(found))
-    return states
 
 
 def _discarded(data_dir: Path) -> Iterator[str]:
@@ -185,6 +145,7 @@ def _figures(account: Account, nemesis: Nemesis, begun: float) -> list[str]:
     return [
         f"published {len(account.published)}, confirmed {len(account.confirmed)}, consumed "
         f"{len(account.consumed)}, again {account.duplicates}, discarded {len(account.discarded)}",
+        f"doubled {len(account.doubled)}, out of order {len(account.disordered)}",
         *(
             f"stood still {one.seconds:.2f} s at {one.at_s - begun:.2f} ({one.queue}): {one.after}"
             for one in account.standstills()
@@ -201,10 +162,14 @@ def main() -> None:
     options.add_argument("--mode", choices=MODES, default=MODES[0])
     options.add_argument("--nodes", type=int, choices=(2, 3, 4, 5), default=3)
     options.add_argument("--ticktime", type=int, default=2)
+    options.add_argument("--queues", choices=KINDS_OF_QUEUES, default="mirrored")
     chosen = options.parse_args()
     if reason := why_not():
         sys.exit(f"there can be no network to cut: {reason}")
-    wanted = Run(chosen.seed, chosen.mode, chosen.nodes, 60 * chosen.minutes, chosen.ticktime)
+    wanted = Run(
+        chosen.seed, chosen.mode, chosen.nodes, 60 * chosen.minutes, chosen.ticktime,
+        KINDS_OF_QUEUES[chosen.queues],
+    )  # fmt: skip
     directory = Path(tempfile.mkdtemp(prefix="jepsen-"))
     print(wanted, "logs and data are in", directory, flush=True)
     logging.disable(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Short runs with mirrored queues under faults. `make jepsen` makes longer ones, with any seed."""
+"""Short runs with queues under faults. `make jepsen` makes longer ones, with any seed."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,8 @@ import pytest
 
 from tests.cluster.namespaces import why_not
 from tests.jepsen.plan import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
-from tests.jepsen.run import QUEUES, Run, depth, run
+from tests.jepsen.queue_kinds import MIRRORED
+from tests.jepsen.run import Run, run
 
 WHY_NOT = why_not()
 SECONDS = 20.0
@@ -34,10 +35,10 @@ def test_a_plan_follows_from_its_seed():
 
 def test_a_queue_whose_messages_are_never_acknowledged_is_not_drained(monkeypatch):
     nodes = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
-    shown = [{"name": name, "node": "a", "messages": 0} for name in QUEUES]
-    monkeypatch.setattr("tests.jepsen.run.api", lambda node, path: shown)
-    assert depth(nodes) == 0
+    shown = [{"name": name, "node": "a", "messages": 0} for name in MIRRORED.names]
+    monkeypatch.setattr("tests.jepsen.queue_kinds.api", lambda node, path: shown)
+    assert MIRRORED.depth(nodes) == 0
     shown[1] |= {"node": "b", "messages": 2, "messages_ready": 0, "messages_unacknowledged": 2}
-    assert depth(nodes) == 2
+    assert MIRRORED.depth(nodes) == 2
     shown[2]["node"] = "c"
-    assert depth(nodes) == 1, "nobody knows what a node has that does not answer"
+    assert MIRRORED.depth(nodes) == 1, "nobody knows what a node has that does not answer"
