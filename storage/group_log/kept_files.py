@@ -27,12 +27,16 @@ record."""
 
 
 class KeptFiles:
-    """The kept files of one node. For one thread at a time, but for `path` and `numbers`."""
+    """The kept files of one node. For one thread at a time, but for `path` and `numbers`.
+
+    numbers: of the files whose entries are read here.
+    """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._directory = directory
         self._disk = disk
         self.numbers = set(kept_numbers(disk, directory))
+        self._unfinished: set[int] = set()
 
     def path(self, number: int) -> Path:
         """The path of a kept file."""
@@ -43,15 +47,27 @@ class KeptFiles:
         return self._disk.used_bytes(self.path(number))
 
     def keep(self, number: int, log_path: Path, needed: Iterable[tuple[int, int]]) -> None:
-        """Keep a log file for the needed byte ranges (KF1). Raises StoreError."""
+        """Keep a log file for the needed byte ranges (KF1), which takes effect with `finish`.
+
+        Raises StoreError. Until then all of the file may be read, and a copy has not all of it.
+        """
         path = self.path(number)
         if number in self.numbers:
             return
+        if number in self._unfinished:
+            self._disk.remove(path)  # Another round has failed after this step.
+            self._unfinished.discard(number)
         if not self._disk.link(log_path, path):
             self._copy(log_path, path, needed)
+        self._unfinished.add(number)
         self._disk.sync_directory(self._directory)
-        self.numbers.add(number)
         self._disk.passed("groups.linked")
+
+    def finish(self, number: int) -> None:
+        """The rows on disk need nothing else of a log file: its entries are read here, if any."""
+        if number in self._unfinished:
+            self._unfinished.discard(number)
+            self.numbers.add(number)
 
     def _copy(self, log_path: Path, path: Path, needed: Iterable[tuple[int, int]]) -> None:
         new = path.with_suffix(".new")

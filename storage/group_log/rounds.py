@@ -159,15 +159,16 @@ class Rounds:
                 return False
         return True
 
-    async def install(self, group: int, snapshot: Snapshot, kept: int) -> None:
+    async def install(self, state: GroupState, snapshot: Snapshot, kept: int) -> None:
         """Have a snapshot that was received on disk. Entries through `kept` are not part of it.
 
-        The group's log is as before, until it is reset.
+        The group's log is as before, until it is reset. Nothing happens if the member was removed
+        meanwhile.
         """
         async with self._lock:
-            state = self._group_log.groups[group]
-            if snapshot.name.index > state.snapshot.index:
-                await self._run([state], {group: snapshot}, None, kept)
+            is_there = self._group_log.groups.get(state.group) is state
+            if is_there and snapshot.name.index > state.snapshot.index:
+                await self._run([state], {state.group: snapshot}, None, kept)
 
     async def pin(self, group: int, user: object) -> StoredSnapshot:
         """The newest snapshot of a group. What it refers to stays until the pin is taken out.
@@ -214,6 +215,7 @@ class Rounds:
             raise
         self._finish(plan, kept)
         if file is not None:
+            self._kept.finish(file.number)
             self._space[file.number] = file.size
         await self._worker.run(lambda: self._give_back(plan))
         for number in plan.free:
@@ -338,7 +340,8 @@ class Rounds:
                 continue
             state.discarded = max(state.discarded, snapshot.discard)
             state.blocks = state.needed(state.discarded, state.live)  # GSR2
-            self._source.taken(state.group, snapshot)
+            if self._group_log.groups.get(state.group) is state:
+                self._source.taken(state.group, snapshot)
 
     def machine_state(self, group: int) -> bytes:
         """The state of the machine in the newest snapshot; empty if there is none."""

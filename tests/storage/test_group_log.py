@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.storage.check.check import check_store
-from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk
+from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk, DiskFull
 from leveret.storage.group_log import entry_blocks, kept_files, rounds, rows
 from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.kept_files import kept_numbers
@@ -73,6 +73,66 @@ async def test_entries_outlive_their_log_file_without_being_copied(tmp_path):
     await node.stop()
 
 
+async def test_what_is_not_copied_is_readable_until_the_rows_say_that_it_is_not_needed(tmp_path):
+    disk = WatchedDisk("groups.linked")
+    disk.link = lambda path, other: False
+    node = GroupNode(tmp_path, disk)
+    node.create(1)
+    found = []
+
+    def read():
+        block = entry_blocks.block_of(node.log.groups[1].blocks, 1)
+        found.append(node.log.reader.read_now(block, 1))
+
+    disk.call = read
+    for number in range(60):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        node.settle(1, [1])
+        await node.sync()
+        if found:
+            break
+    assert found == [b"%050d" % 0]
+    await node.stop()
+
+
+class FailsOnce(Disk):
+    """Has no links, and fails once when the rows are to be written after a file was kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_linked = self.has_failed = False
+
+    def link(self, path, other):
+        return False
+
+    def passed(self, point):
+        super().passed(point)
+        self.is_linked = self.is_linked or point == "groups.linked"
+
+    def write(self, descriptor, path, data, offset):
+        if self.is_linked and not self.has_failed and path.suffix == ".groups":
+            self.has_failed = True
+            raise DiskFull("the disk is full")
+        super().write(descriptor, path, data, offset)
+
+
+async def test_a_file_is_copied_again_if_its_round_has_failed(tmp_path):
+    disk = FailsOnce()
+    node = GroupNode(tmp_path, disk)
+    node.create(1)
+    for number in range(60):
+        node.append(1, b"%050d" % number)
+        node.apply(1)
+        await node.sync()
+    assert disk.has_failed
+    node.check_reading()
+    before = node.views()
+    node = await restarted(node)
+    assert node.views() == before
+    await node.stop()
+
+
 async def test_kept_files_go_when_their_entries_are_settled(tmp_path):
     node = GroupNode(tmp_path)
     node.create(1)
@@ -106,16 +166,20 @@ async def test_one_old_entry_costs_its_own_blocks_only(tmp_path):
 
 
 class WatchedDisk(Disk):
-    """Calls when kept files are punched."""
+    """Calls when a step of a round is done."""
+
+    def __init__(self, point, call=None):
+        super().__init__()
+        self.point, self.call = point, call
 
     def passed(self, point):
         super().passed(point)
-        if point == "groups.punched":
-            self.punched()
+        if point == self.point and self.call is not None:
+            self.call()
 
 
 async def test_nothing_that_is_punched_out_can_be_read_meanwhile(tmp_path):
-    disk = WatchedDisk()
+    disk = WatchedDisk("groups.punched")
     node = GroupNode(tmp_path, disk, file_bytes_max=4 * 1024 * 1024)
     node.create(1)
     for number in range(100):
@@ -125,7 +189,7 @@ async def test_nothing_that_is_punched_out_can_be_read_meanwhile(tmp_path):
             await node.sync()
     await node.sync()
     found = []
-    disk.punched = lambda: found.append(entry_blocks.block_of(node.log.groups[1].blocks, 2))
+    disk.call = lambda: found.append(entry_blocks.block_of(node.log.groups[1].blocks, 2))
     node.settle(1, range(2, 101))
     await node.store.rounds.free_space([1])
     assert found == [None]
@@ -176,7 +240,7 @@ async def test_a_received_snapshot_takes_the_place_of_the_log(tmp_path):
     for index in (20, 30, 40):
         node.log.receive(1, name, index, 2, 0, b"body %d" % index)
     snapshot = Snapshot(name, b"newer", b"\x94\x01\x14\x1e\x28", [(1, 1), (20, 20)], 90)
-    await node.store.rounds.install(1, snapshot, 1)
+    await node.store.rounds.install(node.store.log.groups[1], snapshot, 1)
     node.log.reset(1, name)
     node.log.append(1, 91, 4, 0, [b"after"])
     await node.sync()
@@ -202,7 +266,9 @@ async def test_entries_that_came_twice_for_a_snapshot_are_there_once(tmp_path):
     for index in (20, 30):
         node.log.receive(1, name, index, 2, 0, b"%d" % index)
     live = [(index, index) for index in (1, 2, 3, 4, 20, 30)]
-    await node.store.rounds.install(1, Snapshot(name, b"", b"\x90", live, 90), 4)
+    await node.store.rounds.install(
+        node.store.log.groups[1], Snapshot(name, b"", b"\x90", live, 90), 4
+    )
     node.log.reset(1, name)
     await node.sync()
     blocks = node.log.groups[1].blocks
@@ -220,7 +286,7 @@ async def test_a_received_snapshot_without_its_reset_leaves_the_log(tmp_path):
     name = SnapshotName(90, 4)
     node.log.receive(1, name, 20, 2, 0, b"body")
     snapshot = Snapshot(name, b"newer", b"\x90", [], 90)
-    await node.store.rounds.install(1, snapshot, 1)
+    await node.store.rounds.install(node.store.log.groups[1], snapshot, 1)
     await node.halt()
     node = GroupNode(tmp_path, models={})
     state = node.log.groups[1]
@@ -251,7 +317,7 @@ async def test_entries_of_a_snapshot_that_came_over_many_log_files_are_found(tmp
         await fill_files(node, 2)
     assert len(kept_numbers(node.disk, tmp_path / "quorum")) > 3
     snapshot = Snapshot(name, b"newer", b"\x93\x14\x1e\x28", [(20, 20), (30, 30), (40, 40)], 90)
-    await node.store.rounds.install(1, snapshot, 0)
+    await node.store.rounds.install(node.store.log.groups[1], snapshot, 0)
     node.log.reset(1, name)
     await fill_files(node, 2)
     await node.stop()
@@ -289,7 +355,7 @@ async def test_a_received_snapshot_that_the_log_has_reached_is_sent_with_what_it
     await node.store.rounds.free_space([1])
     snapshot = Snapshot(SnapshotName(8, 0), b"", b"\x92\x01\x07", [(1, 1), (7, 7)], 8)
     # Another leader has sent the entries meanwhile: the log is not reset.
-    await node.store.rounds.install(1, snapshot, 4)
+    await node.store.rounds.install(node.store.log.groups[1], snapshot, 4)
     user = object()
     assert (await node.store.rounds.pin(1, user)).name == snapshot.name
     assert node.log.groups[1].pins[user] == snapshot.live

@@ -2,7 +2,9 @@
 
 The entries that come with a snapshot are written to the log as they arrive, and what is
 acknowledged is on disk. When all has come, the snapshot is made durable (rounds.py), and only then
-it takes the place of the log and of the machine.
+it takes the place of the log and of the machine. Until then no other snapshot of the group is
+taken: its entries would take the place of those that are not in the log yet. Meanwhile the member
+may be removed, and another one of the same group created.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import Protocol
 from leveret.cluster.quorum.groups.group_frames import (
     AllSent,
     Body,
+    GroupFrameError,
     Installed,
     Item,
     Offer,
@@ -26,7 +29,7 @@ from leveret.cluster.quorum.groups.snapshot_sending import octets_of
 from leveret.cluster.raft.configuration import decode_configuration
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog
-from leveret.storage.group_log.group_state import SnapshotName
+from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.group_log.rounds import Rounds, Snapshot
 
 logger = logging.getLogger("leveret.cluster")
@@ -53,15 +56,20 @@ class ReceivingHost(Protocol):
 
 
 class _Receiving:
-    """One snapshot that is coming. after: the entries through this one are here."""
+    """One snapshot that is coming. after: the entries through this one are here.
 
-    def __init__(self, node: str, member: GroupMember, offer: Offer) -> None:
+    stored: the member's part of the log.
+    """
+
+    def __init__(self, node: str, member: GroupMember, stored: GroupState, offer: Offer) -> None:
         self.node = node
         self.member = member
+        self.stored = stored
         self.offer = offer
         self.name = SnapshotName(offer.index, offer.term)
         self.after = member.raft.state.commit
         self.state: list[bytes] = []
+        self.state_bytes = 0
         self.octets = self.acknowledged = 0
         self.waits_for_sync = False
 
@@ -72,6 +80,7 @@ class SnapshotReceiving:
     def __init__(self, host: ReceivingHost) -> None:
         self._host = host
         self._by_group: dict[int, _Receiving] = {}
+        self._installing: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, node: str, item: Item) -> None:
@@ -83,7 +92,15 @@ class SnapshotReceiving:
         number = getattr(item, "transfer", 0)
         if one is None or (one.node, one.offer.transfer) != (node, number):
             return
+        if item.group in self._installing:
+            return
         if isinstance(item, StatePiece):
+            one.state_bytes += len(item.data)
+            if one.state_bytes > one.offer.state_bytes:
+                raise GroupFrameError(
+                    f"the snapshot of group {item.group} has more than the "
+                    f"{one.offer.state_bytes} bytes that were offered"
+                )
             one.state.append(item.data)
         elif isinstance(item, Body):
             if item.index > one.after:
@@ -91,9 +108,10 @@ class SnapshotReceiving:
                     item.group, one.name, item.index, item.term, item.kind, item.payload
                 )
         elif isinstance(item, AllSent):
+            self._installing.add(item.group)
             task = asyncio.get_running_loop().create_task(self._install(one))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda done: self._installed(done, item.group))
             return
         else:
             del self._by_group[item.group]
@@ -103,10 +121,11 @@ class SnapshotReceiving:
 
     def _offered(self, node: str, offer: Offer) -> None:
         member = self._host.member_named(offer.group, offer.to)
-        if member is None:
+        if member is None or offer.group in self._installing:
             self._host.send_item(node, TransferEnded(offer.group, offer.transfer))
             return
-        one = self._by_group[offer.group] = _Receiving(node, member, offer)
+        stored = self._host.log.groups[offer.group]
+        one = self._by_group[offer.group] = _Receiving(node, member, stored, offer)
         self._host.send_item(node, Want(offer.group, offer.transfer, one.after))
 
     def _acknowledge(self, one: _Receiving) -> None:
@@ -136,7 +155,7 @@ class SnapshotReceiving:
             if offer.index > member.raft.state.commit:
                 if self._by_group.get(offer.group) is not one:
                     return
-                await self._host.rounds.install(offer.group, snapshot, one.after)
+                await self._host.rounds.install(one.stored, snapshot, one.after)
         except (StoreError, ValueError) as error:
             logger.error(
                 "a snapshot of group %d from node %s is not installed: %s", offer.group, one.node,
@@ -149,9 +168,13 @@ class SnapshotReceiving:
             return
         if member.raft.install(offer.index, offer.term, configuration):
             member.installed(machine, offer.index)
-            self._host.log.groups[offer.group].live = live
+            one.stored.live = live
         self._host.mark(member)
         self._end(one, Installed(offer.group, offer.transfer))
+
+    def _installed(self, task: asyncio.Task[None], group: int) -> None:
+        self._tasks.discard(task)
+        self._installing.discard(group)
 
     def _end(self, one: _Receiving, item: Item) -> None:
         if self._by_group.get(one.offer.group) is one:

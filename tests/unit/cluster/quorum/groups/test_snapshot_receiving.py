@@ -1,0 +1,105 @@
+"""Snapshots that come while their member is removed, created again, or offered another one."""
+
+import asyncio
+
+import pytest
+
+from leveret.cluster.quorum.groups.group_frames import (
+    AllSent,
+    Body,
+    GroupFrameError,
+    Installed,
+    Offer,
+    StatePiece,
+    TransferEnded,
+    Want,
+)
+from leveret.cluster.raft.configuration import Configuration, encode_configuration
+from leveret.storage.group_log.entry_blocks import block_of
+from leveret.storage.group_log.group_state import NO_SNAPSHOT
+from leveret.storage.log.log_files import FILE_BYTES_MAX
+from tests.patience import until
+from tests.unit.cluster.quorum.groups.grouped_nodes import (
+    NAMES,
+    GroupedNode,
+    KeepingKind,
+    KeepingMachine,
+)
+
+OWN, LEADER, _ = NAMES
+STATE = b"".join(KeepingMachine((90, {1: 1}, [20], 1)).snapshot())
+CONFIGURATION = encode_configuration(Configuration(NAMES))
+
+
+@pytest.fixture
+async def node(tmp_path):
+    """A node with an empty member of group 1. sent: what it has sent."""
+    node = GroupedNode(OWN, tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
+    node.sent = []
+    node.groups.send_item = lambda to, item: node.sent.append(item)
+    node.groups.create(1, NAMES)
+    yield node
+    await node.kill()
+
+
+def offer(transfer, index=90, to=OWN):
+    return Offer(1, transfer, to, index, 4, CONFIGURATION, len(STATE))
+
+
+def send(node, transfer, index=90):
+    """Everything of a snapshot whose entry 20 is needed."""
+    for item in (
+        offer(transfer, index), StatePiece(1, transfer, STATE),
+        Body(1, transfer, 20, 2, 0, b"body"), AllSent(1, transfer),
+    ):  # fmt: skip
+        node.groups.receiving.take(LEADER, item)
+
+
+async def let_wait(node):
+    """Wait until the snapshot waits for a round that is under way."""
+    await until(lambda: node.store.rounds._lock._waiters)
+
+
+@pytest.mark.parametrize("is_created_again", [True, False])
+async def test_a_member_is_removed_while_its_snapshot_waits_for_a_round(node, is_created_again):
+    async with node.store.rounds._lock:
+        send(node, 1)
+        await let_wait(node)
+        (installing,) = node.groups.receiving._tasks
+        node.groups.remove(1)
+        if is_created_again:
+            node.groups.create(1, NAMES)
+    await installing
+    assert Installed(1, 1) not in node.sent
+    if is_created_again:
+        assert node.groups.members[1].applied == 0
+        assert node.store.log.groups[1].snapshot == NO_SNAPSHOT
+        assert node.groups.members[1].raft.state.log.snapshot_index == 0
+
+
+async def test_another_snapshot_is_taken_only_after_the_one_that_is_installed(node):
+    async with node.store.rounds._lock:
+        send(node, 1)
+        await let_wait(node)
+        node.groups.receiving.link_down(LEADER)
+        node.sent.clear()
+        send(node, 2, index=120)
+        assert node.sent == [TransferEnded(1, 2)]
+        tasks = list(node.groups.receiving._tasks)
+    await asyncio.gather(*tasks)
+    await node.node_log.sync()
+    member = node.groups.members[1]
+    await until(lambda: member.raft.take_outputs() == [])
+    assert member.applied == 90
+    await node.node_log.sync()
+    block = block_of(node.store.log.groups[1].blocks, 20)
+    assert node.store.log.reader.read_now(block, 20) == b"body"
+    send(node, 3, index=120)
+    assert isinstance(node.sent[1], Want)
+
+
+async def test_a_state_that_is_longer_than_was_offered_is_refused(node):
+    node.groups.receiving.take(LEADER, offer(1))
+    node.groups.receiving.take(LEADER, StatePiece(1, 1, STATE))
+    with pytest.raises(GroupFrameError, match="more than the"):
+        node.groups.receiving.take(LEADER, StatePiece(1, 1, b"more"))
