@@ -100,6 +100,13 @@ class QueueMachines:
         """The indexes of the entries that a client needs with an effect."""
         return [run.index for run in effect.runs] if isinstance(effect, Deliver) else ()
 
+    def without_entry(self, effect: Effect, index: int) -> Effect | None:
+        """A delivery without the messages of an entry; None if it has no others."""
+        if not isinstance(effect, Deliver):
+            return None
+        runs = [run for run in effect.runs if run.index != index]
+        return Deliver(effect.sender, effect.consumer, runs) if runs else None
+
     def needed_parts(
         self, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> tuple[list[Effect], dict[int, bytes]]:

@@ -19,6 +19,10 @@ class MessageError(ValueError):
     """Bytes that are not a message of this version."""
 
 
+class EntriesLost(ValueError):
+    """The receiver lacks entries that another member has from it, or knows to be committed."""
+
+
 class Answer(IntEnum):
     """The answer to a request for a vote, and the reason for a refusal."""
 

@@ -46,6 +46,7 @@ from leveret.cluster.raft.messages import (
     Answer,
     AskVote,
     Entries,
+    EntriesLost,
     Message,
     MessageError,
     Mismatch,
@@ -61,7 +62,8 @@ class RaftMember:
     """One member of one group.
 
     group: the number of the group. me: this member's name; a member that has lost its log returns
-    under a different name. random: returns numbers from 0 to 1.
+    under a different name. random: returns numbers from 0 to 1. may_stand: set to False if the
+    service cannot apply entries. The member then keeps entries and votes for others.
     """
 
     def __init__(self, group: int, me: str, stored: Stored, random: Callable[[], float]) -> None:
@@ -70,6 +72,7 @@ class RaftMember:
         self.campaign: Campaign | None = None
         self.leader = ""
         self.is_removed = False
+        self.may_stand = True
         self._random = random
         self._is_leader_heard = False
         self._matched = self._acknowledged = 0
@@ -115,7 +118,8 @@ class RaftMember:
         """Set the time to stand for election, or clear it if there is no need or no chance."""
         state = self.state
         is_led = self.leading is not None or (bool(self.leader) and self._is_leader_heard)
-        if is_led or self.is_removed or not state.may_lead or not state.reaches_majority:
+        may_win = self.may_stand and state.may_lead and state.reaches_majority
+        if is_led or self.is_removed or not may_win:
             self._stand_ms = 0
             if is_led:
                 self._attempts = 0
@@ -218,7 +222,8 @@ class RaftMember:
     def received(self, sender: str, message: Message, now_ms: int) -> None:
         """Handle a message from a linked member. A message of another group is dropped.
 
-        Raises ValueError if its entries, or those that it names, are impossible: drop the link.
+        Raises MessageError if its entries are impossible: drop the link. Raises EntriesLost if this
+        member has lost entries: remove it.
         """
         self._at(now_ms)
         state = self.state
@@ -232,8 +237,8 @@ class RaftMember:
         elif isinstance(message, Acknowledgement):
             if self.leading is not None and message.term == state.term:
                 if message.match > state.log.last_index:
-                    raise MessageError(
-                        f"entry {message.match} is acknowledged, and the last one is "
+                    raise EntriesLost(
+                        f"{sender} has entry {message.match}, and the last one of its leader is "
                         f"{state.log.last_index}"
                     )
                 self.leading.acknowledged(sender, message)
@@ -248,7 +253,8 @@ class RaftMember:
             if sender == self.leader:
                 self._lose_leader()
         elif isinstance(message, TakeLead):
-            if message.term == state.term and sender == self.leader and state.may_lead:
+            is_asked = message.term == state.term and sender == self.leader
+            if is_asked and self.may_stand and state.may_lead:
                 self._stand()
         elif isinstance(message, Removed):
             self._removed_at(message.configuration_index)
@@ -300,7 +306,10 @@ class RaftMember:
         if message.term < state.term:
             state.send(sender, Mismatch(state.group, state.term, 0, 0, 0))
             return
-        assert self.leader in ("", sender), "RF9: a term has one leader"
+        if self.leader not in ("", sender):  # RF9
+            raise MessageError(
+                f"{sender} sends entries of term {state.term}, in which {self.leader} leads"
+            )
         self.leader, self._is_leader_heard, self.campaign = sender, sender in state.reachable, None
         self._matched = max(self._matched, state.commit)
         previous = message.previous_index

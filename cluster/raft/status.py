@@ -14,6 +14,7 @@ class NoLeader(Enum):
 
     REMOVED = "this member was removed from the group"
     NO_VOTER = "this member has no vote and has not heard from a leader"
+    CANNOT_APPLY = "this member cannot apply entries of the log, and does not stand for election"
     NO_MAJORITY = "a majority of the voters is needed, and these voters cannot be reached"
     DISK = "this member is waiting for its disk to write its term and vote"
     REFUSED = "these members refuse to vote for it"
@@ -94,6 +95,8 @@ def _why_no_leader(
         return NoLeader.REMOVED, ()
     if not state.may_lead:
         return NoLeader.NO_VOTER, ()
+    if not member.may_stand:
+        return NoLeader.CANNOT_APPLY, ()
     if not state.reaches_majority:
         voters = state.log.configuration.voters
         away = [one for one in voters if one != state.me and one not in state.reachable]

@@ -57,6 +57,9 @@ class MachineKind(Protocol):
     def entries_of(self, effect: Effect) -> Sequence[int]:
         """The indexes of the entries that a client needs with an effect."""
 
+    def without_entry(self, effect: Effect, index: int) -> Effect | None:
+        """An effect without what refers to an entry; None if there is nothing else in it."""
+
     def needed_parts(
         self, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> tuple[list[Effect], dict[int, bytes]]:

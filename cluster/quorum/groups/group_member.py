@@ -7,6 +7,8 @@ Invariants:
 
 GMB1  Entries are applied in the order of their indexes, each once.
 GMB2  A client is served only after the first entry of the leader's term was applied.
+GMB3  A node is told of a term's leader by that leader alone. The core may have entered a later term
+      before the turn ends in which this member stops serving.
 """
 
 import logging
@@ -33,7 +35,7 @@ from leveret.cluster.quorum.groups.group_machine import (
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
 from leveret.cluster.raft.configuration import Membership
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import Message
+from leveret.cluster.raft.messages import EntriesLost, Message
 from leveret.cluster.raft.outputs import (
     CONFIGURATION,
     DATA,
@@ -120,7 +122,12 @@ class MemberHost(Protocol):
 
 
 class GroupMember:
-    """A group's member here. applied: the last applied entry. damage: why it cannot be used."""
+    """A group's member here. applied: the last applied entry.
+
+    damage: why it cannot be used. is_to_be_replaced: it is damaged, and another one on this node is
+    to take its place. obstacle: why it cannot apply the next entry, or its snapshot: a newer
+    version has written it. It keeps entries for the others, and does not lead.
+    """
 
     def __init__(
         self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,
@@ -132,7 +139,8 @@ class GroupMember:
         self.raft = RaftMember(group, me, stored, random)
         self.applied = self._commit = stored.snapshot_index
         self.is_marked = False
-        self.damage = ""
+        self.damage = self.obstacle = ""
+        self.is_to_be_replaced = True
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
         self.sessions = Sessions(self, host.kind)
@@ -140,6 +148,7 @@ class GroupMember:
         self._log = host.log
         self._writes = 0
         self._is_serving = False
+        self._serving_term = 0
         self._is_reading = False
         self._tick_ms = 0
         self._replacing: dict[str, str] = {}
@@ -248,7 +257,7 @@ class GroupMember:
     def _apply(self) -> None:
         left = APPLIED_A_TURN
         log = self.raft.state.log
-        while self.applied < self._commit and not self._is_reading and left > 0:
+        while self.applied < self._commit and self._may_apply and left > 0:
             first = self.applied + 1
             last = min(self._commit, log.end_of_run(first))
             if log.kind_of(first) != DATA:
@@ -263,16 +272,23 @@ class GroupMember:
                 self._is_reading = True
                 reading.when_done(self._after_read)
                 return
-            except (StoreError, ValueError) as error:
+            except StoreError as error:
                 self.lost_entry(error)
+                return
+            except ValueError as error:
+                self.cannot_apply(error)
                 return
             left -= len(payloads)
         if self._is_serving:
             self._tell_effects()
         else:
             self._serve_if_ready()
-        if self.applied < self._commit and not self._is_reading:
+        if self.applied < self._commit and self._may_apply:
             self._host.mark(self)
+
+    @property
+    def _may_apply(self) -> bool:
+        return not self._is_reading and not self.obstacle
 
     def _after_read(self) -> None:
         """A thread has read what is to be applied; its data are there for this call only."""
@@ -294,15 +310,55 @@ class GroupMember:
         """A snapshot has taken the place of the log and of the machine."""
         self.machine = machine
         self.applied = self._commit = index
+        self.obstacle = ""
+        self.raft.may_stand = True
+
+    def cannot_apply(self, error: ValueError) -> None:
+        """The next entry, or the snapshot, cannot be applied by this version."""
+        self.obstacle = str(error)
+        logger.error(
+            "the member of group %d on this node applies nothing after entry %d: %s", self.group,
+            self.applied, self.obstacle,
+        )  # fmt: skip
+        self._stop_serving()
+        self.raft.may_stand = False
+        self.raft.give_up_lead(self._host.now_ms())
+        self._host.mark(self)
+
+    def failed(self, error: Exception) -> None:
+        """The program has failed in this member. What it has on disk is in order."""
+        self.is_to_be_replaced = False
+        self.damage = f"it has failed: {error!r}"
+        logger.error(
+            "the member of group %d on this node stops until the node is started again",
+            self.group, exc_info=error,
+        )  # fmt: skip
+        self._stop()
+
+    def received(self, sender: str, message: Message) -> None:
+        """A message from another member. Raises MessageError if it is impossible."""
+        try:
+            self.raft.received(sender, message, self._host.now_ms())
+        except EntriesLost as error:
+            self.lost_entry(error)
+        except ValueError:
+            raise
+        except Exception as error:
+            self.failed(error)
+        self._host.mark(self)
 
     def lost_entry(self, error: Exception) -> None:
-        """An entry cannot be read or applied: other members go on without this one."""
+        """An entry is lost: other members go on without this one."""
         if self.damage:
             return
         self.damage = str(error)
         logger.error(
             "the member of group %d on this node stops: %s", self.group, self.damage
         )  # fmt: skip
+        self._stop()
+
+    def _stop(self) -> None:
+        """Have the others elect a leader, if this member leads."""
         self._stop_serving()
         self.raft.give_up_lead(self._host.now_ms())
         for output in self.raft.take_outputs():
@@ -317,13 +373,14 @@ class GroupMember:
         if leading is None or leading.transfer_to or self.applied < leading.first_index:
             return
         self._is_serving = True  # GMB2
+        self._serving_term = self.raft.state.term
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)
         self._plan_tick()
 
     def _tell_leads(self, node: str) -> None:
-        self._host.send_item(node, Leads(self.group, self.raft.state.term))
+        self._host.send_item(node, Leads(self.group, self._serving_term))  # GMB3
 
     def _stop_serving(self) -> None:
         if self._is_serving:
@@ -331,7 +388,7 @@ class GroupMember:
             self.sessions.end_all()
             self.machine.take_effects()
             for node in self.watchers:
-                self._host.send_item(node, LeadsNoMore(self.group, self.raft.state.term))
+                self._host.send_item(node, LeadsNoMore(self.group, self._serving_term))
 
     def watch(self, node: str) -> None:
         """A node wants to know when this member leads."""
@@ -422,7 +479,10 @@ class GroupMember:
 
     def replace(self, member: str) -> None:
         """Replace a member by another one on its node, which gets everything again."""
-        if self.raft.leading is not None and member not in self._replacing:
+        raft = self.raft
+        if raft.leading is None or member not in raft.state.log.configuration.members:
+            return
+        if member not in self._replacing:
             self._replacing[member] = next_name(member)
             logger.warning(
                 "the member %s of group %d has lost entries: %s takes its place", member,

@@ -55,7 +55,9 @@ from leveret.cluster.quorum.groups.wakes import Wakes
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
+from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.worker import Worker
+from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.group_store import GroupStore
 from leveret.storage.group_log.rounds import Rounds, Snapshot
 
@@ -127,16 +129,32 @@ class Groups:
         """
         self._store.begin(worker, self)
         for group, state in list(self.log.groups.items()):
-            if state.damage:
-                member = self._add(group, state.me, Stored(Configuration()), self.kind.new())
-                member.damage = state.damage
-                continue
-            data = self.rounds.machine_state(group)
-            machine = self.kind.restore(data) if data else self.kind.new()
+            self._begin_member(group, state)
+
+    def _begin_member(self, group: int, state: GroupState) -> None:
+        """Run a member. Damage, or what a newer version has written, costs this group alone."""
+        machine, stored, data = self.kind.new(), Stored(Configuration()), b""
+        obstacle: ValueError | None = None
+        if not state.damage:
+            try:
+                stored = stored_of(self.log, state)
+                data = self.rounds.machine_state(group)
+            except StoreError as error:
+                state.damage = str(error)
+        if state.damage:
+            self._add(group, state.me, stored, machine).damage = state.damage
+            return
+        try:
+            if data:
+                machine = self.kind.restore(data)
             state.live = machine.live()
-            if state.lacks_reset:
-                self.log.reset(group, state.snapshot)
-            self._add(group, state.me, stored_of(self.log, state), machine)
+        except ValueError as error:
+            obstacle = error
+        if state.lacks_reset:
+            self.log.reset(group, state.snapshot)
+        member = self._add(group, state.me, stored, machine)
+        if obstacle is not None:
+            member.cannot_apply(obstacle)
 
     @property
     def rounds(self) -> Rounds:
@@ -230,7 +248,11 @@ class Groups:
                 break
             member = self._marked.popleft()
             member.is_marked = False
-            writes = member.end_turn()
+            try:
+                writes = member.end_turn()
+            except Exception as error:
+                member.failed(error)
+                continue
             if writes:
                 written.append((member, writes))
         if written:
@@ -379,7 +401,7 @@ class Groups:
     def _take_raft(self, node: str, item: RaftItem) -> None:
         message = decode_message(item.message)
         member = self.members.get(message.group)
-        if member is None or node_of(item.sender) != node:
+        if member is None or node_of(item.sender) != node or node_of(item.to) != self.node:
             return
         is_newer = generation_of(item.to) > generation_of(member.me)
         if is_newer and isinstance(message, Entries):
@@ -388,14 +410,14 @@ class Groups:
             self.remove(message.group)
             member = self.create(message.group, (), item.to)
         if member.damage:
-            self.send_item(node, Damaged(message.group, member.me))
+            if member.is_to_be_replaced:
+                self.send_item(node, Damaged(message.group, member.me))
             return
         if item.to != member.me:
             return
         if item.sender not in member.raft.state.linked:
             member.raft.link_up(item.sender, self.now_ms())
-        member.raft.received(item.sender, message, self.now_ms())
-        self.mark(member)
+        member.received(item.sender, message)
 
     def _take_own(self) -> None:
         for _ in range(len(self._own)):

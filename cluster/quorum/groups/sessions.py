@@ -3,7 +3,8 @@
 A session begins when a client attaches, and ends with the lead, with the link, or when the node
 attaches again. Effects go to it in their order, with the entries that the client needs with them.
 If a thread has to read an entry, all later effects of this session wait. An entry that was read is
-kept until its effect is told: the thread's data are there for one call only.
+kept until its effect is told: the thread's data are there for one call only. An entry whose
+messages have all gone since its effect, by a consumer's end or its timeout, is left out.
 """
 
 from collections import deque
@@ -123,9 +124,7 @@ class Sessions:
                     reading.when_done(self._after_read(session))
                     break
                 except KeyError:
-                    # Its messages are gone by now, so their consumer is as well.
-                    session.effects.popleft()
-                    session.read.clear()
+                    self._leave_out(session, index)
                     continue
                 except StoreError as error:
                     host.lost_entry(error)
@@ -134,6 +133,12 @@ class Sessions:
                 session.read.clear()
             if effects:
                 host.tell(session, effects, entries)
+
+    def _leave_out(self, session: Session, index: int) -> None:
+        """All messages of an entry are gone by now: the client gets what else the effect has."""
+        left = self._kind.without_entry(session.effects.popleft(), index)
+        if left is not None:
+            session.effects.appendleft(left)
 
     def _after_read(self, session: Session) -> Callable[[], None]:
         def go_on() -> None:

@@ -3,7 +3,13 @@
 import pytest
 
 from leveret.cluster.raft import leading as leading_module
-from leveret.cluster.raft.messages import Acknowledgement, Entries, MessageError, Mismatch
+from leveret.cluster.raft.messages import (
+    Acknowledgement,
+    Entries,
+    EntriesLost,
+    MessageError,
+    Mismatch,
+)
 from leveret.cluster.raft.outputs import DATA, Read, Send
 from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
@@ -232,11 +238,20 @@ def test_entries_that_were_read_before_a_link_fell_are_not_sent():
     assert sent_to(leader, "b") == []
 
 
+def test_a_second_leader_of_a_term_is_refused():
+    leader = elected("abc", (1, 9, 1, DATA), term=1)
+    term, last = leader.state.term, leader.state.log.last_index
+    with pytest.raises(MessageError, match="in which a leads"):
+        leader.received("b", Entries(5, term, last, term, 0, term, DATA, [b"other"]), 2_000)
+    assert leader.leading is not None
+    assert leader.state.log.last_index == last
+
+
 def test_an_acknowledgement_of_entries_that_there_are_not_is_refused():
     leader = elected("abc", (1, 9, 1, DATA), term=1)
     last, commit = leader.state.log.last_index, leader.state.commit
     for follower in "bc":
-        with pytest.raises(MessageError, match=f"entry {last + 1} is acknowledged"):
+        with pytest.raises(EntriesLost, match=f"{follower} has entry {last + 1}"):
             leader.received(follower, Acknowledgement(5, 2, last + 1), 2_000)
     leader.take_outputs()
     assert leader.state.commit == commit

@@ -27,7 +27,8 @@ from tests.patience import until
 from tests.unit.cluster.links.fakes import COOKIE, system_clock
 
 NAMES = ("a@127.0.0.1", "b@127.0.0.1", "c@127.0.0.1")
-ADD, SETTLE = 1, 2
+ADD, SETTLE, NEWER, BROKEN = 1, 2, 3, 4
+"""What commands do. A newer version has written NEWER; BROKEN shows that the program is wrong."""
 _incarnations = itertools.count(1)
 
 
@@ -46,8 +47,11 @@ class KeepingMachine:
 
     def apply(self, index, entry, collects):
         assert index > self.applied
-        self.applied = index
         sender, number, what, data = msgspec.msgpack.decode(entry)
+        if what == NEWER:
+            raise ValueError("an entry is of version 2; this node reads 1: update it")
+        assert what != BROKEN, "the program has failed"
+        self.applied = index
         if number == self.applied_of.get(sender, 0) + 1:
             self.applied_of[sender] = number
             if what == ADD:
@@ -98,6 +102,9 @@ class KeepingKind:
 
     def entries_of(self, effect):
         return [effect[1]] if effect[0] == "kept" else []
+
+    def without_entry(self, effect, index):
+        return None
 
     def needed_parts(self, effects, entries):
         return effects, dict(entries)

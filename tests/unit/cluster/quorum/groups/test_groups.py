@@ -2,7 +2,15 @@
 
 import pytest
 
+from leveret.cluster.quorum.groups.group_frames import (
+    Find,
+    Leads,
+    LeadsNoMore,
+    encode_item,
+    encode_raft,
+)
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
+from leveret.cluster.raft.messages import Entries, encode_message
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import block_of
 from leveret.storage.group_log.group_state import SnapshotName
@@ -144,6 +152,25 @@ async def test_clients_find_a_member_that_is_created_later(tmp_path):
         await until(lambda: client.is_done)
 
 
+async def test_a_leader_that_learns_of_the_next_term_does_not_say_that_it_leads_in_it(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        await nodes.led([1])
+        leader = nodes.leader(1)
+        user, other = [name for name in NAMES if name != leader.name]
+        term = leader.groups.members[1].raft.state.term
+        told = []
+        send = leader.groups.send_item
+        leader.groups.send_item = lambda node, item: (told.append(item), send(node, item))
+        # In one turn, a leader of the next term is heard, and a node asks who leads.
+        next_one = encode_message(Entries(1, term + 1, 0, 0, 0, 0, 0, []))
+        peers = leader.links.peers
+        leader.groups.received(peers[other], encode_raft(other, leader.name, next_one))
+        leader.groups.received(peers[user], encode_item(Find(1)))
+        await until(lambda: not leader.leads(1))
+        assert {type(item): item.term for item in told} == {Leads: term, LeadsNoMore: term}
+
+
 @pytest.mark.parametrize("is_receiver", [True, False])
 async def test_a_member_is_removed_while_a_snapshot_is_on_its_way(tmp_path, is_receiver, caplog):
     async with GroupedNodes(tmp_path, file_bytes=200_000) as nodes:
@@ -185,7 +212,7 @@ async def test_an_empty_member_that_crashes_before_its_reset_has_what_its_snapsh
     state = b"".join(KeepingMachine((90, {1: 1}, [20], 1)).snapshot())
     configuration = encode_configuration(Configuration(NAMES))
     snapshot = Snapshot(name, configuration, state, [(20, 20)], 90)
-    await node.store.rounds.install(1, snapshot, 0)
+    await node.store.rounds.install(node.store.log.groups[1], snapshot, 0)
     await node.kill()
     for last in (90, 91):
         node = begun()

@@ -13,6 +13,9 @@ class ManyKind(KeepingKind):
     def entries_of(self, effect):
         return effect
 
+    def without_entry(self, effect, index):
+        return [one for one in effect if one != index] or None
+
 
 class ReadingHost:
     """A leader whose entries are read by a thread, and are there while their reader is called."""
@@ -20,12 +23,15 @@ class ReadingHost:
     def __init__(self):
         self.told = []
         self.waiting = {}
+        self.gone = set()
         self._there = None
 
     def tell(self, session, effects, entries):
         self.told.append((effects, dict(entries)))
 
     def read_entry(self, index):
+        if index in self.gone:
+            raise KeyError(index)
         if index == self._there:
             return b"%d" % index
         raise BeingRead(str(index), self.waiting.setdefault(index, []).append)
@@ -55,3 +61,13 @@ def test_an_effect_with_many_entries_that_a_thread_has_to_read_is_told():
         for effect in effects:
             assert all(entries[index] == b"%d" % index for index in effect)
     assert steps == 5
+
+
+def test_an_entry_that_is_gone_is_left_out_of_its_effect_alone():
+    host = ReadingHost()
+    sessions = Sessions(host, ManyKind())
+    sessions.begin(Session("a", 1, 7), [[1, 2, 3], [2], [4]])
+    host.gone = {2}
+    while host.waiting:
+        host.step()
+    assert [effect for effects, _ in host.told for effect in effects] == [[1, 3], [4]]
