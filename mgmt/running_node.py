@@ -284,7 +284,7 @@ class Node:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-        logger.warning("the node was reset: all definitions and messages are gone")
+        logger.warning("the node was reset: all definitions and messages are deleted")
 
     @asynccontextmanager
     async def while_stopped(self) -> AsyncIterator[StoppedNode]:

@@ -34,8 +34,8 @@ class LinkTlsOptions:
         PATH,
         None,
         "This node's certificate for links to other nodes, with its chain; it makes all links use "
-        "TLS. The host of the node's name has to be among its names, and it is used as a server's "
-        "and as a client's.",
+        "TLS. Its names must include the host of the node's name, and it must be valid both for "
+        "servers and for clients.",
     )
     keyfile: Path | None = setting(
         "keyfile",
@@ -84,7 +84,7 @@ class ClusterSettings:
         TEXT,
         "",
         "The secret that all nodes of a cluster share. It takes precedence over the files.",
-        default_text="that of the file",
+        default_text="the content of the file",
         variable="LEVERET_COOKIE",
         is_secret=True,
     )
@@ -138,9 +138,9 @@ class ClusterSettings:
         "cluster_partition_handling",
         one_of(IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL),
         IGNORE,
-        "What a node does when it loses contact with others: go on; pause until it can reach more "
-        "than half of the cluster, or one of the nodes of pause_if_all_down; or go on, and discard "
-        "the changes of the losing side when all are back (autoheal).",
+        "What a node does when it loses contact with others: continue; pause until it can reach "
+        "more than half of the cluster, or one of the nodes of pause_if_all_down; or continue, and "
+        "discard the changes of the losing side when all are back (autoheal).",
     )
     queue_master_locator: str = setting(
         "queue_master_locator",
@@ -169,7 +169,8 @@ class ClusterSettings:
         "cluster_partition_handling.pause_if_all_down.nodes.$name",
         Kind("a node such as rabbit@host", read_node_address),
         (),
-        "A node without which others pause; pause_if_all_down needs one at least.",
+        "A node for pause_if_all_down, which needs at least one: nodes that reach none of these "
+        "pause.",
         default_text="none",
     )
     pause_if_all_down_recover: str = setting(

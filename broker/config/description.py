@@ -31,8 +31,8 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
 - `include` reads other files, and a value `$(<secret.txt)` is the content of a file; both paths are
   relative to the file that contains them.
 - `$(key)` in a value is the value of that key in the files (`log.dir = $(data_dir)/log`), or if no
-  file has the key, of the environment variable with this name (`default_pass = $(MQ_PASS)`). One
-  that is neither stops the start, as does a circle. The content of a file is taken as it is.
+  file has the key, of the environment variable with this name (`default_pass = $(MQ_PASS)`). An
+  unknown key and a circular reference stop the start. The content of a file is used unchanged.
 - Sizes are bytes or have a unit. KB, MB, GB, TB and PB are powers of 1,000; Ki, Mi, Gi, Ti, Pi,
   KiB and so on are powers of 1,024. K, M, G, T and P alone are powers of 1,024, as in RabbitMQ
   3.12; with `compat = 4.x` they are powers of 1,000, as in RabbitMQ since 3.13. For `frame_max`,

@@ -159,7 +159,7 @@ class ConsulSettings:
         "include_nodes_with_warnings",
         BOOLEAN,
         False,
-        "Whether nodes count whose checks have the state warning.",
+        "Whether nodes whose health checks have the state warning are included.",
     )
     lock_prefix: str = setting(
         "lock_prefix", NAME, "rabbitmq", "The first word of the key of the startup lock."
@@ -290,7 +290,7 @@ class FormationSettings:
         "cluster_formation.discovery_retry_limit",
         or_unlimited(whole_number("attempts", minimum=1)),
         10,
-        "How often a new node asks for the others and tries to join them.",
+        "How many times a new node looks for other nodes and tries to join them.",
     )
     discovery_retry_interval_ms: int = setting(
         "cluster_formation.discovery_retry_interval",
@@ -302,7 +302,7 @@ class FormationSettings:
         "cluster_formation.lock_retry_limit",
         whole_number("attempts", minimum=1),
         10,
-        "How often a new node tries to get the startup lock of Consul or etcd.",
+        "How many times a new node tries to get the startup lock of Consul or etcd.",
     )
     lock_retry_timeout_ms: int = setting(
         "cluster_formation.lock_retry_timeout",

@@ -95,7 +95,7 @@ class LdapSettings:
         "auth_ldap.dn_lookup_bind",
         BIND,
         AS_USER,
-        "Who looks users up: as_user, after the user's bind, or anon, before it.",
+        "The identity that looks users up: as_user, after the user's bind, or anon, before it.",
     )
     dn_lookup_bind_dn: str = setting(
         "auth_ldap.dn_lookup_bind.user_dn",
@@ -117,7 +117,10 @@ class LdapSettings:
 
     # Queries
     bind: str = setting(
-        "auth_ldap.other_bind", BIND, AS_USER, "Who runs the queries: as_user or anon."
+        "auth_ldap.other_bind",
+        BIND,
+        AS_USER,
+        "The identity that runs the queries: as_user or anon.",
     )
     bind_dn: str = setting(
         "auth_ldap.other_bind.user_dn",

@@ -123,12 +123,12 @@ class RotationSettings:
         "date",
         ROTATION_DATE_KIND,
         "",
-        "When a new file is begun: every day ($D0: at midnight), week ($W0D0: on Sundays), month "
+        "When a new file is started: every day ($D0: at midnight), week ($W0D0: on Sundays), month "
         "($M1D0) or hour ($H0), in local time.",
         default_text="not set",
     )
     size_bytes: int | None = setting(
-        "size", size(), None, "The size above which a new file is begun."
+        "size", size(), None, "The size above which a new file is started."
     )
     count: int = setting(
         "count", whole_number("files"), 0, "How many older files are kept: NAME.0 is the newest."
@@ -143,7 +143,7 @@ class SyslogSettings:
     host: str = setting(
         "ip host", HOST, "127.0.0.1", "The address or the name of the host of syslog."
     )
-    port: int = setting("port", PORT, SYSLOG_PORT, "Its port.")
+    port: int = setting("port", PORT, SYSLOG_PORT, "The port of syslog.")
     transport: str = setting(
         "transport", one_of(UDP, TCP, *TLS_TRANSPORTS), UDP, "How messages are sent."
     )
@@ -157,7 +157,10 @@ class SyslogSettings:
     identity: str = setting("identity", NAME, "leveret", "The name of the program in messages.")
     facility: str = setting("facility", one_of(*FACILITIES), "daemon", "The facility of messages.")
     multiline_mode: bool = setting(
-        "multiline_mode", BOOLEAN, False, "Send several lines in one message, not one each."
+        "multiline_mode",
+        BOOLEAN,
+        False,
+        "Send several lines in one message, not one message for each line.",
     )
     tls: ClientTlsOptions = section(ClientTlsOptions, "log.syslog.ssl_options")
 

@@ -58,7 +58,7 @@ class ManagementSettings:
         "management.cors.max_age",
         whole_number("seconds"),
         1800,
-        "How long browsers may cache that.",
+        "How long browsers may cache the answer to a preflight request.",
     )
     csp: str = setting(
         "management.csp.policy",

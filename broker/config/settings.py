@@ -169,7 +169,7 @@ class Config:
         "dead_letter_worker_publisher_confirm_timeout",
         MILLISECONDS,
         180_000,
-        "How long until such a dead letter is published again if it was refused or not routed.",
+        "How long until a dead letter that was refused or not routed is published again.",
     )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",

@@ -16,7 +16,7 @@ class TcpSettings:
         "listeners.tcp.$name",
         LISTENER,
         (Listener(None, 5672),),
-        "Where AMQP clients connect: a port, on all interfaces, or host:port.",
+        "An address for AMQP clients: a port, on all interfaces, or host:port.",
         default_text="5672",
     )
     backlog: int = setting(

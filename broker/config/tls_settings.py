@@ -163,7 +163,7 @@ class TlsSettings:
         "listeners.ssl.$name",
         LISTENER,
         (),
-        "Where AMQP clients connect with TLS: a port, on all interfaces, or host:port.",
+        "An address for AMQP clients with TLS: a port, on all interfaces, or host:port.",
         default_text="none",
     )
     handshake_timeout_ms: int = setting(

@@ -52,7 +52,7 @@ class Extensions(Mapping[str, T], Generic[T]):
         for entry in import_module("importlib.metadata").entry_points(group=self.group):
             if entry.name in self.own or entry.name in installed:
                 logger.warning(
-                    "%s is left out of %s: there is another '%s'",
+                    "%s is left out of %s: the name '%s' is taken",
                     entry.value, self.group, entry.name,
                 )  # fmt: skip
                 continue

@@ -286,7 +286,7 @@ class DelayedMessages(Actor):
         if isinstance(error, BeingRead):
             error.when_done(self.take_turn)
             return
-        logger.error("delayed messages wait: %s; reading is tried again", error)
+        logger.error("delayed messages cannot be read, and wait: %s; reading is retried", error)
         self._timer = self._clock.call_later_ms(RETRY_MS, self.take_turn)
 
     @property

@@ -30,6 +30,6 @@ def _last(path: Path) -> int:
     except FileNotFoundError:
         return 0
     if not text.isdigit() or int(text) >= INCARNATION_MAX:
-        logger.error("%s does not hold the number of a start: the clock alone counts", path)
+        logger.error("%s does not contain the number of a start: the clock alone counts", path)
         return 0
     return int(text)

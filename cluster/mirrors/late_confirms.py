@@ -124,7 +124,7 @@ class LateConfirms:
         if facts.kept is None:
             findings += self._look_at_owed(facts.owed)
         elif was_late and not self.is_late:
-            findings.append("confirms go on")
+            findings.append("confirms continue")
         return findings
 
     # The leader
@@ -159,8 +159,8 @@ class LateConfirms:
         if facts.member is None or not stuck:
             return []
         warnings = [
-            f"the mirror on node {member.node} is given up: it has kept nothing more for twice "
-            "net_ticktime, though its node is linked"
+            f"the mirror on node {member.node} is given up: it has made no progress for twice "
+            "net_ticktime, although its node is linked"
             for member in stuck
         ]
         return [*warnings, Died(tuple(stuck), facts.member)]
@@ -175,7 +175,7 @@ class LateConfirms:
         if waiting.contents is not None:
             what = f"{_shown(waiting.contents, facts)}: the leader is asked for them"
         else:
-            what = "the disk" if waiting.is_reading else "the leader's answer, who is asked again"
+            what = "the disk" if waiting.is_reading else "an answer of the leader, and asks again"
         return [f"the mirror on this node waits for {what}", AskForMissing()]
 
     # The next leader
@@ -189,7 +189,7 @@ class LateConfirms:
         after: list[Finding] = []
         if not has_gone_round:
             others = sorted([one.node for one in facts.living if one != facts.member])
-            what = f"its first broadcast, which goes round through {', '.join(others)}"
+            what = f"its first broadcast to pass through {', '.join(others)}"
         elif waiting is not None and waiting.contents is not None:
             shown = _shown(waiting.contents, facts)
             what = f"{shown}: it leads without them, and their publishers are refused"
@@ -215,19 +215,19 @@ def _reasons(kept: KeptTurns, behind: dict[Member, int], living: frozenset[Membe
     """The reasons for which the publish that has waited longest waits."""
     first = kept.first
     assert first is not None, "something waits"
-    reasons = [] if first.is_logged else ["this node has not written it"]
+    reasons = [] if first.is_logged else ["this node has not written it to disk"]
     if kept.is_in_doubt:
-        reasons.append("not all nodes have the entry by which this node leads")
+        reasons.append("not all nodes have stored the change by which this node leads")
     for member, turn in behind.items():
         if member in living:
             reasons.append(f"the mirror on node {member.node} has kept turn {turn} of {first.turn}")
         else:
-            reasons.append(f"not all nodes know that the mirror on {member.node} is gone")
+            reasons.append(f"not all nodes have stored the removal of the mirror on {member.node}")
     return "; ".join(reasons)
 
 
 def _shown(contents: Contents, facts: Facts) -> str:
-    """A text about contents that have not come."""
+    """A text about contents that have not arrived."""
     sender, first, size = contents
-    node = f"node {facts.senders[sender]}" if sender in facts.senders else "a node that is gone"
+    node = f"node {facts.senders[sender]}" if sender in facts.senders else "a node that is down"
     return f"messages {first} to {first + size - 1} of {node}"

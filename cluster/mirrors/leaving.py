@@ -50,8 +50,8 @@ class Leaving:
                 await self._change(self._deaths())
         except TimeoutError:
             logger.warning(
-                "the node stops before all of its mirrored queues were handed over, "
-                "which took longer than %d seconds",
+                "handing over the mirrored queues of this node took longer than %d seconds: the "
+                "node stops, and their mirrors take over as if it had died",
                 SECONDS_MAX,
             )
 
@@ -101,7 +101,7 @@ class Leaving:
             try:
                 answer.result()
             except (Fault, MetadataError) as error:
-                logger.info("%r is not handed over, or left: %s", queue, error)
+                logger.info("a change of %r for the stop of this node is refused: %s", queue, error)
             if not done.done():
                 done.set_result(None)
 

@@ -328,7 +328,7 @@ class Replica(Flushable):
             return
         if promoted.void:
             lacked = sum([end - start for start, end in promoted.void])
-            text = "the new leader lacks messages that the leader before it had"
+            text = "the new leader lacks messages of the former leader"
             self._log(logging.WARNING, f"{text}, {lacked} at most")
         parts = self._leader_parts()
         self.own.leading = promotion.promoted(parts, promoted, record, self.member)

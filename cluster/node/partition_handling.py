@@ -87,7 +87,7 @@ class PartitionHandling:
         self.partitioned_from = names
         if names:
             logger.error(
-                "the cluster is partitioned: node %s and %s have gone on without each other",
+                "the cluster is partitioned: node %s and %s have continued without each other",
                 self._name, ", ".join(names),
             )  # fmt: skip
 
@@ -112,7 +112,7 @@ class PartitionHandling:
     def pause(self, members: tuple[str, ...]) -> None:
         """Stop serving clients until more nodes than these can be reached."""
         logger.error(
-            "node %s pauses: it can reach %s of the cluster, which is not enough to go on "
+            "node %s pauses: it can reach only %s of the cluster, which is not enough to continue "
             "(cluster_partition_handling is %s). It starts again when it can reach more",
             self._name, ", ".join(members), self._settings.partition_handling,
         )  # fmt: skip

@@ -73,7 +73,7 @@ class Suspension:
 
     def _was_suspended(self) -> None:
         logger.warning(
-            "this node did not run for a while: it asks the others whether they have given it up"
+            "this node was suspended for a while: it asks the others whether they consider it down"
         )
         self._turns.when_overdue(None, self._was_suspended)
         self._turns.hold()

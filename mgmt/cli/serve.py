@@ -67,8 +67,8 @@ def serve(config: Config) -> None:
         logger.warning("%s: %s %s", ignored.place, ignored.key, ignored.reason)
     if config.advanced.not_read:
         logger.warning(
-            "%s: not read, as Leveret has no such settings or has them in its configuration file "
-            "only: %s", config.advanced.file, ", ".join(config.advanced.not_read),
+            "%s: settings that Leveret does not read from this file are ignored: %s",
+            config.advanced.file, ", ".join(config.advanced.not_read),
         )  # fmt: skip
     raise_file_limit()
     keep_freed_memory()

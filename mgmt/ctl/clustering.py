@@ -12,7 +12,7 @@ TYPES = {"disc": "disc", "disk": "disc", "ram": "ram"}
 
 
 @command("join_cluster", "[--disc|--ram] <existing_cluster_member>", "Makes the node a member of "
-         "the cluster of another node; its own data are lost", CLUSTER, "disc", "ram",
+         "the cluster of another node; its own data is deleted", CLUSTER, "disc", "ram",
          needs=STOPPED)  # fmt: skip
 def join_cluster(ctl: Session) -> None:
     """Join the cluster of another node, from the next start_app on."""
@@ -36,7 +36,7 @@ def with_host(name: str, own: str) -> str:
 
 
 @command("forget_cluster_node", "[--offline] <existing_cluster_member_node>", "Removes a node "
-         "that does not run from the cluster, with the queues that it has", CLUSTER,
+         "that is not running from the cluster, with the queues that only it has", CLUSTER,
          "offline")  # fmt: skip
 def forget_cluster_node(ctl: Session) -> None:
     """Remove a node from the cluster: by a running node, or in the files of a stopped one."""
@@ -111,7 +111,7 @@ def change_cluster_node_type(ctl: Session) -> None:
     ctl.client.post("node", "change-cluster-node-type", body={"type": kind})
 
 
-@command("force_boot", "", "Has the node's next start wait for no other node", CLUSTER,
+@command("force_boot", "", "Makes the next start of the node wait for no other node", CLUSTER,
          needs=STOPPED)  # fmt: skip
 def force_boot(ctl: Session) -> None:
     """Force the next start."""

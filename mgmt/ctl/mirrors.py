@@ -37,8 +37,8 @@ def sync_queue(ctl: Session) -> None:
         sys.stderr.write("\r\033[K")
 
 
-@command("cancel_sync_queue", "[--vhost <vhost>] <queue>", "Ends what sync_queue has begun; the "
-         "mirrors keep what they have", QUEUES)  # fmt: skip
+@command("cancel_sync_queue", "[--vhost <vhost>] <queue>", "Stops sending the mirrors of a "
+         "queue the messages that they lack", QUEUES)  # fmt: skip
 def cancel_sync_queue(ctl: Session) -> None:
     """Stop sending missing messages to the mirrors of a queue."""
     name = ctl.argument(0)

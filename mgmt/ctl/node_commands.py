@@ -140,7 +140,7 @@ def list_feature_flags(ctl: Session) -> None:
 
 
 @command("enable_feature_flag", "[--experimental] <all | feature_flag>", "Enables a feature flag, "
-         "or all: all are enabled", FEATURES, "experimental")  # fmt: skip
+         "or all of them; all are always enabled", FEATURES, "experimental")  # fmt: skip
 def enable_feature_flag(ctl: Session) -> None:
     """Accept any known flag: all are enabled."""
     name = ctl.argument(0)

@@ -203,7 +203,7 @@ def _await_no_queue(ctl: Session, check: str, why: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-@command("post_upgrade", "", "Runs the tasks after an upgrade: none", CLUSTER)
+@command("post_upgrade", "", "Runs the tasks that follow an upgrade; there are none", CLUSTER)
 def post_upgrade(ctl: Session) -> None:
     """Succeed: no task is needed after an upgrade."""
     ctl.banner("Executing post upgrade checks...")
@@ -215,9 +215,9 @@ def wait(ctl: Session) -> None:
     """Wait until the broker of a process is running, or the process has ended."""
     ctl.require_local()
     if ctl.arguments and "pid" in ctl.options:
-        raise UsageError("a process id and a file with one are given: give one of them")
+        raise UsageError("give either a process id (--pid) or a pid file, not both")
     if not ctl.arguments and "pid" not in ctl.options:
-        raise UsageError("neither a process id (--pid) nor a file with one is given")
+        raise UsageError("give a process id (--pid) or a pid file")
     seconds = ctl.options.get("timeout", WAIT_SECONDS)
     ctl.connection.wait_longer(seconds)
     deadline = time.monotonic() + seconds

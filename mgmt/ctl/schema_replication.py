@@ -55,7 +55,8 @@ def restart_schema_replication(ctl: Session) -> None:
 
 
 @command("accept_schema_replication", "",
-         "Follows the upstream although it lacks most definitions here", STANDBY)  # fmt: skip
+         "Follows the upstream although it lacks most definitions of this cluster",
+         STANDBY)  # fmt: skip
 def accept_schema_replication(ctl: Session) -> None:
     """Continue a sync that is held."""
     _act(ctl, "accept", "Accepting an upstream that lacks most definitions")

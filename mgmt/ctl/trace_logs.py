@@ -38,7 +38,7 @@ def trace_log_on(ctl: Session) -> None:
     running = _log_of(ctl)
     if running is not None:
         raise failure(
-            f"The trace log of vhost '{ctl.vhost}' is on already (name '{running['name']}', "
+            f"The trace log of vhost '{ctl.vhost}' is already on (name '{running['name']}', "
             f"pattern '{running['pattern']}'): switch it off first, with trace_log_off",
             DATA_ERROR,
         )

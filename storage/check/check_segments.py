@@ -122,7 +122,7 @@ def check_queue(
     if is_here:
         reports += check.missing(numbers)
     if is_state_lost:
-        problem = "the log has lost which messages of this queue are gone"
+        problem = "the log has lost the removals of messages of this queue"
         reports.append(FileReport(directory, 0, {}, [problem]))
     if not any(report.problems for report in reports):
         return reports, None

@@ -92,4 +92,4 @@ class Removal:
 
 def _report(_: object, error: Exception | None) -> None:
     if error is not None:
-        logger.error("failed to remove a file that is not needed: %s", error)
+        logger.error("failed to remove an unneeded file: %s", error)

@@ -245,8 +245,9 @@ class Restorer:
         if state is None:
             return
         logger.error(
-            "the log has lost which messages of the queue in %s are gone: all %d messages in its "
-            "segments are restored", directory, state.flushed_to - state.gone.count,
+            "the log has lost the removals of messages of the queue in %s: all %d messages in its "
+            "segments are restored, including those already consumed",
+            directory, state.flushed_to - state.gone.count,
         )  # fmt: skip
         # QL2: the log had them, so they were not synced.
         self._disk.sync_paths([segment_path(directory, number) for number in numbers])

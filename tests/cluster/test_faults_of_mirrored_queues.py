@@ -104,7 +104,7 @@ class TestWithoutASynchronisedMirror:
         self.kill_the_leader(mirroring, "always")
         b.wait_for_log(f"{log_of('other')} promoting the mirror on node")
         assert consumed(c, 1, "other") == [(b"3", False)]
-        lacks = "the new leader lacks messages that the leader before it had, 2 at most"
+        lacks = "the new leader lacks messages of the former leader, 2 at most"
         assert f"{log_of('other')} {lacks}" in b.log
         a.start()
         wait_until_synchronised(b, a, queue="other")

@@ -45,7 +45,7 @@ def test_a_log_that_is_on_or_off_already(ctl, node, vhost):
     assert (code, error) == (65, f"Error:\nThe trace log of vhost '{vhost}' is not on\n")
     node.put(f"traces/{vhost}/mine", {"format": "log", "pattern": "#"})
     code, error = ctl.fails("trace_log_on", "-p", vhost)
-    assert (code, "is on already (name 'mine', pattern '#'): switch it off" in error) == (65, True)
+    assert (code, "is already on (name 'mine', pattern '#'): switch it off" in error) == (65, True)
     ctl("trace_log_off", "-p", vhost)
     assert node.get(f"traces/{vhost}") == []
 

@@ -210,7 +210,7 @@ def test_messages_that_cannot_be_read_when_they_are_due_are_released_later(node,
     node.disk.is_exhausted = True
     node.advance(3600)
     node.advance(10)
-    wait_until(lambda: "delayed messages wait: " in caplog.text)
+    wait_until(lambda: "delayed messages cannot be read, and wait: " in caplog.text)
     assert node.broker.queue_length("q") < count
     failed_opens = node.disk.failed_opens
     node.advance(1)

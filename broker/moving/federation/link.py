@@ -200,7 +200,7 @@ class Link:
         self._moving = transfer, local_connection
         self._report(RUNNING)
         self._attempts.succeeded()
-        logger.info("%s runs: messages come from %s", self, self._uri)
+        logger.info("%s is running: it receives messages from %s", self, self._uri)
 
     async def _remove(self, ends: LinkEnds) -> None:
         try:

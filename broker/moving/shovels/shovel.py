@@ -172,7 +172,7 @@ class Shovel:
             self._has_warned = True
             logger.warning(
                 "%s moves a message that it has moved before: its destination leads back to its "
-                "source, and messages go round until a consumer takes them", self,
+                "source, so messages circulate until a consumer takes them", self,
             )  # fmt: skip
 
     async def _attempt_when_due(self) -> bool:

@@ -78,7 +78,7 @@ class Attempts:
             self._logger.warning("%s has stopped, and %s: %s", self._what, again, reason)
         elif now_ms - self._logged_ms >= REPEATED_MS:
             self._logger.warning(
-                "%s has stopped %d times more, for the same reason: %s",
+                "%s has stopped %d more times for the same reason: %s",
                 self._what, self._unlogged + 1, reason,
             )  # fmt: skip
         else:

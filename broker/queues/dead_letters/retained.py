@@ -126,8 +126,8 @@ class RetainedDeadLetters:
         worker, backing = self._open(), self._backing
         assert backing is not None, "a worker has a backing queue"
         logger.info(
-            "%r has another dead-letter strategy: %d dead letters that it kept, with bodies of %d "
-            "bytes, are dropped",
+            "%r no longer has the dead-letter strategy at-least-once: its %d retained dead "
+            "letters, with bodies of %d bytes, are dropped",
             self._queue, self.count, self.body_bytes,
         )  # fmt: skip
         worker.forget()

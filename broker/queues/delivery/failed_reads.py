@@ -113,7 +113,7 @@ class FailedReads:
         now_ms = self._clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
-            logger.error("%s: %s; reading is tried again, its messages are kept", self._what, error)
+            logger.error("%s: %s; its messages are kept, and reading is retried", self._what, error)
         if not self.has_crashed and now_ms - self._failing_since_ms >= CRASHED_AFTER_MS:
             self._crash(error)
         delay_ms = CRASHED_RETRY_MS if self.has_crashed else RETRY_MS
@@ -142,8 +142,8 @@ class FailedReads:
     def _crash(self, error: Unreadable) -> None:
         self.has_crashed = True
         logger.critical(
-            "%s has crashed: %s, for %d seconds; its messages are kept, and reading is tried every "
-            "%d seconds: mend the cause, or delete the queue",
+            "%s has crashed: %s, for %d seconds; its messages are kept, and reading is retried "
+            "every %d seconds: fix the cause, or delete the queue",
             self._what, error, CRASHED_AFTER_MS // 1000, CRASHED_RETRY_MS // 1000,
         )  # fmt: skip
         for answer, _ in self._take_waiting():

@@ -312,7 +312,8 @@ class AtLeastOnceWorker(Actor):
         self._warned.add(why)
         is_last = len(self._warned) == REASONS_MAX
         logger.warning(
-            "%r keeps its dead letters: %s; declare what is missing, or change its policy%s",
+            "%r retains its dead letters: %s; declare the missing exchange, queue or binding, or "
+            "change the policy%s",
             self._queue, why, " (further reasons are not logged)" if is_last else "",
         )  # fmt: skip
 

@@ -18,5 +18,5 @@ def test_a_damaged_file_is_logged_and_the_clock_counts(tmp_path, caplog):
     for content in (b"", b"-5", b"x", b"9" * 30):
         (tmp_path / INCARNATION_FILE).write_bytes(content)
         assert next_incarnation(tmp_path, 1) == 1_000_000
-        assert "does not hold the number of a start" in caplog.text
+        assert "does not contain the number of a start" in caplog.text
         caplog.clear()

@@ -51,10 +51,10 @@ def test_a_leader_that_waits_for_its_own_disk_gives_no_mirror_up():
     late = LateConfirms()
     assert [late.look(facts) for _ in range(LOOKS_MAX + 1)] == [
         *([[]] * LOOKS_IN_TICK_TIME),
-        ["confirms have waited for net_ticktime: this node has not written it; "
+        ["confirms have waited for net_ticktime: this node has not written it to disk; "
          "the mirror on node b@host has kept turn 4 of 5"],
         *([[]] * (LOOKS_IN_TICK_TIME - 1)),
-        ["confirms have waited for 2 times net_ticktime: this node has not written it; "
+        ["confirms have waited for 2 times net_ticktime: this node has not written it to disk; "
          "the mirror on node b@host has kept turn 4 of 5"],
     ]  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_a_mirror_that_keeps_nothing_is_named_and_then_given_up(nodes, monkeypat
     assert publisher.confirmed == [1]
     look(nodes, 1)
     assert nodes.by_name[A].replicas.late_count == 0
-    assert warnings(caplog)[-1].endswith("confirms go on")
+    assert warnings(caplog)[-1].endswith("confirms continue")
 
 
 def test_a_mirror_that_keeps_little_is_not_given_up(nodes, monkeypatch):

@@ -54,7 +54,7 @@ def test_the_log_and_the_gauge_tell_what_it_waits_for(nodes, waiting, caplog):
     assert nodes.by_name[B].replicas.late_count == 1
     look(nodes, 1)
     assert nodes.by_name[B].replicas.late_count == 0
-    assert warnings(caplog)[-1].endswith("confirms go on")
+    assert warnings(caplog)[-1].endswith("confirms continue")
 
 
 def test_later_messages_are_confirmed(nodes, waiting, monkeypatch):
@@ -106,7 +106,7 @@ def test_a_broadcast_that_does_not_go_round_is_told(nodes, monkeypatch, caplog):
     nodes.make_stable()
     look(nodes, 2 * LOOKS_IN_TICK_TIME + 1)
     start = "mirrored queue 'q' in vhost '/': the next leader, on this node, has waited for"
-    what = "for its first broadcast, which goes round through c@host, d@host"
+    what = "for its first broadcast to pass through c@host, d@host"
     lines = [line for line in warnings(caplog) if line.startswith(start)]
     assert lines == [f"{start} net_ticktime {what}", f"{start} 2 times net_ticktime {what}"]
     assert nodes.by_name[B].replicas.late_count == 1

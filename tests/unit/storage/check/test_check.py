@@ -125,7 +125,7 @@ def test_segments_without_a_state_and_without_their_messages_in_the_log(tmp_path
     if is_there:
         log(tmp_path, 1, run(b"a"))
     segment(tmp_path, run(b"a", b"b"))
-    assert problems(tmp_path) == ["the log has lost which messages of this queue are gone"]
+    assert problems(tmp_path) == ["the log has lost the removals of messages of this queue"]
 
 
 def test_a_segment_is_missing_only_if_a_message_in_it_is_not_gone(tmp_path):

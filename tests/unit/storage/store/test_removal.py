@@ -79,4 +79,4 @@ async def test_a_file_that_cannot_be_removed_is_reported(rig, caplog):
     rig.removal.remove_segments([rig.directory], False, lambda: removed.append(rig.directory))
     rig.worker.work()
     assert removed == [rig.directory]
-    assert "failed to remove a file that is not needed: cannot remove" in caplog.text
+    assert "failed to remove an unneeded file: cannot remove" in caplog.text

@@ -116,7 +116,7 @@ async def test_segments_that_the_log_has_lost_come_back(store, writer, tmp_path,
     write(store, writer, 0, 3)
     queue = restored(store, tmp_path, None)
     assert bodies(queue) == [b"segment 0", b"segment 1", b"segment 2"]
-    assert "the log has lost which messages" in caplog.text
+    assert "the log has lost the removals of messages" in caplog.text
 
 
 async def test_messages_that_are_not_persistent_are_left_out(store, writer, tmp_path):

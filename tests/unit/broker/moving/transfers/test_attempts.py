@@ -78,7 +78,7 @@ async def test_a_reason_that_stays_is_logged_from_time_to_time(log):
     assert len(fixture.reasons) == 54
     again = f"it has stopped, and starts again in {PAUSE_SECONDS:g} s"
     assert log.messages == [
-        f"{again}: gone", "it has stopped 50 times more, for the same reason: gone",
+        f"{again}: gone", "it has stopped 50 more times for the same reason: gone",
         f"{again}: other", f"{again}: gone",
     ]  # fmt: skip
 

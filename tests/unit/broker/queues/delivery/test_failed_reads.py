@@ -280,7 +280,7 @@ class TestALargeMessageThatIsBeingRead:
         answer = asked(queue)
         queue.backing.error = "cannot read FILE: Input/output error"
         queue.backing.is_read()
-        assert "reading is tried again" in caplog.text
+        assert "reading is retried" in caplog.text
         queue.backing.error = ""
         vhost.clock.advance(0.1)
         assert answer.result().entry.message.body == b"1"

@@ -306,7 +306,7 @@ class TestTheQueue:
         assert dlx(vhost, of) == (40, 0)
         put_policy(declared, {"dead-letter-strategy": "at-most-once"})
         assert dlx(vhost, of) == (0, 0)
-        assert "40 dead letters that it kept, with bodies of 40 bytes, are dropped" in caplog.text
+        assert "40 retained dead letters, with bodies of 40 bytes, are dropped" in caplog.text
         target = bound(vhost, "target", exchange(vhost, "dlx", durable=True))
         vhost.turns.run()
         assert bodies(target) == []
