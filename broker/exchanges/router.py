@@ -60,6 +60,7 @@ class Route:
     """The route of a message from an exchange, which `go_on` finds.
 
     is_cacheable: the result depends on the routing keys and the bindings only.
+    lacks_queues: it leads to queues that it does not have, since their nodes are down.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
     work: of finding it so far, in the units of broker/runtime/turns.py.
@@ -67,7 +68,8 @@ class Route:
 
     __slots__ = (
         "_candidates", "_current", "_exchanges", "_has_matched", "_header", "_queues",
-        "_routing_keys", "_seen", "_walk", "delaying", "is_cacheable", "remembering", "work",
+        "_routing_keys", "_seen", "_walk", "delaying", "is_cacheable", "lacks_queues",
+        "remembering", "work",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +86,7 @@ class Route:
         self._candidates: Iterator[Any] = iter(())
         self._has_matched = False
         self.is_cacheable = True
+        self.lacks_queues = False
         self.remembering: list[RecentHistory] = []
         self.delaying: list[RoutableExchange] = []
         self.work = 0
@@ -106,7 +109,9 @@ class Route:
                 elif candidate.is_exchange:
                     self._has_matched = True
                     self._visit_later(candidate)
-                elif not candidate.is_down:
+                elif candidate.is_down:
+                    self.lacks_queues = True
+                else:
                     self._has_matched = True
                     self._queues[candidate] = None
                 if left <= 0:

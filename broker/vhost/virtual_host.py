@@ -351,11 +351,11 @@ class VirtualHost:
         self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
         dead_letters.add(queue, messages, reason)
 
-    def note_kept(self, queue: QueueClient, reason: str) -> None:
-        """Count a message that died in a queue that keeps its dead letters until they are
+    def note_kept(self, queue: QueueClient, reason: str, count: int) -> None:
+        """Count messages that died in a queue that keeps its dead letters until they are
         confirmed.
         """
-        self.counts.kept[queue.kind.name, reason] += 1
+        self.counts.kept[queue.kind.name, reason] += count
 
     def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
         """Count messages that died without a dead-letter exchange."""

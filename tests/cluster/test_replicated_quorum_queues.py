@@ -14,6 +14,7 @@ from tests.cluster.clustered_nodes import ClusteredNode, queues
 from tests.cluster.publisher import ConfirmedPublisher
 
 QUORUM = {"x-queue-type": "quorum"}
+KEPT = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,61 @@ def test_dead_letters_limits_and_expiry_are_those_of_the_queue(cluster):
     for queue in ("short", "letters"):
         channel.queue_delete(queue)
     expiring.connection.close()
+
+
+def letters_kept(node, queue):
+    """How many dead letters a queue keeps."""
+    shown = node.ctl_json("list_queues", "name", "messages_dlx")
+    return next(one["messages_dlx"] for one in shown if one["name"] == queue)
+
+
+def test_a_new_leader_publishes_the_dead_letters_that_are_left(cluster):
+    bodies = [b"%d" % number for number in range(500)]
+    dying = {**KEPT, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
+    channel = declared(cluster[0], "dying", **dying, **{"x-message-ttl": 1})
+    publish(channel, "dying", *bodies)
+    leader, (other, _) = leader_of("dying", cluster)
+    other.wait_until(lambda: letters_kept(other, "dying") == 500, "all are dead")
+    channel.connection.close()
+    with other.connect() as connection:
+        graves = connection.channel()
+        graves.queue_declare("grave", durable=True, arguments=QUORUM)
+        arrived = set()
+        for _, _, body in graves.consume("grave", auto_ack=True, inactivity_timeout=0.1):
+            if len(arrived) == 1:
+                leader.stop(signal.SIGKILL)
+            arrived.add(body)
+            if arrived >= set(bodies):
+                break
+    leader.start()
+    other.wait_until(lambda: letters_kept(other, "dying") == 0, "all are settled")
+
+
+def test_dead_letters_wait_for_the_node_of_a_target(cluster):
+    a, b, c = cluster
+    channel = declared(a, "rejected", **KEPT, **{"x-dead-letter-exchange": "graves"})
+    channel.exchange_declare("graves", "fanout", durable=True)
+    for node, target in ((b, "grave on b"), (c, "grave on c")):
+        with node.connect() as connection:
+            declaring = connection.channel()
+            declaring.queue_declare(target, durable=True)
+            declaring.queue_bind(target, "graves")
+    publish(channel, "rejected", b"1", b"2")
+    c.stop(signal.SIGKILL)
+    for method, _, _ in channel.consume("rejected"):
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        if method.delivery_tag == 2:
+            break
+    with b.connect() as connection:
+        assert take(connection.channel(), "grave on b", 2) == [(b"1", False), (b"2", False)]
+    b.wait_until(lambda: letters_kept(b, "rejected") == 2, "they wait")
+    c.start()
+    with c.connect() as connection:
+        assert take(connection.channel(), "grave on c", 2) == [(b"1", False), (b"2", False)]
+    b.wait_until(lambda: letters_kept(b, "rejected") == 0, "all are settled")
+    with b.connect() as connection:
+        assert connection.channel().basic_get("grave on b") == (None, None, None), "once each"
+    channel.connection.close()
 
 
 def test_clients_outlive_the_leader(cluster):

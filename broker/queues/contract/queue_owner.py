@@ -36,8 +36,10 @@ class QueueOwner(Protocol):
     ) -> DeadLetterWorker:
         """The worker that publishes the dead letters that a queue keeps."""
 
-    def note_kept(self, queue: QueueClient, reason: str) -> None:
-        """A message died in a queue that keeps its dead letters until they are confirmed."""
+    def note_kept(self, queue: QueueClient, reason: str, count: int) -> None:
+        """Messages, `count` of them, died in a queue that keeps its dead letters until they are
+        confirmed.
+        """
 
     def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
         """Messages died in a queue that has a dead-letter exchange. Its work is counted."""

@@ -117,7 +117,7 @@ class RetainedDeadLetters:
         worker, backing = self._open(), self._backing
         assert backing is not None, "a worker has a backing queue"
         self._owner.turns.work_left -= KEEP_WORK
-        self._owner.note_kept(self._queue, reason)
+        self._owner.note_kept(self._queue, reason, 1)
         backing.publish(run_of([_kept(message, reason)]), 0)
         worker.wake()
 

@@ -1,16 +1,18 @@
 """Dead-lettering at least once: publishes the dead letters kept by one queue, with confirms.
 
 Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
-it, and there was at least one. Until then it is in its source (queues/dead_letters/retained.py).
+it, and there was at least one. Until then it is in its source: queues/dead_letters/retained.py or,
+if the queue has several members, cluster/quorum/queue_groups/dead_letters.py.
 
 Not promised: that a target gets a letter only once. After a crash all unsettled letters are
 published again.
 
 Mechanism: the worker takes letters from the source while fewer than its prefetch limit are under
 way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would form a
-cycle) is tried again as soon as the routes of the virtual host change, and after the retry time. A
-letter that a target refused is tried again after the retry time, for all targets that have not
-confirmed it. A target that holds the letter will confirm it or die, so it does not get it again.
+cycle), that reaches a queue whose node is down, or whose target was lost before it confirmed, is
+tried again as soon as the routes of the virtual host change, and after the retry time. A letter
+that a target refused is tried again after the retry time, for all targets that have not confirmed
+it. A target that holds the letter will confirm it or die, so it does not get it again.
 
 Invariants:
 
@@ -82,9 +84,9 @@ class Letter:
     """A letter that is under way.
 
     time_s: the time of its death, from its header. waiting: targets that hold it. settled: targets
-    that have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
-    retry_at_ms: when a refused or unrouted letter is tried again. is_due: it is tried again in this
-    turn or the next, or its route is being found.
+    that have confirmed it. is_refused: a target has refused it. lacks_targets: it reaches no
+    target, or one of them is down or lost. retry_at_ms: when it is tried again for one of these
+    two reasons. is_due: it is tried again in this turn or the next, or its route is being found.
     """
 
     kept: RetainedDeadLetter
@@ -92,14 +94,15 @@ class Letter:
     waiting: set[Target] = field(default_factory=set)
     settled: set[Target] = field(default_factory=set)
     is_refused: bool = False
-    is_unrouted: bool = False
+    lacks_targets: bool = False
     retry_at_ms: int = 0
     is_due: bool = False
 
     @property
     def is_done(self) -> bool:
         """Whether every target has confirmed it, and there is at least one."""
-        return bool(self.settled) and not (self.waiting or self.is_refused or self.is_due)
+        is_tried = self.is_refused or self.lacks_targets or self.is_due
+        return bool(self.settled) and not (self.waiting or is_tried)
 
 
 class Confirm:
@@ -131,7 +134,7 @@ class Confirm:
         if is_settled:
             self._worker.confirmed(self._letter, self._target)
         else:
-            self._worker.refused(self._letter, self._target)
+            self._worker.lost(self._letter, self._target)
 
 
 class AtLeastOnceWorker(Actor):
@@ -211,7 +214,7 @@ class AtLeastOnceWorker(Actor):
         now_ms = vhost.clock.now_ms()
         for letter in self._letters.values():
             is_late = _is_tried_again(letter) and letter.retry_at_ms <= now_ms
-            if (is_late or (letter.is_unrouted and routes_changed)) and not letter.is_due:
+            if (is_late or (letter.lacks_targets and routes_changed)) and not letter.is_due:
                 letter.is_due = True
                 self._due.append(letter)
 
@@ -236,7 +239,7 @@ class AtLeastOnceWorker(Actor):
         name = self._queue.options.dead_letter_exchange
         exchange = None if name is None else vhost.exchanges.get(name)
         if exchange is None:
-            letter.is_unrouted = not letter.settled
+            letter.lacks_targets = not letter.settled
             self._warn("its dead-letter exchange does not exist")
         else:
             dead = Dead(self._queue, [kept.message], kept.reason)
@@ -270,8 +273,11 @@ class AtLeastOnceWorker(Actor):
         message = _as_kept(run.letters[0])
         header = header_of(message)
         targets = self._targets(found, run.in_cycle)
-        letter.is_unrouted = not (targets or letter.settled or letter.waiting)
-        if letter.is_unrouted:
+        letter.lacks_targets = found.lacks_queues
+        if found.lacks_queues:
+            self._warn("nodes of queues that they reach are down")
+        elif not (targets or letter.settled or letter.waiting):
+            letter.lacks_targets = True
             self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
         if not letter.settled and not letter.waiting:
             for history in found.remembering:
@@ -331,6 +337,12 @@ class AtLeastOnceWorker(Actor):
         letter.is_refused = True
         self.wake()
 
+    def lost(self, letter: Letter, target: Target) -> None:
+        """A target will not confirm the letter: try again when routes change, or later."""
+        letter.waiting.discard(target)
+        letter.lacks_targets = True
+        self.wake()
+
     def _settle_if_done(self, letter: Letter) -> None:
         position = letter.kept.entry.position
         if not letter.is_done or self._letters.get(position) is not letter:
@@ -349,7 +361,7 @@ class AtLeastOnceWorker(Actor):
         self._stop_timer()
         if not waiting:
             return
-        if any(letter.is_unrouted for letter in waiting):
+        if any(letter.lacks_targets for letter in waiting):
             self._vhost.wake_when_routes_change(self)
         clock = self._vhost.clock
         delay_ms = min(letter.retry_at_ms for letter in waiting) - clock.now_ms()
@@ -368,4 +380,4 @@ def _as_kept(letter: Message) -> Message:
 
 
 def _is_tried_again(letter: Letter) -> bool:
-    return letter.is_refused or letter.is_unrouted
+    return letter.is_refused or letter.lacks_targets

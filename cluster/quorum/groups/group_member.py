@@ -143,6 +143,8 @@ class GroupMember:
         self.is_to_be_replaced = True
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
+        self.times_served = 0
+        """How often it has begun to serve clients. What it applies between has no effects."""
         self.sessions = Sessions(self, host.kind)
         self._host = host
         self._log = host.log
@@ -374,6 +376,7 @@ class GroupMember:
             return
         self._is_serving = True  # GMB2
         self._serving_term = self.raft.state.term
+        self.times_served += 1
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)

@@ -1,66 +1,184 @@
-"""Publishes the dead letters of a quorum queue that this node leads, in their order.
+"""Publishes the dead letters of a quorum queue while this node leads it.
 
-A letter is read from the log when it is published. If a thread has to read it, the letters after it
-wait. They are lost if the node dies meanwhile: these letters are published at most once.
+At most once, they are published in their order as soon as they are read (letter_reader.py), and
+are lost if the node dies before that.
+
+At least once, the machine keeps them (machine/dead_letters.py), and this is the source of their
+worker (vhost/dead_letters/worker.py). The leader proposes an entry for those that all targets have
+confirmed, once a turn. When a node begins to lead, it publishes what the machine has kept before
+anything else: what was confirmed to an earlier leader, without an entry, is published again.
 """
 
-from collections import deque
+import logging
 
 from leveret.broker.queues.contract.queue_owner import QueueOwner
-from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from leveret.broker.queues.contract.retained_dead_letters import (
+    DeadLetterWorker,
+    RetainedDeadLetter,
+)
+from leveret.broker.runtime.turns import Actor
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.machine.commands import messages_at
-from leveret.cluster.quorum.machine.effects import DeadLetters, Reason
-from leveret.cluster.quorum.machine.runs import Run
-from leveret.cluster.remote_queues.message_runs import RunReader
-from leveret.storage.contract.backing_queue import BeingRead
-from leveret.storage.disk.disk import StoreError
+from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.machine.commands import (
+    LettersDone,
+    encode_command,
+    entry_of,
+    intervals_of,
+)
+from leveret.cluster.quorum.machine.effects import DeadLetters, Dropped, Effect, LettersDropped
+from leveret.cluster.quorum.queue_groups.letter_reader import REASONS, LetterReader, ReadLetters
 from leveret.storage.messages.addresses import Addresses
-from leveret.storage.messages.message import Message
+from leveret.storage.messages.message import Entry
 
-REASONS = {
-    Reason.EXPIRED: EXPIRED, Reason.REJECTED: REJECTED, Reason.MAXLEN: MAXLEN,
-    Reason.DELIVERY_LIMIT: DELIVERY_LIMIT,
-}  # fmt: skip
+logger = logging.getLogger("leveret.cluster")
 
 
 class LeaderDeadLetters:
     """The dead letters of one queue. vhost: the queue's."""
 
-    def __init__(self, vhost: QueueOwner, queue: QuorumQueueClient, addresses: Addresses) -> None:
+    def __init__(
+        self, vhost: QueueOwner, queue: QuorumQueueClient, groups: Groups, addresses: Addresses
+    ) -> None:
         self._vhost = vhost
         self._queue = queue
-        self._addresses = addresses
-        self._waiting: deque[tuple[Reason, Run]] = deque()
-        self._is_reading = False
+        self._once = LetterReader(addresses, self._publish)
+        self._kept = KeptLetterSource(vhost, queue, groups, addresses)
 
-    def publish(self, member: GroupMember, letters: DeadLetters) -> None:
-        """Publish letters. member: the one that leads."""
-        self._waiting.extend((letters.reason, run) for run in letters.runs)
-        if not self._is_reading:
-            self._publish(member)
+    def begin(self, member: GroupMember, kept: list[Effect]) -> None:
+        """The node leads from now on. kept: the letters that earlier leaders have left."""
+        self.end()
+        self._once.member = member
+        self._kept.begin(member, kept)
 
-    def _publish(self, member: GroupMember) -> None:
-        self._is_reading = False
-        waiting = self._waiting
-        while waiting and not member.damage:
-            reason, run = waiting[0]
-            try:
-                entry = member.read_entry(run.index)
-            except BeingRead as reading:
-                self._is_reading = True
-                reading.when_done(lambda: self._publish(member))
-                return
-            except (KeyError, StoreError) as error:
-                waiting.clear()
-                member.lost_entry(error)
-                return
-            waiting.popleft()
-            self._vhost.dead_letter(self._queue, self._messages(run, entry), REASONS[reason])
+    def end(self) -> None:
+        """The node leads no more, or the queue ends."""
+        self._once.member = None
+        self._once.clear()
+        self._kept.end()
 
-    def _messages(self, run: Run, entry: bytes) -> list[Message]:
-        reader = RunReader(entry, messages_at(entry), self._addresses)
-        if run.place:
-            reader.skip(run.place)
-        return [one.message for one in reader.some_entries(run.count, 1, False)]
+    def options_changed(self) -> None:
+        """The dead-letter exchange or routing key may have changed."""
+        self._kept.options_changed()
+
+    def take(self, effect: Effect) -> None:
+        """Do what the machine asks for."""
+        if isinstance(effect, DeadLetters) and effect.are_kept:
+            self._kept.add(effect)
+        elif isinstance(effect, DeadLetters):
+            self._once.add(effect)
+            self._publish()
+        elif isinstance(effect, Dropped):
+            count = sum([run.count for run in effect.runs])
+            self._vhost.note_discarded(self._queue, REASONS[effect.reason], count)
+        elif isinstance(effect, LettersDropped):
+            self._kept.dropped(effect.count)
+
+    def _publish(self) -> None:
+        while (letters := self._once.take()) is not None:
+            self._vhost.dead_letter(self._queue, letters.messages, letters.reason)
+
+
+class KeptLetterSource(Actor):
+    """The `DeadLetterSource` of one queue. The worker exists from the first letter on."""
+
+    __slots__ = ("_done", "_groups", "_queue", "_reader", "_taken", "_vhost", "_worker")
+
+    def __init__(
+        self, vhost: QueueOwner, queue: QuorumQueueClient, groups: Groups, addresses: Addresses
+    ) -> None:
+        super().__init__()
+        self._vhost = vhost
+        self._queue = queue
+        self._groups = groups
+        self._reader = LetterReader(addresses, self._has_read)
+        self._worker: DeadLetterWorker | None = None
+        self._taken: ReadLetters | None = None
+        self._done: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<kept dead letters of {self._queue!r}>"
+
+    # The leader
+
+    def begin(self, member: GroupMember, letters: list[Effect]) -> None:
+        """The node leads from now on. letters: what earlier leaders have left."""
+        self._reader.member = member
+        for one in letters:
+            assert isinstance(one, DeadLetters), "a machine keeps letters"
+            self._reader.add(one)
+        if letters:
+            self._wake()
+
+    def end(self) -> None:
+        """The node leads no more: the next leader publishes what is not settled."""
+        self._reader.member = None
+        self._forget()
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def add(self, letters: DeadLetters) -> None:
+        """Messages have died."""
+        count = sum([run.count for run in letters.runs])
+        self._vhost.note_kept(self._queue, REASONS[letters.reason], count)
+        self._reader.add(letters)
+        self._wake()
+
+    def options_changed(self) -> None:
+        """The dead-letter exchange or routing key may have changed."""
+        if self._worker is not None:
+            self._worker.look_again()
+
+    def dropped(self, count: int) -> None:
+        """The machine has dropped all letters, since the strategy is another one."""
+        logger.info(
+            "%r has another dead-letter strategy: %d dead letters that it kept are dropped",
+            self._queue, count,
+        )  # fmt: skip
+        self._forget()
+        if self._worker is not None:
+            self._worker.forget()
+
+    def _forget(self) -> None:
+        self._reader.clear()
+        self._taken = None
+        self._done.clear()
+
+    def _wake(self) -> None:
+        if self._worker is None:
+            self._worker = self._vhost.make_dead_letter_worker(self._queue, self)
+        self._worker.wake()
+
+    def _has_read(self) -> None:
+        if self._worker is not None:
+            self._worker.wake()
+
+    def take_turn(self) -> None:
+        """Propose an entry for what was confirmed."""
+        done, self._done = sorted(self._done), []
+        member = self._reader.member
+        if done and member is not None:
+            entry = encode_command(LettersDone(intervals_of(done)))
+            member.propose_entries([entry_of(entry, self._groups.wall_ms())])
+
+    # The worker
+
+    @property
+    def has_ready(self) -> bool:
+        """There are letters that were not taken."""
+        return self._taken is not None or self._reader.has_letters
+
+    def take(self) -> RetainedDeadLetter | None:
+        """The next letter; None if there is none, or if a thread has to read it first."""
+        taken = self._taken or self._reader.take()
+        if taken is None:
+            return None
+        message = taken.messages.pop(0)
+        self._taken = taken._replace(position=taken.position + 1) if taken.messages else None
+        return RetainedDeadLetter(Entry(message, taken.position), message, taken.reason)
+
+    def settle(self, letter: RetainedDeadLetter) -> None:
+        """A letter that was taken is safe at its targets."""
+        self._done.append(letter.entry.position)
+        self._vhost.turns.wake(self)

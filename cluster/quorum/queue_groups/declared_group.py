@@ -35,7 +35,7 @@ class DeclaredGroup:
         """ended: called with the group when the client has ended, and whether it is deleted."""
         self.group = group
         self.record = record
-        self._led_term = 0
+        self._times_served = 0
         self._was_handed_over = False
         self._options = machine_options(options)
         self._groups = groups
@@ -63,22 +63,25 @@ class DeclaredGroup:
     def configure(self, options: QueueOptions) -> None:
         """Policies have changed the options: propose them while this node leads."""
         self._options = machine_options(options)
+        self.letters.options_changed()
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:
             self._propose_options(member)
 
     def end(self, is_deleted: bool) -> None:
         """The queue is deleted, or the node stops."""
+        self.letters.end()
         self._ended(self.group, is_deleted)
 
     # The member
 
     def begins_to_lead(self, member: GroupMember) -> bool:
         """The member serves. Returns whether this is new."""
-        if self._led_term == member.raft.state.term or self._hands_over(member):
+        if self._times_served == member.times_served or self._hands_over(member):
             return False
-        self._led_term = member.raft.state.term
+        self._times_served = member.times_served
         self._propose_options(member)
+        self.letters.begin(member, machine_of(member).kept_letters())
         return True
 
     def _hands_over(self, member: GroupMember) -> bool:

@@ -1,7 +1,4 @@
-"""The options of a quorum queue, as its declaration and policies have them, for its machine. Pure.
-
-Dead letters are published at most once, whatever the strategy is.
-"""
+"""What a quorum queue's declaration and policies mean for its machine. Pure."""
 
 from leveret.broker.queues.contract.arguments import NO_LIMIT as UNREACHED_LIMIT
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH, QueueOptions
@@ -15,7 +12,6 @@ from leveret.cluster.quorum.machine.commands import (
 
 def machine_options(options: QueueOptions) -> Options:
     """The options of the machine, by RabbitMQ 3.10's rules."""
-    has_exchange = options.dead_letter_exchange is not None
     return Options(
         max_length=_limit(options.max_length),
         max_length_bytes=_limit(options.max_length_bytes),
@@ -23,10 +19,17 @@ def machine_options(options: QueueOptions) -> Options:
         delivery_limit=_limit(options.delivery_limit),
         message_ttl_ms=min(_limit(options.message_ttl_ms), TTL_MAX_MS),
         expires_ms=_limit(options.expires_ms),
-        dead_letters=DeadLetterStrategy.AT_MOST_ONCE if has_exchange else DeadLetterStrategy.DROP,
+        dead_letters=_strategy(options),
         is_single_active=options.single_active_consumer,
         returns_to_end=options.delivery_limit is None,
     )
+
+
+def _strategy(options: QueueOptions) -> DeadLetterStrategy:
+    if options.keeps_dead_letters:
+        return DeadLetterStrategy.AT_LEAST_ONCE
+    has_exchange = options.dead_letter_exchange is not None
+    return DeadLetterStrategy.AT_MOST_ONCE if has_exchange else DeadLetterStrategy.DROP
 
 
 def _limit(limit: int | None) -> int:

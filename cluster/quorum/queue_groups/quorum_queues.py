@@ -28,7 +28,7 @@ from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQue
 from leveret.cluster.quorum.groups.group_machine import Effect
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
-from leveret.cluster.quorum.machine.effects import DeadLetters, Expired
+from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.member_placement import NodeLoad, group_size
 from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
@@ -151,11 +151,13 @@ class QuorumQueues:
         group = queue.placement.identity
         declared = self.declared[group]
         vhost = self._services.vhosts[queue.vhost_name]
-        letters = LeaderDeadLetters(vhost, queue, self._addresses)
+        letters = LeaderDeadLetters(vhost, queue, self.groups, self._addresses)
         declared.begin(queue, self.groups.use(group, record.nodes, queue), letters)
         if self._node in record.nodes and group not in self.groups.members:
             self.groups.create(group, record.nodes)
         self.groups.tell_all(group)
+        if group in self.groups.members:
+            self._changed(self.groups.members[group])
 
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
         """A queue has another record."""
@@ -216,7 +218,10 @@ class QuorumQueues:
     def _changed(self, member: GroupMember) -> None:
         """The leader or the members of a group may have changed."""
         declared = self.declared.get(member.group)
-        if declared is None or not member.is_serving:
+        if declared is None:
+            return
+        if not member.is_serving:
+            declared.letters.end()
             return
         if declared.begins_to_lead(member):
             self._tell_states_to(declared, member, "")
@@ -228,8 +233,8 @@ class QuorumQueues:
         if declared is None:
             return
         for effect in effects:
-            if isinstance(effect, DeadLetters):
-                declared.letters.publish(member, effect)
-            elif isinstance(effect, Expired):
+            if isinstance(effect, Expired):
                 queue = declared.queue
                 self._services.vhosts[queue.vhost_name].delete_unused(queue, is_urgent=False)
+            else:
+                declared.letters.take(effect)

@@ -18,7 +18,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.queue_group import QueueGroup
-from leveret.cluster.quorum.queue_machines import QueueMachines
+from leveret.cluster.quorum.queue_machines import FOR_THE_LEADER, QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
@@ -48,8 +48,9 @@ def options_of(options):
 class GroupOfOne:
     """What the client of a queue uses of a group, and its only member.
 
-    entries: its log. loses: commands are lost on their way. is_forgetful: answers are.
-    is_damaging: clients get damaged entries. demand: that of `watch`.
+    entries: its log. for_leader: gets the effects for its leader. loses: commands are lost on their
+    way. is_forgetful: answers are. is_damaging: clients get damaged entries. demand: that of
+    `watch`.
     """
 
     def __init__(self, clock):
@@ -58,6 +59,7 @@ class GroupOfOne:
         self.entries = [b""]
         self.client = self.demand = None
         self.sessions = {}
+        self.for_leader = lambda effect: None
         self.is_led = self.loses = self.is_forgetful = self.is_damaging = self.is_closed = False
         self.sent = []
 
@@ -97,12 +99,17 @@ class GroupOfOne:
         self.machine.apply(len(self.entries) - 1, entry, True)
 
     def propose(self, command):
-        self._apply(entry_of(encode_command(command), self.clock.now_ms()))
+        self.propose_entry(entry_of(encode_command(command), self.clock.now_ms()))
+
+    def propose_entry(self, entry):
+        self._apply(entry)
         self._tell()
 
     def _tell(self):
         for sender, effect in self.machine.take_effects():
-            if sender in self.sessions and not self.is_forgetful:
+            if sender == FOR_THE_LEADER:
+                self.for_leader(effect)
+            elif sender in self.sessions and not self.is_forgetful:
                 self.client.told(self.sessions[sender], [effect], self)
 
     def __getitem__(self, index):

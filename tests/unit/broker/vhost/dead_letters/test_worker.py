@@ -124,6 +124,30 @@ class UnluckyBacking(TransientQueue):
         return super().fetch(count, ack_required)
 
 
+class AwayQueue:
+    """A queue on a node that is down, or has what was published in memory. held: its bodies."""
+
+    is_exchange = is_deleted = False
+    name = "away"
+
+    def __init__(self):
+        self.is_down = True
+        self.bindings = {}
+        self.held = []
+
+    def publish(self, publication):
+        self._publisher = publication.publisher
+        self._publisher.hold(0, 1, self)
+        self.held.append(publication.messages[0].body)
+
+    def lose(self):
+        self.held.clear()
+        self._publisher.holder_died(self, is_settled=False)
+
+    def confirm(self):
+        self._publisher.confirm(0, self)
+
+
 def slow(of):
     """The backing queue of a queue that confirms nothing before its `sync`."""
     of.backing = SlowBacking()
@@ -255,6 +279,27 @@ class TestConfirms:
         vhost.delete_queue(full)
         later(vhost)
         assert dlx(vhost, of) == (0, 1)
+
+    def test_a_target_whose_node_is_down_gets_it_when_it_is_up(self, vhost):
+        dead = exchange(vhost, "dlx", durable=True)
+        other = bound(vhost, "other", dead)
+        away = AwayQueue()
+        dead.type.bind(away, "source", {})
+        of = source(vhost)
+        kill(vhost, of, b"a")
+        assert (bodies(other), dlx(vhost, of)) == ([b"a"], (1, 0))
+        away.is_down = False
+        vhost.routes_changed()
+        vhost.turns.run()
+        assert (away.held, dlx(vhost, of)) == ([b"a"], (1, 0))
+        away.is_down = True
+        away.lose()
+        vhost.turns.run()
+        away.is_down = False
+        vhost.routes_changed()
+        vhost.turns.run()
+        away.confirm()
+        assert (bodies(other), dlx(vhost, of)) == ([b"a"], (0, 1)), "who has it gets it once"
 
     def test_as_many_letters_as_the_prefetch_limit_are_under_way(self, vhost):
         disk = slow(queue(vhost, "target", durable=True))

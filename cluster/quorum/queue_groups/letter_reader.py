@@ -1,0 +1,111 @@
+"""Reads the dead letters of a quorum queue that this node leads from the log, in their order.
+
+A letter is read when it is wanted. If a thread has to read it, the letters after it wait.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.machine.commands import messages_at
+from leveret.cluster.quorum.machine.effects import DeadLetters, Reason
+from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.storage.contract.backing_queue import BeingRead
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.messages.message import Message
+
+REASONS = {
+    Reason.EXPIRED: EXPIRED, Reason.REJECTED: REJECTED, Reason.MAXLEN: MAXLEN,
+    Reason.DELIVERY_LIMIT: DELIVERY_LIMIT,
+}  # fmt: skip
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class ReadLetters(NamedTuple):
+    """Messages that died together, as they were published. position: that of the first one."""
+
+    position: int
+    messages: list[Message]
+    reason: str
+
+
+class LetterReader:
+    """The letters of one queue that were not taken. have_read: called when a thread has read some.
+
+    member: the one that leads; None while none leads here.
+    """
+
+    __slots__ = ("_addresses", "_has_read", "_is_reading", "_read", "_waiting", "member")
+
+    def __init__(self, addresses: Addresses, has_read: Callable[[], object]) -> None:
+        self.member: GroupMember | None = None
+        self._addresses = addresses
+        self._has_read = has_read
+        self._waiting: deque[tuple[Reason, Run]] = deque()
+        self._is_reading = False
+        self._read: ReadLetters | None = None
+
+    @property
+    def has_letters(self) -> bool:
+        """There are letters that were not taken."""
+        return self._read is not None or bool(self._waiting)
+
+    def add(self, letters: DeadLetters) -> None:
+        """More letters, behind all others."""
+        self._waiting.extend((letters.reason, run) for run in letters.runs)
+
+    def clear(self) -> None:
+        """Drop all letters."""
+        self._waiting.clear()
+        self._read = None
+
+    def take(self) -> ReadLetters | None:
+        """The next letters; None if there are none, or a thread has to read them first."""
+        if self._is_reading:
+            return None
+        taken, self._read = self._read or self._next(), None
+        return taken
+
+    def _next(self) -> ReadLetters | None:
+        member, waiting = self.member, self._waiting
+        while waiting and member is not None and not member.damage:
+            reason, run = waiting[0]
+            try:
+                entry = member.read_entry(run.index)
+            except BeingRead as reading:
+                self._is_reading = True
+                reading.when_done(self._thread_has_read)
+                return None
+            except StoreError as error:
+                waiting.clear()
+                member.lost_entry(error)
+                return None
+            except KeyError:
+                logger.error(
+                    "%d dead letters of group %d are lost: entry %d is not in the log",
+                    run.count, member.group, run.index,
+                )  # fmt: skip
+                waiting.popleft()
+                continue
+            waiting.popleft()
+            return ReadLetters(run.position, self._messages(run, entry), REASONS[reason])
+        return None
+
+    def _thread_has_read(self) -> None:
+        """What a thread has read is there for this call only."""
+        self._is_reading = False
+        self._read = self._read or self._next()
+        if not self._is_reading:
+            self._has_read()
+
+    def _messages(self, run: Run, entry: bytes) -> list[Message]:
+        reader = RunReader(entry, messages_at(entry), self._addresses)
+        if run.place:
+            reader.skip(run.place)
+        return [one.message for one in reader.some_entries(run.count, 1, False)]
