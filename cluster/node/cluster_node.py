@@ -243,6 +243,8 @@ class ClusterNode(LogListener):
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""
+        if self.quorum_queues is not None:
+            self.quorum_queues.restored()
         self._saved = self._history.read(definitions.parameters)
         self._keeping.takes_from = self._takes_from = (
             self._start_as.takes_from or self._saved.takes_from

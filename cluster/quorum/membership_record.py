@@ -5,8 +5,9 @@ vote (raft/configuration.py). Changes of the record are declarations: all nodes 
 The number of the group is the identity of the queue's declaration: a queue that is declared again
 is another group.
 
-A member has a number in its group, which is its name there and is never used again: a node that has
-lost its disk gets another member, and a node that is renamed keeps its own.
+A member has a number in its group that is never used again: a node that has lost its disk gets
+another member. Its name in the group has the node on which it began, and the number; a node that is
+renamed keeps its member.
 """
 
 from typing import TypeAlias
@@ -15,31 +16,54 @@ import msgspec
 
 
 class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
-    """A member. node: where it is."""
+    """A member. node: where it is. is_voter: it has a vote once it has caught up.
+
+    first_node: the name of the node when the member was added, if that was renamed since.
+    """
 
     number: int
     node: str
+    is_voter: bool = True
+    first_node: str = ""
 
     @property
     def name(self) -> str:
         """Its name in the group."""
-        return str(self.number)
+        return f"{self.first_node or self.node}/{self.number}"
 
 
 class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The members, in the order in which they came. next_number: that of the next member."""
+    """The members, in the order in which they came. next_number: that of the next member.
+
+    forced_from: members with lower numbers, except those that are left, were given up by a forced
+    recovery: what they have must not be used.
+    """
 
     members: tuple[QuorumMember, ...]
     next_number: int
+    forced_from: int = 0
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that have members."""
         return tuple([member.node for member in self.members])
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the members are those that the queue was declared with."""
+        return self.next_number == len(self.members) + 1
+
+    def names(self, *, are_voters: bool) -> tuple[str, ...]:
+        """The names of the members that are to have a vote, or of the others."""
+        return tuple([one.name for one in self.members if one.is_voter is are_voters])
+
     def of_node(self, node: str) -> QuorumMember | None:
         """The member on a node."""
         return next((member for member in self.members if member.node == node), None)
+
+    def named(self, name: str) -> QuorumMember | None:
+        """The member with a name."""
+        return next((member for member in self.members if member.name == name), None)
 
     def member(self, number: int) -> QuorumMember | None:
         """The member with a number."""
@@ -50,22 +74,25 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         member = self.of_node(node)
         return 0 if member is None else member.number
 
-    def with_member(self, node: str) -> "QuorumRecord":
+    def with_member(self, node: str, *, is_voter: bool = True) -> "QuorumRecord":
         """With a new member on a node."""
-        added = QuorumMember(self.next_number, node)
-        return QuorumRecord((*self.members, added), self.next_number + 1)
+        added = QuorumMember(self.next_number, node, is_voter)
+        return QuorumRecord((*self.members, added), self.next_number + 1, self.forced_from)
 
     def without(self, node: str) -> "QuorumRecord":
         """Without the member on a node."""
         left = tuple([member for member in self.members if member.node != node])
-        return QuorumRecord(left, self.next_number)
+        return msgspec.structs.replace(self, members=left)
 
     def renamed(self, old: str, new: str) -> "QuorumRecord":
         """With another name for a node."""
         members = [
-            QuorumMember(one.number, new) if one.node == old else one for one in self.members
+            QuorumMember(one.number, new, one.is_voter, one.first_node or old)
+            if one.node == old
+            else one
+            for one in self.members
         ]
-        return QuorumRecord(tuple(members), self.next_number)
+        return msgspec.structs.replace(self, members=tuple(members))
 
 
 def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
@@ -75,9 +102,10 @@ def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
 
 
 class AddMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node is to have a member."""
+    """A node is to have a member. is_voter: with a vote."""
 
     node: str
+    is_voter: bool = True
 
 
 class RemoveMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -93,6 +121,12 @@ class ReplaceMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
     number: int
 
 
+class KeepOnly(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The members of all other nodes are given up, and what only they have."""
+
+    node: str
+
+
 class LeaveNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A node is removed from the cluster."""
 
@@ -106,7 +140,9 @@ class RenameNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
     new: str
 
 
-Change: TypeAlias = AddMember | RemoveMember | ReplaceMember | LeaveNode | RenameNode
+Change: TypeAlias = (
+    AddMember | RemoveMember | ReplaceMember | KeepOnly | LeaveNode | RenameNode
+)  # fmt: skip
 
 _ENCODER = msgspec.msgpack.Encoder()
 _RECORDS = msgspec.msgpack.Decoder(QuorumRecord)
@@ -147,14 +183,18 @@ def changed(record: QuorumRecord, change: bytes) -> QuorumRecord | None:
         return record.renamed(wanted.old, wanted.new)
     member = record.of_node(wanted.node)
     if isinstance(wanted, AddMember):
-        return record if member is not None else record.with_member(wanted.node)
-    if isinstance(wanted, ReplaceMember):
-        if member is None or member.number != wanted.number:
-            return record
-        return record.without(wanted.node).with_member(wanted.node)
+        is_there = member is not None
+        return record if is_there else record.with_member(wanted.node, is_voter=wanted.is_voter)
+    if isinstance(wanted, KeepOnly):
+        if member is None:
+            raise RefusedChange(f"node {wanted.node} has no member of the queue")
+        return QuorumRecord((member,), record.next_number, record.next_number)
     if member is None:
         return record
     left = record.without(wanted.node)
+    if isinstance(wanted, ReplaceMember):
+        is_lost = member.number == wanted.number
+        return left.with_member(wanted.node, is_voter=member.is_voter) if is_lost else record
     if left.members:
         return left
     if isinstance(wanted, RemoveMember):

@@ -66,7 +66,7 @@ async def rebalance_chosen(call: Call) -> Any:
     kind = body["type"]
     if kind not in KINDS:
         raise bad_request(f"type must be one of {', '.join(KINDS)}, and is {kind!r}")
-    patterns = [_pattern(body, name) for name in ("vhost_pattern", "queue_pattern")]
+    patterns = [pattern_of(body, name) for name in ("vhost_pattern", "queue_pattern")]
     wanted = Wanted(kind, *patterns)
     await call.note(*_told(call, kind))
     await _begin(call, wanted)
@@ -79,7 +79,7 @@ def _told(call: Call, kind: str) -> tuple[str, str, str, str]:
     return "queues.rebalanced", "node", call.node.name, said
 
 
-def _pattern(body: dict[str, Any], name: str) -> Pattern | None:
+def pattern_of(body: dict[str, Any], name: str) -> Pattern | None:
     """A regular expression of a body; None if there is none. Raises 400."""
     value = body.get(name)
     if value is None:

@@ -22,6 +22,7 @@ from leveret.mgmt.api import (
     parameters,
     plan,
     queues,
+    quorum_members,
     replicated_queues,
     retrying,
     schema_replication,
@@ -36,8 +37,8 @@ from leveret.mgmt.api.routes import ROUTES, Route
 
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    federation, health, overview, parameters, plan, queues, replicated_queues, retrying,
-    schema_replication, shovels, traces, users, served, vhosts, workbench,
+    federation, health, overview, parameters, plan, queues, quorum_members, replicated_queues,
+    retrying, schema_replication, shovels, traces, users, served, vhosts, workbench,
 )  # fmt: skip
 
 RESOURCES: Extensions[ModuleType] = Extensions(

@@ -17,8 +17,7 @@ _BY_REASON = {
         "schema_info", "resolver_info", "metadata_store_status", "force_standalone_khepri_boot",
     ),
     _NO_CLUSTER: (
-        "discover_peers", "grow", "shrink",
-        "add_member", "delete_member", "reconcile_vhosts",
+        "discover_peers", "reconcile_vhosts",
     ),
     _NO_RAFT: (
         "peek", "reclaim_quorum_memory",

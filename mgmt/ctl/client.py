@@ -147,9 +147,11 @@ class Client:
         """Post a body."""
         return self.request("POST", path, body={} if body is None else body, query=query)
 
-    def delete(self, *path: str, headers: dict[str, str] | None = None, **query: str) -> Any:
+    def delete(
+        self, *path: str, headers: dict[str, str] | None = None, body: Any = None, **query: str
+    ) -> Any:
         """Delete a resource."""
-        return self.request("DELETE", path, query=query, headers=headers)
+        return self.request("DELETE", path, query=query, headers=headers, body=body)
 
     def request(
         self, method: str, path: tuple[str, ...], *, body: Any = None,

@@ -159,6 +159,12 @@ class TransferEnded(Item, frozen=True, tag=17):
     transfer: Number
 
 
+class Announced(Item, frozen=True, tag=18):
+    """The sender's node has this member, or is ready to have it, and knows of no leader."""
+
+    member: str
+
+
 def encode_raft(sender: str, to: str, message: bytes) -> bytes:
     """An item with a message between members."""
     names = (sender.encode(), to.encode())
@@ -210,5 +216,5 @@ def _raft_item(data: memoryview) -> RaftItem:
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
     Find | Leads | LeadsNoMore | Attach | Commands | Told | Question | Answered | Damaged | Offer
-    | Want | StatePiece | Body | AllSent | Taken | Installed | TransferEnded
+    | Want | StatePiece | Body | AllSent | Taken | Installed | TransferEnded | Announced
 )  # fmt: skip

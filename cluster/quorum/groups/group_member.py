@@ -19,7 +19,6 @@ from leveret.cluster.quorum.groups.group_frames import (
     Answered,
     Attach,
     Commands,
-    Damaged,
     Item,
     Leads,
     LeadsNoMore,
@@ -32,8 +31,13 @@ from leveret.cluster.quorum.groups.group_machine import (
     GroupMachine,
     MachineKind,
 )
+from leveret.cluster.quorum.groups.member_question import (
+    MEMBERS,
+    CurrentMembers,
+    encode_members,
+)
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
-from leveret.cluster.raft.configuration import Membership
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, node_of
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import EntriesLost, Message
 from leveret.cluster.raft.outputs import (
@@ -108,6 +112,9 @@ class MemberHost(Protocol):
     def members_changed(self, member: "GroupMember") -> None:
         """The configuration of a group has changed, or its leader."""
 
+    def member_lost(self, member: "GroupMember", lost: str) -> None:
+        """Another member of a group has lost entries: it has to be replaced."""
+
     def send_snapshot(self, member: "GroupMember", to: str) -> None:
         """Send the newest snapshot to another member."""
 
@@ -126,7 +133,9 @@ class GroupMember:
 
     damage: why it cannot be used. is_to_be_replaced: it is damaged, and another one on this node is
     to take its place. obstacle: why it cannot apply the next entry, or its snapshot: a newer
-    version has written it. It keeps entries for the others, and does not lead.
+    version has written it. It keeps entries for the others, and does not lead. wanted: the members
+    that the group is to have; None if they are not known yet. forced_from: nothing is taken from
+    members with lower numbers, which a recovery has given up.
     """
 
     def __init__(
@@ -141,6 +150,7 @@ class GroupMember:
         self.is_marked = False
         self.damage = self.obstacle = ""
         self.is_to_be_replaced = True
+        self.forced_from = 0
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
         self.times_served = 0
@@ -153,7 +163,8 @@ class GroupMember:
         self._serving_term = 0
         self._is_reading = False
         self._tick_ms = 0
-        self._replacing: dict[str, str] = {}
+        self.wanted: WantedMembers | None = None
+        self._changes_members = False
         self._waiting_reads: list[Read] = []
 
     @property
@@ -168,8 +179,8 @@ class GroupMember:
         if self.damage:
             return 0
         before = self._writes
-        if self._replacing:
-            self._replace_members()
+        if self._changes_members:
+            self._change_members()
         for output in self.raft.take_outputs():
             self._carry_out(output)
         self._apply()
@@ -182,6 +193,7 @@ class GroupMember:
             self._writes += 1
             self._log.append(self.group, output.first, output.term, output.kind, output.payloads)
             if output.kind == CONFIGURATION:
+                self._changes_members = True
                 self._host.members_changed(self)
         elif isinstance(output, Committed):
             self._commit = output.through
@@ -205,7 +217,7 @@ class GroupMember:
 
     def _carry_out_seldom(self, output: Output) -> None:
         if isinstance(output, LeaderChanged):
-            self._stop_serving()
+            self.stop_serving()
             self._host.members_changed(self)
         elif isinstance(output, SendSnapshot):
             self._host.send_snapshot(self, output.to)
@@ -214,7 +226,7 @@ class GroupMember:
         elif isinstance(output, NoLongerMember):
             self._host.is_removed(self)
         elif isinstance(output, MemberLost):
-            self.replace(output.member)
+            self._host.member_lost(self, output.member)
         elif isinstance(output, TransferEnded):
             self._serve_if_ready()
 
@@ -249,6 +261,7 @@ class GroupMember:
         """The link to a node is down, and with it what was on its way there."""
         self.watchers.discard(node)
         self.sessions.end(node)
+        self._changes_members = True
         if self._waiting_reads:
             self._waiting_reads = [
                 read for read in self._waiting_reads if node_of(read.member) != node
@@ -322,7 +335,7 @@ class GroupMember:
             "the member of group %d on this node applies nothing after entry %d: %s", self.group,
             self.applied, self.obstacle,
         )  # fmt: skip
-        self._stop_serving()
+        self.stop_serving()
         self.raft.may_stand = False
         self.raft.give_up_lead(self._host.now_ms())
         self._host.mark(self)
@@ -361,7 +374,7 @@ class GroupMember:
 
     def _stop(self) -> None:
         """Have the others elect a leader, if this member leads."""
-        self._stop_serving()
+        self.stop_serving()
         self.raft.give_up_lead(self._host.now_ms())
         for output in self.raft.take_outputs():
             if isinstance(output, Send):
@@ -377,6 +390,8 @@ class GroupMember:
         self._is_serving = True  # GMB2
         self._serving_term = self.raft.state.term
         self.times_served += 1
+        if self.wanted is not None:
+            self.follow(self.wanted)
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)
@@ -385,7 +400,8 @@ class GroupMember:
     def _tell_leads(self, node: str) -> None:
         self._host.send_item(node, Leads(self.group, self._serving_term))  # GMB3
 
-    def _stop_serving(self) -> None:
+    def stop_serving(self) -> None:
+        """Tell the clients that this member leads no more, if it did."""
         if self._is_serving:
             self._is_serving = False
             self.sessions.end_all()
@@ -413,7 +429,7 @@ class GroupMember:
         self._host.mark(self)
         if not self.raft.propose(entries):
             # The lead is being handed over: clients attach to the next leader, or here again.
-            self._stop_serving()
+            self.stop_serving()
             return False
         return True
 
@@ -453,7 +469,7 @@ class GroupMember:
             if session is not None and session.number == item.session:
                 self.propose(item.commands)
         elif isinstance(item, Question):
-            data = self.machine.answer(item.data) if self._is_serving else None
+            data = self._answer(item.data) if self._is_serving else None
             self._host.send_item(node, Answered(self.group, item.number, data))
 
     def tell(self, session: Session, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
@@ -466,6 +482,14 @@ class GroupMember:
         told = Told(self.group, session.number, kind.encode(effects), parts)
         self._host.send_item(session.node, told)
 
+    def _answer(self, question: bytes) -> bytes:
+        return self._members() if question == MEMBERS else self.machine.answer(question)
+
+    def _members(self) -> bytes:
+        state = self.raft.state
+        is_committed = state.log.configuration_index <= state.commit
+        return encode_members(CurrentMembers(state.log.configuration, is_committed))
+
     def read_entry(self, index: int) -> bytes:
         """Read an entry. Raises as `GroupLog.read`."""
         return self._log.read(self.group, index, index, 1)[0]
@@ -474,51 +498,22 @@ class GroupMember:
         """Whether a node takes no more for now."""
         return self._host.is_congested(node)
 
-    # Members that are replaced
+    # The members
 
-    def damaged(self, item: Damaged) -> None:
-        """The member of another node has lost what it had."""
-        self.replace(item.member)
+    def follow(self, wanted: WantedMembers) -> None:
+        """The group is to have these members: while this one leads, it changes them."""
+        self.wanted = wanted
+        self._changes_members = True
+        self._host.mark(self)
 
-    def replace(self, member: str) -> None:
-        """Replace a member by another one on its node, which gets everything again."""
-        raft = self.raft
-        if raft.leading is None or member not in raft.state.log.configuration.members:
-            return
-        if member not in self._replacing:
-            self._replacing[member] = next_name(member)
-            logger.warning(
-                "the member %s of group %d has lost entries: %s takes its place", member,
-                self.group, self._replacing[member],
-            )  # fmt: skip
-            self._host.mark(self)
-
-    def _replace_members(self) -> None:
-        """Take the next step: remove the old member, then add the new one."""
-        if self.raft.leading is None:
-            self._replacing.clear()
-            return
-        configuration = self.raft.state.log.configuration
-        for member, new in list(self._replacing.items()):
-            if new in configuration.members:
-                del self._replacing[member]
-            elif member in configuration.members:
-                self.raft.change_member(member, None)
-            elif self.raft.change_member(new, Membership.VOTER) is None:
-                del self._replacing[member]
-
-
-def node_of(member: str) -> str:
-    """The node of a member. A member that has taken the place of another one has a number, too."""
-    return member.partition("/")[0]
-
-
-def next_name(member: str) -> str:
-    """The name of the member that takes the place of this one."""
-    node, _, number = member.partition("/")
-    return f"{node}/{int(number or 1) + 1}"
-
-
-def generation_of(member: str) -> int:
-    """How many members of this node were replaced, plus one."""
-    return int(member.partition("/")[2] or 1)
+    def _change_members(self) -> None:
+        """Begin the next change. If it is refused for now, the next turn tries again."""
+        leading, wanted = self.raft.leading, self.wanted
+        change = None
+        if leading is not None and wanted is not None:
+            state = self.raft.state
+            change = next_change(state.log.configuration, wanted, self.me, state.reachable)
+        if change is None:
+            self._changes_members = False
+        else:
+            self.raft.change_member(*change)

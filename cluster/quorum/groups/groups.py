@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.quorum.groups.group_frames import (
+    Announced,
     Answered,
     Attach,
     Commands,
@@ -45,16 +46,23 @@ from leveret.cluster.quorum.groups.group_machine import (
     GroupUser,
     MachineKind,
 )
-from leveret.cluster.quorum.groups.group_member import GroupMember, generation_of, node_of
+from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
 from leveret.cluster.quorum.groups.stored_member import snapshot_of, stored_of
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wakes import Wakes
+from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
+from leveret.cluster.raft.messages import (
+    Entries,
+    Message,
+    Removed,
+    decode_message,
+    encode_message,
+)
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.group_state import GroupState
@@ -78,7 +86,9 @@ class Groups:
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
     with one that was removed from its group. leads: called with effects for the leader's node.
-    link_changed: called with the name of a node whose link has come up or gone down.
+    link_changed: called with the name of a node whose link has come up or gone down. lost: called
+    with a group, and the name of a member that has to be replaced. may_join: whether this node is
+    to have a member of a group with this name, which a leader has added.
     """
 
     def __init__(
@@ -93,6 +103,8 @@ class Groups:
         self.removed: Callable[[GroupMember], object] = lambda member: None
         self.leads: Callable[[GroupMember, list[Effect]], object] = lambda member, effects: None
         self.link_changed: Callable[[str], object] = lambda node: None
+        self.lost: Callable[[int, str], object] = lambda group, name: None
+        self.may_join: Callable[[int, str], bool] = lambda group, name: True
         self._store = store
         self._clock = clock
         self._random = random
@@ -169,11 +181,16 @@ class Groups:
         self.log.groups[group].live = ()
         return self._add(group, me, Stored(configuration), self.kind.new())
 
-    def remove(self, group: int) -> None:
-        """The member of a group is removed with all that it has: its queue is deleted, say."""
+    def remove(self, group: int, *, is_replaced: bool = False) -> None:
+        """The member of a group is removed with all that it has: its queue is deleted, say.
+
+        is_replaced: another one of this node may take its place.
+        """
         member = self.members.pop(group)
+        member.stop_serving()
         member.damage = "it was removed"
-        member.sessions.end_all()
+        if is_replaced:
+            self._watchers[group] = member.watchers
         self.sending.removed(member)
         self.receiving.removed(member)
         for node in self._nodes_of.pop(group, ()):
@@ -399,37 +416,51 @@ class Groups:
                 self._take(peer.name, item)
 
     def _take_raft(self, node: str, item: RaftItem) -> None:
+        if node_of(item.sender) != node or node_of(item.to) != self.node:
+            return
         message = decode_message(item.message)
         member = self.members.get(message.group)
-        if member is None or node_of(item.sender) != node or node_of(item.to) != self.node:
-            return
-        is_newer = generation_of(item.to) > generation_of(member.me)
-        if is_newer and isinstance(message, Entries):
-            # The leader has replaced a member that had lost entries; this one begins with nothing.
-            self._watchers[message.group] = set(member.watchers)
-            self.remove(message.group)
-            member = self.create(message.group, (), item.to)
+        if member is None or item.to != member.me:
+            member = self._joining(member, item.to, message)
+            if member is None:
+                return
         if member.damage:
             if member.is_to_be_replaced:
                 self.send_item(node, Damaged(message.group, member.me))
             return
-        if item.to != member.me:
-            return
+        if member.forced_from and number_of(item.sender) < member.forced_from:
+            return  # It was given up, and may have other entries.
         if item.sender not in member.raft.state.linked:
             member.raft.link_up(item.sender, self.now_ms())
         member.received(item.sender, message)
+
+    def _joining(self, member: GroupMember | None, to: str, message: Message) -> GroupMember | None:
+        """The member of this node that a leader has added; None for a message to no member.
+
+        An older member of this node has been removed before.
+        """
+        group = message.group
+        is_newer = member is None or number_of(to) > number_of(member.me)
+        if not (is_newer and isinstance(message, Entries) and self.may_join(group, to)):
+            return None
+        if member is not None:
+            self.remove(group, is_replaced=True)
+        return self.create(group, (), to)
 
     def _take_own(self) -> None:
         for _ in range(len(self._own)):
             self._take(self.node, self._own.popleft())
 
     def _take(self, node: str, item: Item) -> None:
-        if isinstance(item, Find | Attach | Commands | Question | Damaged):
+        if isinstance(item, Find | Attach | Commands | Question):
             self._take_for_member(node, item)
         elif isinstance(item, Leads | LeadsNoMore | Told | Answered):
             use = self._uses.get(item.group)
             if use is not None:
                 use.take(node, item)
+        elif isinstance(item, Damaged | Announced):
+            if node_of(item.member) == node:
+                self._take_of_member(node, item)
         else:
             self.sending.take(node, item)
             self.receiving.take(node, item)
@@ -443,11 +474,25 @@ class Groups:
                 self._watchers.setdefault(item.group, set()).add(node)
         elif isinstance(item, Find):
             member.watch(node)
-        elif isinstance(item, Damaged):
-            if node_of(item.member) == node:
-                member.replace(item.member)
         else:
             member.take(node, item)
+
+    def _take_of_member(self, node: str, item: Damaged | Announced) -> None:
+        """What a node says of its member, which concerns the leader."""
+        if isinstance(item, Damaged):
+            self.lost(item.group, item.member)
+            return
+        member = self.members.get(item.group)
+        leading = None if member is None else member.raft.leading
+        if member is None or leading is None:
+            return  # The next leader asks all members for their positions.
+        state = member.raft.state
+        index = state.log.configuration_index
+        if item.member in state.log.configuration.members:
+            member.raft.link_up(item.member, self.now_ms())
+            self.mark(member)
+        elif leading.has_committed and index <= state.commit:
+            self.send_raft(member.me, item.member, Removed(item.group, state.term, index))
 
     # Groups and nodes
 
@@ -502,6 +547,10 @@ class Groups:
             self.mark(member)
 
     # What members ask for
+
+    def member_lost(self, member: GroupMember, lost: str) -> None:
+        """Another member of a group has lost entries: it has to be replaced."""
+        self.lost(member.group, lost)
 
     def send_snapshot(self, member: GroupMember, to: str) -> None:
         """Send the newest snapshot to another member."""

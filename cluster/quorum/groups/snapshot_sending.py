@@ -30,7 +30,8 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
-from leveret.cluster.quorum.groups.group_member import GroupMember, node_of
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.wanted_members import node_of
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import Block, needed_blocks

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.groups.group_member import GroupMember, node_of
+from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.groups.uses import GroupUse
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers
 from leveret.cluster.quorum.machine.commands import Command, Configure, encode_command, entry_of
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.membership_record import QuorumRecord
@@ -22,7 +23,11 @@ from leveret.cluster.quorum.queue_machines import QueueMachine
 
 
 class DeclaredGroup:
-    """One queue. queue, use, letters: from `begin` on."""
+    """One queue. queue, use, letters: from `begin` on. record: its members; see `set_record`.
+
+    lost: the name of the member that this node did not find when it started. lost_by_others: the
+    members that their nodes did not find.
+    """
 
     queue: QuorumQueueClient
     use: GroupUse
@@ -34,8 +39,10 @@ class DeclaredGroup:
     ) -> None:  # fmt: skip
         """ended: called with the group when the client has ended, and whether it is deleted."""
         self.group = group
-        self.record = record
         self._times_served = 0
+        self.lost = ""
+        self.lost_by_others: set[str] = set()
+        self.set_record(record)
         self._was_handed_over = False
         self._options = machine_options(options)
         self._groups = groups
@@ -46,6 +53,13 @@ class DeclaredGroup:
         """What the client asks."""
         service = self._service = QueueGroup(self)
         return service
+
+    def set_record(self, record: QuorumRecord) -> None:
+        """The queue is to have these members."""
+        self.record = record
+        self.wanted = WantedMembers(
+            record.names(are_voters=True), record.names(are_voters=False), record.next_number
+        )
 
     def begin(self, queue: QuorumQueueClient, use: GroupUse, letters: LeaderDeadLetters) -> None:
         """The queue is declared."""
@@ -86,13 +100,13 @@ class DeclaredGroup:
 
     def _hands_over(self, member: GroupMember) -> bool:
         """The first leader of a new group hands over to the node that its placement names."""
-        node, leading = self.queue.placement.node, member.raft.leading
-        if self._was_handed_over or node == member.me or leading is None:
+        named, leading = self.record.of_node(self.queue.placement.node), member.raft.leading
+        if self._was_handed_over or leading is None or named is None or named.name == member.me:
             return False
         self._was_handed_over = True
         return (
             leading.first_index == 1
-            and member.raft.transfer_to(node, self._groups.now_ms()) is None
+            and member.raft.transfer_to(named.name, self._groups.now_ms()) is None
         )
 
     def _propose_options(self, member: GroupMember) -> None:
@@ -103,14 +117,6 @@ class DeclaredGroup:
         """Propose commands of leaders."""
         now_ms = self._groups.wall_ms()
         member.propose_entries([entry_of(encode_command(one), now_ms) for one in commands])
-
-    def follow_record(self, member: GroupMember) -> None:
-        """Remove a member whose node is no longer to have one."""
-        configuration = member.raft.state.log.configuration
-        for name in configuration.members:
-            if node_of(name) not in self.record.nodes and len(configuration.members) > 1:
-                member.raft.change_member(name, None)
-                return
 
 
 def machine_of(member: GroupMember) -> QuorumMachine:

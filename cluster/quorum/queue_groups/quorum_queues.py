@@ -36,7 +36,9 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
     DeclaredGroup,
     machine_of,
 )
+from leveret.cluster.quorum.queue_groups.membership import Membership
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
+from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -86,7 +88,11 @@ class QuorumQueues:
         node = remote_queues.node
         self.groups = Groups(node, links, store.groups, QueueMachines(), services.clock, random)
         self.groups.changed = self._changed
-        self.groups.removed = lambda member: self._remove(member.group)
+        self.membership = Membership(self.declared, services, cluster)
+        self._own_members = OwnMembers(
+            self.groups, self.declared, services.clock, self.membership.replace
+        )
+        self.groups.removed = lambda member: self._own_members.removed(member.group)
         self.groups.leads = self._lead
         self.groups.link_changed = self._link_changed
         self.groups.begin(store.page_worker)
@@ -95,11 +101,11 @@ class QuorumQueues:
             remote_queues.untaken,
         )  # fmt: skip
         self.factory = QuorumFactory(services.queue_kinds.of(QUORUM_QUEUE), own, self, self)
-        self._node = node
         self._addresses = remote_queues.addresses
 
     def close(self) -> None:
         """The node stops."""
+        self._own_members.close()
         self.groups.close()
 
     # The `Nodes` of the factory
@@ -153,8 +159,7 @@ class QuorumQueues:
         vhost = self._services.vhosts[queue.vhost_name]
         letters = LeaderDeadLetters(vhost, queue, self.groups, self._addresses)
         declared.begin(queue, self.groups.use(group, record.nodes, queue), letters)
-        if self._node in record.nodes and group not in self.groups.members:
-            self.groups.create(group, record.nodes)
+        self._own_members.added(declared)
         self.groups.tell_all(group)
         if group in self.groups.members:
             self._changed(self.groups.members[group])
@@ -162,11 +167,9 @@ class QuorumQueues:
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
         """A queue has another record."""
         declared = self.declared[queue.placement.identity]
-        declared.record = record
+        declared.set_record(record)
         declared.use.set_nodes(list(record.nodes))
-        member = self.groups.members.get(declared.group)
-        if member is not None and member.is_serving:
-            declared.follow_record(member)
+        self._own_members.settle(declared)
 
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
@@ -187,6 +190,10 @@ class QuorumQueues:
 
     # What the cluster and the members say
 
+    def restored(self) -> None:
+        """The queues that a restart has found are restored."""
+        self._own_members.restored()
+
     def has_declarations(self) -> None:
         """The node has all declarations: members of other queues belong to deleted ones."""
         for group in [one for one in self.groups.members if one not in self.declared]:
@@ -198,6 +205,7 @@ class QuorumQueues:
         self._tell_states("")
 
     def _link_changed(self, node: str) -> None:
+        self._own_members.link_changed()
         self._tell_states(node)
 
     def _tell_states(self, changed: str) -> None:
@@ -220,12 +228,13 @@ class QuorumQueues:
         declared = self.declared.get(member.group)
         if declared is None:
             return
+        if member.damage or member.wanted is not declared.wanted:
+            self._own_members.settle(declared)
         if not member.is_serving:
             declared.letters.end()
             return
         if declared.begins_to_lead(member):
             self._tell_states_to(declared, member, "")
-        declared.follow_record(member)
 
     def _lead(self, member: GroupMember, effects: list[Effect]) -> None:
         """Do what a queue that this node leads asks of its node."""

@@ -55,6 +55,15 @@ REBALANCING = body(
     {"type": one_of("all", "classic", "quorum", "stream")},
     {"vhost_pattern": TEXT, "queue_pattern": TEXT},
 )
+_MEMBERSHIP = {"membership": one_of("promotable", "voter", "non_voter")}
+QUORUM_NODE = body({"node": TEXT})
+QUORUM_MEMBER = body({"node": TEXT}, _MEMBERSHIP)
+_STRATEGY = one_of("all", "even")
+GROWING = body({"vhost_pattern": TEXT, "queue_pattern": TEXT, "strategy": _STRATEGY}, _MEMBERSHIP)
+GROWING_ON_NODE = body(
+    {"node": TEXT, "strategy": _STRATEGY},
+    {"vhost_pattern": TEXT, "queue_pattern": TEXT, **_MEMBERSHIP},
+)
 QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync")})
 VHOST = body(
     {},

@@ -64,6 +64,15 @@ QUEUES = (
     ),
     _queues.posts("/queues/{vhost}/{queue}/plan", bodies.PLANNED_QUEUE, ref("QueuePlan"), 404),
     _queues.posts("/queues/{vhost}/{queue}/actions", bodies.QUEUE_ACTION, None, 404),
+    _queues.posts(
+        "/queues/quorum/{vhost}/{queue}/replicas/add", bodies.QUORUM_MEMBER, None, 404, 503
+    ),
+    Operation(
+        "DELETE", "/queues/quorum/{vhost}/{queue}/replicas/delete", "queues", None, (404, 503),
+        bodies.QUORUM_NODE,
+    ),
+    _queues.posts("/queues/quorum/replicas/on/{node}/grow", bodies.GROWING, None, 404, 503),
+    _queues.deletes("/queues/quorum/replicas/on/{node}/shrink", 404, 503),
     _queues.lists("/queues/{vhost}/{queue}/bindings", ref("Binding"), 404),
     _queues.deletes("/queues/{vhost}/{queue}/contents", 400, 404),
 )  # fmt: skip

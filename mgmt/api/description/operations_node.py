@@ -105,6 +105,7 @@ LOGINS = (
     _logins.gets("/auth/attempts/{node}/source", list_of(ref("LoginAttemptsOfAddress")), 404),
     _logins.deletes("/auth/attempts/{node}/source", 404),
 )  # fmt: skip
+_CHANGED = record({"vhost": NAME, "name": NAME, "size": COUNT, "error": TEXT})
 CONTROL = (
     _control.shows("/node/ping", record({"status": one_of("ok"), "node": NAME})),
     _control.shows("/node/status", OBJECT),
@@ -146,6 +147,8 @@ CONTROL = (
         "/node/rebalance-queues", bodies.REBALANCING,
         list_of(record({"node": NAME, "quorum": COUNT, "classic": COUNT})),
     ),
+    _control.posts("/node/grow-quorum-queues", bodies.GROWING_ON_NODE, list_of(_CHANGED), 404, 503),
+    _control.posts("/node/shrink-quorum-queues", bodies.QUORUM_NODE, list_of(_CHANGED), 404, 503),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
 )  # fmt: skip
 

@@ -149,7 +149,7 @@ def test_members_are_added_and_removed(factory, queue):
 
 def test_numbers_are_not_used_again(factory, queue):
     nodes_after(factory, queue, RemoveMember("b"), AddMember("b"))
-    assert decode_record(queue.placement.record).of_node("b").name == "4"
+    assert decode_record(queue.placement.record).of_node("b").name == "b/4"
 
 
 def test_a_member_that_has_lost_its_disk_is_replaced_once(factory, queue):

@@ -15,6 +15,7 @@ from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.links import LinkOptions, Links
 from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers, node_of, number_of
 from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.worker import Worker
@@ -247,6 +248,7 @@ class GroupedNodes:
         self.kind = kind or KeepingKind()
         self.ports = {}
         self.by_name = {}
+        self.wanted = {}
 
     async def __aenter__(self):
         for name in NAMES:
@@ -264,14 +266,41 @@ class GroupedNodes:
     async def start(self, name):
         node = GroupedNode(name, self.directory / name, self.ports, self.file_bytes, self.kind)
         self.by_name[name] = node
+        node.groups.changed = self._follows
+        node.groups.lost = lambda group, lost: self._replace(node, group, lost)
+        for member in node.groups.members.values():
+            self._follows(member)
         await node.start()
         return node
+
+    # What the records of queues are to real nodes
+
+    def want(self, group, *voters, next_number=10):
+        """The group is to have these members."""
+        self.wanted[group] = WantedMembers(voters, (), next_number)
+        for node in self:
+            if group in node.groups.members:
+                self._follows(node.groups.members[group])
+
+    def _follows(self, member):
+        wanted = self.wanted.get(member.group)
+        if wanted is not None and member.wanted is not wanted:
+            member.follow(wanted)
+
+    def _replace(self, node, group, lost):
+        member = node.groups.members.get(group)
+        names = self.wanted[group].voters
+        if member is not None and member.raft.leading is not None and lost in names:
+            new = f"{node_of(lost)}/{number_of(lost) + 1}"
+            self.want(group, *[new if name == lost else name for name in names])
 
     async def kill(self, name):
         await self.by_name.pop(name).kill()
 
     async def create(self, groups):
         """Create groups with a member on each node, which survives a kill."""
+        for group in groups:
+            self.want(group, *NAMES)
         for node in self:
             for group in groups:
                 node.groups.create(group, NAMES)

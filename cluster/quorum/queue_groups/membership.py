@@ -1,0 +1,155 @@
+"""Changes of the members of quorum queues, for operators.
+
+A change is declared: all nodes have the record of the queue, and the leader of the group follows it
+(own_members.py). So a change that has begun is completed by the next leader. An operator's change
+is made while the queue has a leader only, and ends when the group has committed it. Its refusals
+are RabbitMQ's words.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Set
+from typing import Protocol
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.declarations.values import ChangePlacement
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
+from leveret.broker.services.services import Services
+from leveret.cluster.quorum.groups.member_question import (
+    MEMBERS,
+    CurrentMembers,
+    MembersError,
+    decode_members,
+)
+from leveret.cluster.quorum.membership_record import (
+    AddMember,
+    Change,
+    QuorumMember,
+    RemoveMember,
+    ReplaceMember,
+    encode,
+)
+from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
+from leveret.storage.metadata.metadata import MetadataError
+
+CHANGE_SECONDS_MAX = 20.0
+"""RabbitMQ's limit for one change."""
+POLL_SECONDS = 0.02
+NO_LEADER = "the queue has no leader: most of its members do not run, or cannot reach each other"
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class ChangeRefused(Exception):
+    """The members are not changed, or not yet. Its text says why."""
+
+
+class RunningNodes(Protocol):
+    """What the cluster says of its nodes."""
+
+    @property
+    def running(self) -> Set[str]:
+        """Those that run."""
+
+
+class Membership:
+    """The members of the quorum queues that a node knows. declared: the queues, by group."""
+
+    def __init__(
+        self, declared: Mapping[int, DeclaredGroup], services: Services, cluster: RunningNodes
+    ) -> None:
+        self._declared = declared
+        self._services = services
+        self._cluster = cluster
+        self._replacing: set[str] = set()
+
+    async def add(self, vhost: str, name: str, node: str, *, is_voter: bool = True) -> int:
+        """Add a member on a node, and return how many there are. Raises ChangeRefused."""
+        queue = self._of(vhost, name)
+        if node not in self._cluster.running:
+            raise ChangeRefused("node_not_running")
+        if queue.record.of_node(node) is None:
+            await self._change(queue, AddMember(node, is_voter), node)
+            logger.info("%r has a new member on node %s", queue.queue, node)
+        return len(queue.record.members)
+
+    async def remove(self, vhost: str, name: str, node: str) -> int:
+        """Remove the member on a node, and return how many are left. Raises ChangeRefused."""
+        queue = self._of(vhost, name)
+        if queue.record.of_node(node) is not None:
+            if len(queue.record.members) == 1:
+                raise ChangeRefused("last_node")
+            await self._change(queue, RemoveMember(node), node)
+            logger.info("%r has no member on node %s any longer", queue.queue, node)
+        return len(queue.record.members)
+
+    def replace(self, queue: DeclaredGroup, lost: QuorumMember) -> None:
+        """Have a node get a new member, in the place of one that has lost what it had."""
+        key = f"{queue.group} {lost.name}"
+        if key in self._replacing:
+            return
+        logger.warning(
+            "the member of %r on node %s has lost messages: it gets everything again", queue.queue,
+            lost.node,
+        )  # fmt: skip
+        self._replacing.add(key)
+        answer = self._declare(queue, ReplaceMember(lost.node, lost.number))
+
+        def declared() -> None:
+            self._replacing.discard(key)
+            try:
+                answer.result()
+            except (Fault, MetadataError) as error:
+                logger.warning("the member of %r is not replaced: %s", queue.queue, error)
+
+        answer.when_given(declared)
+
+    def _of(self, vhost: str, name: str) -> DeclaredGroup:
+        host = self._services.vhosts.get(vhost)
+        queue = None if host is None else host.queues.get(name)
+        declared = None if queue is None else self._declared.get(queue.placement.identity)
+        if declared is None:
+            raise ChangeRefused("not_found")
+        return declared
+
+    def _declare(self, queue: DeclaredGroup, change: Change) -> Answer[None]:
+        client = queue.queue
+        return self._services.declarations.submit(
+            ChangePlacement(client.vhost_name, client.name, queue.group, encode(change))
+        )
+
+    async def _change(self, queue: DeclaredGroup, change: Change, node: str) -> None:
+        """Declare a change, and wait until the group has made it. Raises ChangeRefused."""
+        deadline_s = asyncio.get_running_loop().time() + CHANGE_SECONDS_MAX
+        if await self._members(queue, deadline_s) is None:
+            raise ChangeRefused(NO_LEADER)
+        before = queue.record.of_node(node)
+        try:
+            await in_task(self._declare(queue, change))
+        except (Fault, MetadataError) as error:
+            raise ChangeRefused(str(error)) from None
+        after = queue.record.of_node(node)
+        while (members := await self._members(queue, deadline_s)) is not None:
+            names = members.configuration.members
+            is_added = after is None or after.name in names
+            is_removed = before is None or before == after or before.name not in names
+            if members.is_committed and is_added and is_removed:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+        raise ChangeRefused("timeout: the queue makes the change as soon as it has a leader")
+
+    async def _members(self, queue: DeclaredGroup, deadline_s: float) -> CurrentMembers | None:
+        """What the leader says, when there is one; None if there is none for too long."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline_s and self._declared.get(queue.group) is queue:
+            answer: Answer[bytes | None] = Answer()
+            queue.use.ask(MEMBERS, answer.give)
+            data = await given_in_task(answer)
+            if data is not None:
+                try:
+                    return decode_members(data)
+                except MembersError as error:
+                    raise ChangeRefused(str(error)) from None
+            await asyncio.sleep(POLL_SECONDS)
+        return None

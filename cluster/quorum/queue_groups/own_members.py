@@ -1,0 +1,180 @@
+"""The members that this node has, and those that it is to have by the records of its queues.
+
+The leader of a group adds and removes members until the group has those of the record
+(groups/wanted_members.py). A node adds this:
+
+- The first members of a queue are made when it is declared. A later one is made when the leader
+  sends it its first entries; the node announces it before, in case they were sent too early.
+- A member that was removed while its node was away may never hear of it. Its node announces it,
+  and the leader answers that it was removed.
+- A restart that does not find a member has lost it. A new member under its name could vote twice,
+  or miss what it had acknowledged. So the node reports the loss, as it does for a damaged member,
+  and the leader has the record name another member for the node.
+- If no node has found its member, the first declaration was not on disk when all of them died, or
+  everything is lost. The nodes learn this from the reports of all others, and begin again.
+
+A group is looked at again when a link changes, and after some seconds, until it is settled.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.cluster.quorum.groups.group_frames import Announced, Damaged, Item
+from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.groups.wanted_members import number_of
+from leveret.cluster.quorum.membership_record import QuorumMember
+from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
+
+LOOK_MS = 5_000
+"""How long a group that is not settled waits for the next look."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class OwnMembers:
+    """The members of a node. declared: its queues, by group.
+
+    replace: called by the leader's node with a queue and a member that has lost what it had.
+    """
+
+    def __init__(
+        self, groups: Groups, declared: Mapping[int, DeclaredGroup], clock: Clock,
+        replace: Callable[[DeclaredGroup, QuorumMember], object],
+    ) -> None:  # fmt: skip
+        self._node = groups.node
+        self._groups = groups
+        self._declared = declared
+        self._clock = clock
+        self._replace = replace
+        self._is_restoring = True
+        self._unsettled: set[int] = set()
+        self._timer: Timer | None = None
+        groups.lost = self._lost
+        groups.may_join = self._may_join
+
+    def restored(self) -> None:
+        """The queues that were added until now are those that a restart has found."""
+        self._is_restoring = False
+
+    def close(self) -> None:
+        """The node stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def added(self, declared: DeclaredGroup) -> None:
+        """A queue was declared, or was found by a restart."""
+        own = declared.record.of_node(self._node)
+        if own is not None and declared.group not in self._groups.members:
+            if not self._is_restoring:
+                if declared.record.is_first:
+                    self._begin(declared, own)
+            elif len(declared.record.members) == 1:
+                self._begin_again(declared, own)
+            else:
+                declared.lost = own.name
+        self.settle(declared)
+
+    def _begin(self, declared: DeclaredGroup, own: QuorumMember) -> None:
+        self._groups.create(declared.group, declared.wanted.voters, own.name)
+
+    def _begin_again(self, declared: DeclaredGroup, own: QuorumMember) -> None:
+        logger.error(
+            "no member of %s is on disk on any node: it begins without messages", declared.queue
+        )
+        declared.lost = ""
+        self._begin(declared, own)
+
+    def settle(self, declared: DeclaredGroup) -> None:
+        """Look whether this node has the member that it is to have, and report it if not."""
+        items = self._settle(declared)
+        for item in items:
+            for node in declared.record.nodes:
+                if node != self._node:
+                    self._groups.send_item(node, item)
+        if items:
+            self._unsettled.add(declared.group)
+            self._look_later()
+        else:
+            self._unsettled.discard(declared.group)
+
+    def _settle(self, declared: DeclaredGroup) -> list[Item]:
+        """What has to be said about the member of this node."""
+        group, record = declared.group, declared.record
+        own, member = record.of_node(self._node), self._groups.members.get(group)
+        items: list[Item] = []
+        if member is not None and own is not None and own.name == member.me:
+            member.follow(declared.wanted)
+            member.forced_from = record.forced_from
+            is_lost = bool(member.damage) and member.is_to_be_replaced
+            return [Damaged(group, member.me)] if is_lost else []
+        if member is not None:
+            if member.damage or number_of(member.me) < record.forced_from:
+                self._groups.remove(group, is_replaced=True)
+            else:
+                member.follow(declared.wanted)
+                items.append(Announced(group, member.me))
+        if own is not None:
+            is_lost = declared.lost == own.name
+            items.append(Damaged(group, own.name) if is_lost else Announced(group, own.name))
+        return items
+
+    def removed(self, group: int) -> None:
+        """The member of a group was removed from it."""
+        declared = self._declared.get(group)
+        self._groups.remove(group, is_replaced=declared is not None)
+        if declared is not None:
+            self.settle(declared)
+
+    # Looking again
+
+    def link_changed(self) -> None:
+        """A link has come up or gone down."""
+        self._look()
+
+    def _look_later(self) -> None:
+        if self._timer is None:
+            self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for group in sorted(self._unsettled):
+            declared = self._declared.get(group)
+            if declared is None:
+                self._unsettled.discard(group)
+            else:
+                self.settle(declared)
+
+    # What others say
+
+    def _may_join(self, group: int, name: str) -> bool:
+        """Whether a member that a leader has added is the one that this node is to have."""
+        declared = self._declared.get(group)
+        if declared is None or declared.lost == name:
+            return False
+        own = declared.record.of_node(self._node)
+        return own is not None and own.name == name
+
+    def _lost(self, group: int, name: str) -> None:
+        """A member of a group has lost what it had, or its node has not found it."""
+        declared = self._declared.get(group)
+        lost = None if declared is None else declared.record.named(name)
+        if declared is None or lost is None:
+            return
+        member = self._groups.members.get(group)
+        if member is not None:
+            if member.raft.leading is not None:
+                self._replace(declared, lost)
+            return
+        own = declared.record.of_node(self._node)
+        if own is not None and declared.lost == own.name:
+            declared.lost_by_others.add(name)
+            names = _names(declared.record.members)
+            if names - {own.name} <= declared.lost_by_others:
+                self._begin_again(declared, own)
+
+
+def _names(members: Iterable[QuorumMember]) -> set[str]:
+    return {member.name for member in members}

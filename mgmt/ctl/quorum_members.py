@@ -1,0 +1,95 @@
+"""Commands for the members of quorum queues, which rabbitmq-queues has."""
+
+from typing import Any
+
+from leveret.mgmt.ctl.client import HttpError
+from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.errors import UsageError, failure
+
+QUEUES = "Queues"
+MEMBERSHIPS = ("promotable", "voter", "non_voter")
+CHANGED_COLUMNS = ("vhost", "name", "size", "result")
+LAST = "last_node"
+
+
+@command("add_member", "[--vhost <vhost>] <queue> <node> [--membership <promotable|voter|"
+         "non_voter>]", "Adds a member of a quorum queue on a node", QUEUES, "membership=",
+         counts=(2, 2))  # fmt: skip
+def add_member(ctl: Session) -> None:
+    """Add a member, and wait until the queue has it. It catches up beside the queue's work."""
+    queue, node = ctl.arguments
+    body = {"node": node, "membership": _membership(ctl)}
+    ctl.banner(f"Adding a replica for queue {queue} on node {node}...")
+    try:
+        ctl.client.post("queues", "quorum", ctl.vhost, queue, "replicas", "add", body=body)
+    except HttpError as error:
+        raise _failure(error) from None
+
+
+@command("delete_member", "[--vhost <vhost>] <queue> <node>",
+         "Removes the member of a quorum queue on a node", QUEUES)  # fmt: skip
+def delete_member(ctl: Session) -> None:
+    """Remove a member, and wait until the queue is without it."""
+    queue, node = ctl.arguments
+    ctl.banner(f"Removing a replica of queue {queue} on node {node}...")
+    path = ("queues", "quorum", ctl.vhost, queue, "replicas", "delete")
+    try:
+        ctl.client.delete(*path, body={"node": node})
+    except HttpError as error:
+        raise _failure(error) from None
+
+
+@command("grow", "<node> <all | even> [--vhost-pattern <pattern>] [--queue-pattern <pattern>] "
+         "[--membership <promotable|voter|non_voter>] [--errors-only]", "Adds a member of all "
+         "quorum queues on a node, or of those with an even number of members", QUEUES,
+         "vhost-pattern=", "queue-pattern=", "membership=", "errors-only",
+         counts=(2, 2))  # fmt: skip
+def grow(ctl: Session) -> None:
+    """Add members, and show how many each queue has."""
+    node, strategy = ctl.arguments
+    if strategy not in ("all", "even"):
+        raise UsageError(f"strategy '{strategy}' is not recognised.")
+    body = {"node": node, "strategy": strategy, "membership": _membership(ctl)}
+    for name in ("vhost_pattern", "queue_pattern"):
+        if name in ctl.options:
+            body[name] = ctl.options[name]
+    ctl.banner(f"Growing {strategy} quorum queues on {node}...")
+    _change(ctl, "grow-quorum-queues", body)
+
+
+@command("shrink", "<node> [--errors-only]", "Removes the members of all quorum queues from a node",
+         QUEUES, "errors-only")  # fmt: skip
+def shrink(ctl: Session) -> None:
+    """Remove members, and show how many each queue has left. Its last one stays."""
+    node = ctl.argument(0)
+    ctl.banner(f"Shrinking quorum queues on {node}...")
+    _change(ctl, "shrink-quorum-queues", {"node": node})
+
+
+def _change(ctl: Session, act: str, body: dict[str, Any]) -> None:
+    ctl.require_local()
+    ctl.take_time()
+    try:
+        changed = ctl.client.post("node", act, body=body)
+    except HttpError as error:
+        raise failure(error.reason) from None
+    shown = [one for one in changed if one["error"] or not ctl.options.get("errors_only")]
+    rows = [(one["vhost"], one["name"], one["size"], _result(one["error"])) for one in shown]
+    ctl.rows(rows, CHANGED_COLUMNS)
+
+
+def _membership(ctl: Session) -> str:
+    membership = str(ctl.options.get("membership", "promotable"))
+    if membership not in MEMBERSHIPS:
+        raise UsageError(f"voter status '{membership}' is not recognised.")
+    return membership
+
+
+def _result(error: str) -> str:
+    if not error:
+        return "ok"
+    return "error: the last node cannot be removed" if error == LAST else f"error: {error}"
+
+
+def _failure(error: HttpError) -> Exception:
+    return failure("not_found" if error.status == 404 else error.reason)

@@ -1,0 +1,98 @@
+"""Members of quorum queues on three real nodes: added and removed, and what is left when nodes go.
+
+The nodes are started once for all tests. Each test has queues of its own, and leaves all running.
+"""
+
+import pytest
+
+from tests.cluster.clients import take
+from tests.cluster.clustered_nodes import ClusteredNode
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("members")
+    config = directory / "leveret.conf"
+    config.write_text("quorum_queue.replicated = true\n")
+    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def declare(node, queue, *bodies, **arguments):
+    """A quorum queue with messages."""
+    with node.connect() as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(queue, durable=True, arguments={**QUORUM, **arguments})
+        for body in bodies:
+            channel.basic_publish("", queue, body, mandatory=True)
+
+
+def shown(node, queue):
+    """What a node shows of a queue: its leader, and its members in order."""
+    rows = node.ctl_json("list_queues", "name", "leader", "members")
+    (row,) = [one for one in rows if one["name"] == queue]
+    return row["leader"], sorted(row["members"])
+
+
+def bodies(node, queue, count):
+    with node.connect() as connection:
+        return [body for body, _ in take(connection.channel(), queue, count)]
+
+
+def test_a_member_is_removed_and_added(cluster):
+    a, b, c = cluster
+    declare(a, "changed", b"1", b"2")
+    for _ in range(2):
+        assert b.ctl("delete_member", "changed", c.name) == ""
+        assert shown(c, "changed")[1] == [a.name, b.name]
+    for _ in range(2):
+        assert c.ctl("add_member", "changed", c.name) == ""
+        assert shown(a, "changed")[1] == [a.name, b.name, c.name]
+    # The leader is removed: another one leads.
+    a.ctl("delete_member", "changed", a.name)
+    a.wait_until(lambda: shown(a, "changed")[0] in (b.name, c.name), "another member leads")
+    assert bodies(a, "changed", 2) == [b"1", b"2"]
+
+
+def test_the_last_member_stays(cluster):
+    a, b, c = cluster
+    declare(a, "last", b"1", **{"x-quorum-initial-group-size": 2})
+    assert "error: the last node" not in a.ctl("shrink", b.name)
+    shrunk = a.ctl("shrink", a.name, "--errors-only")
+    assert "last\t1\terror: the last node cannot be removed" in shrunk
+    assert "last_node" in a.ctl("delete_member", "last", a.name, succeeds=False)
+    assert a.ctl("grow", c.name, "even", "--queue-pattern", "^last$") == ""
+    chosen = ("--queue-pattern", "^last$", "--membership", "non_voter")
+    assert a.ctl_json("grow", c.name, "all", *chosen) == [
+        {"vhost": "/", "name": "last", "size": 2, "result": "ok"}
+    ]
+    # The new member has no vote: the queue works without it.
+    c.stop()
+    declare(a, "last", b"2", **{"x-quorum-initial-group-size": 2})
+    c.start()
+    assert bodies(b, "last", 2) == [b"1", b"2"]
+
+
+def test_what_cannot_be_changed_is_refused_with_rabbitmqs_words(cluster):
+    a, b, _ = cluster
+    declare(a, "refused")
+    with a.connect() as connection:
+        connection.channel().queue_declare("classic", durable=True)
+    for command in ("add_member", "delete_member"):
+        said = a.ctl(command, "none", b.name, succeeds=False)
+        assert said == "Error:\nnot_found\n"
+        said = a.ctl(command, "classic", b.name, succeeds=False)
+        assert said == "Error:\nCannot add members to a classic queue\n"
+    said = a.ctl("add_member", "refused", "nobody@localhost", succeeds=False)
+    assert said == "Error:\nnode_not_running\n"
+    said = a.ctl("add_member", "refused", b.name, "--membership", "king", succeeds=False)
+    assert "voter status 'king' is not recognised." in said
+    said = a.ctl("grow", "nobody@localhost", "all", succeeds=False)
+    assert "node nobody@localhost is not a member of this cluster" in said
