@@ -39,7 +39,7 @@ from leveret.cluster.quorum.groups.member_question import (
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
 from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, node_of
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import EntriesLost, Message
+from leveret.cluster.raft.messages import EntriesLost, Message, Removed
 from leveret.cluster.raft.outputs import (
     CONFIGURATION,
     DATA,
@@ -505,6 +505,18 @@ class GroupMember:
         self.wanted = wanted
         self._changes_members = True
         self._host.mark(self)
+
+    def announced(self, name: str) -> None:
+        """Another member can be reached, or does not know that it was removed."""
+        leading, state = self.raft.leading, self.raft.state
+        if leading is None:
+            return  # The next leader asks all members for their positions.
+        index = state.log.configuration_index
+        if name in state.log.configuration.members:
+            self.raft.link_up(name, self._host.now_ms())
+            self._host.mark(self)
+        elif leading.has_committed and index <= state.commit:
+            self._host.send_raft(self.me, name, Removed(self.group, state.term, index))
 
     def _change_members(self) -> None:
         """Begin the next change. If it is refused for now, the next turn tries again."""

@@ -56,13 +56,7 @@ from leveret.cluster.quorum.groups.wakes import Wakes
 from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import (
-    Entries,
-    Message,
-    Removed,
-    decode_message,
-    encode_message,
-)
+from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.group_state import GroupState
@@ -483,16 +477,8 @@ class Groups:
             self.lost(item.group, item.member)
             return
         member = self.members.get(item.group)
-        leading = None if member is None else member.raft.leading
-        if member is None or leading is None:
-            return  # The next leader asks all members for their positions.
-        state = member.raft.state
-        index = state.log.configuration_index
-        if item.member in state.log.configuration.members:
-            member.raft.link_up(item.member, self.now_ms())
-            self.mark(member)
-        elif leading.has_committed and index <= state.commit:
-            self.send_raft(member.me, item.member, Removed(item.group, state.term, index))
+        if member is not None:
+            member.announced(item.member)
 
     # Groups and nodes
 
