@@ -437,6 +437,8 @@ class ClusterNode(LogListener):
         """A node was declared to be a member, or no longer to be one."""
         self.log.admit(frozenset(self._members.declared))
         self._members.changed()
+        if self.quorum_queues is not None:
+            self.quorum_queues.members_changed()
 
     def view_changed(self) -> None:
         """The node is in another view: other leaders and mirrors may be wanted."""

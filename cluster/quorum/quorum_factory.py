@@ -6,6 +6,7 @@ queue (client/quorum_queue_client.py). What members have on disk is found by the
 group, so queues have no storage number.
 """
 
+import logging
 import secrets
 from collections.abc import Set
 from typing import Protocol
@@ -32,6 +33,8 @@ from leveret.cluster.quorum.membership_record import (
     encode,
     new_record,
 )
+
+logger = logging.getLogger("leveret.cluster")
 
 IDENTITY_BITS = 61
 """The number of a group is not 0."""
@@ -125,8 +128,18 @@ class QuorumFactory(QueueFactory):
         self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
     ) -> Declaration | None:
         """A queue is deleted only if no other node has a member."""
-        if decode_record(queue.placement.record).of_node(node) is None:
+        nodes = decode_record(queue.placement.record).nodes
+        if node not in nodes:
             return None
+        what = resource(QUEUE, queue.name, vhost)
+        if len(nodes) == 1:
+            logger.warning("%s is deleted: its only member was on node %s", what, node)
+        elif len(nodes) > 2 and 2 * len(left.intersection(nodes)) <= len(nodes):
+            logger.error(
+                "%s has no leader: most of its members do not run. Start their nodes, or, if these "
+                "are lost, run `leveretctl force_shrink_member_to_current_member` on one that runs",
+                what,
+            )  # fmt: skip
         return self._change(vhost, queue, LeaveNode(node))
 
     def members(self, queue: QueueClient) -> QueueMembers:

@@ -414,8 +414,8 @@ class RaftMember:
     def become_only_member(self, now_ms: int) -> None:
         """Recover the group from this member alone; entries that only others have are given up.
 
-        The service must have given the group another number first (a new `RaftMember`), so that
-        messages of the lost members are dropped.
+        From now on the service must drop all messages of the members that are given up, which may
+        have committed other entries.
         """
         self._at(now_ms)
         self.is_removed = False

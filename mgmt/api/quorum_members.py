@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -125,6 +126,34 @@ async def shrink_chosen(call: Call) -> Any:
     """The same as `shrink`, with what became of each queue."""
     body = await call.body("node")
     return [one._asdict() for one in await _shrink(call, str(body["node"]))]
+
+
+@route("POST", "/node/force-shrink-quorum-queues", control_only=True)
+async def force_shrink(call: Call) -> Any:
+    """Recover queues without a leader from the members of this node; the others are given up."""
+    body = await call.body()
+    members = _members(call)
+    chosen = members.queues_without_leader()
+    if not body.get("all"):
+        if body.get("vhost") is None or body.get("name") is None:
+            raise bad_request("the body must have vhost and name, or all")
+        chosen = [(str(body["vhost"]), str(body["name"]))]
+    await call.note(
+        "queues.recovered", "node", call.node.name,
+        f"Recovering {len(chosen)} quorum queues from their members on this node alone",
+    )  # fmt: skip
+
+    async def recovered(vhost: str, name: str) -> dict[str, Any]:
+        try:
+            await members.keep_only(vhost, name)
+        except ChangeRefused as error:
+            return {"vhost": vhost, "name": name, "error": str(error)}
+        return {"vhost": vhost, "name": name, "error": ""}
+
+    done: list[dict[str, Any]] = []
+    for first in range(0, len(chosen), AT_ONCE):
+        done += await asyncio.gather(*starmap(recovered, chosen[first : first + AT_ONCE]))
+    return done
 
 
 async def _grow(call: Call, node: str, body: dict[str, Any]) -> list[Changed]:

@@ -56,7 +56,10 @@ MODULES = {
         "await_online_synchronized_mirror", "await_startup", "force_reset", "post_upgrade",
         "reset", "shutdown", "start_app", "stop", "stop_app", "wait",
     ),
-    "quorum_members": ("add_member", "delete_member", "grow", "shrink"),
+    "quorum_members": (
+        "add_member", "delete_member", "force_all_queues_shrink_member_to_current_member",
+        "force_shrink_member_to_current_member", "grow", "shrink",
+    ),
     "schema_replication": (
         "accept_schema_replication", "clear_schema_replication", "disable_schema_replication",
         "enable_schema_replication", "promote_warm_standby", "restart_schema_replication",

@@ -66,6 +66,55 @@ def shrink(ctl: Session) -> None:
     _change(ctl, "shrink-quorum-queues", {"node": node})
 
 
+@command("force_shrink_member_to_current_member", "[--vhost <vhost>] [<queue>] [--all]",
+         "Recovers a quorum queue without a leader, or all of them, from the member of this node "
+         "alone: messages that only other members have are lost", QUEUES, "all",
+         counts=(0, 1))  # fmt: skip
+def force_shrink_member(ctl: Session) -> None:
+    """Give up all members but that of the node."""
+    if bool(ctl.arguments) is bool(ctl.options.get("all")):
+        raise UsageError("either a queue or --all has to be given.")
+    if ctl.options.get("all"):
+        _recover_all(ctl)
+        return
+    queue = ctl.argument(0)
+    ctl.banner(f"Recovering queue {queue} from its member on node {ctl.node} alone...")
+    (done,) = _recovered(ctl, {"vhost": ctl.vhost, "name": queue})
+    if done["error"]:
+        raise failure(done["error"])
+
+
+@command("force_all_queues_shrink_member_to_current_member", "",
+         "The same as force_shrink_member_to_current_member --all", QUEUES)  # fmt: skip
+def force_all_queues_shrink_member(ctl: Session) -> None:
+    """Recover all queues that have no leader."""
+    _recover_all(ctl)
+
+
+def _recover_all(ctl: Session) -> None:
+    ctl.banner(
+        f"Recovering all quorum queues without a leader from their members on node {ctl.node} "
+        "alone..."
+    )
+    done = _recovered(ctl, {"all": True})
+    rows = [(one["vhost"], one["name"], _result(one["error"])) for one in done]
+    ctl.rows(rows, ("vhost", "name", "result"))
+    if any(one["error"] for one in done):
+        raise failure("not all queues are recovered")
+
+
+def _recovered(ctl: Session, body: dict[str, Any]) -> list[dict[str, Any]]:
+    ctl.require_local()
+    ctl.take_time()
+    try:
+        done: list[dict[str, Any]] = ctl.client.post(
+            "node", "force-shrink-quorum-queues", body=body
+        )
+    except HttpError as error:
+        raise failure(error.reason) from None
+    return done
+
+
 def _change(ctl: Session, act: str, body: dict[str, Any]) -> None:
     ctl.require_local()
     ctl.take_time()

@@ -3,6 +3,8 @@
 The nodes are started once for all tests. Each test has queues of its own, and leaves all running.
 """
 
+import signal
+
 import pytest
 
 from tests.cluster.clients import take
@@ -96,3 +98,37 @@ def test_what_cannot_be_changed_is_refused_with_rabbitmqs_words(cluster):
     assert "voter status 'king' is not recognised." in said
     said = a.ctl("grow", "nobody@localhost", "all", succeeds=False)
     assert "node nobody@localhost is not a member of this cluster" in said
+
+
+def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
+    a, b, c = cluster
+    declare(a, "recovered", b"1", b"2")
+    said = a.ctl("force_shrink_member_to_current_member", "recovered", succeeds=False)
+    assert "the queue has a leader, on node" in said
+    for node in (b, c):
+        node.stop(signal.SIGKILL)
+    a.ctl("force_shrink_member_to_current_member", "recovered")
+    assert "is to go on with its member on node" in a.log
+    assert shown(a, "recovered") == (a.name, [a.name])
+    declare(a, "recovered", b"3")
+    for node in (b, c):
+        node.start()
+    # What they had belongs to a queue that was given up.
+    for node in (b, c):
+        assert shown(node, "recovered")[1] == [a.name]
+    a.ctl("add_member", "recovered", b.name)
+    assert bodies(c, "recovered", 3) == [b"1", b"2", b"3"]
+
+
+def test_all_queues_that_have_no_leader_are_recovered(cluster):
+    a, b, c = cluster
+    declare(a, "works", b"1", **{"x-quorum-initial-group-size": 1})
+    declare(a, "lost", b"1")
+    for node in (b, c):
+        node.stop(signal.SIGKILL)
+    done = a.ctl_json("force_all_queues_shrink_member_to_current_member")
+    assert {"vhost": "/", "name": "lost", "result": "ok"} in done
+    assert "works" not in [one["name"] for one in done]
+    for node in (b, c):
+        node.start()
+    assert bodies(b, "lost", 1) == [b"1"]

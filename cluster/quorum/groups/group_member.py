@@ -488,7 +488,9 @@ class GroupMember:
     def _members(self) -> bytes:
         state = self.raft.state
         is_committed = state.log.configuration_index <= state.commit
-        return encode_members(CurrentMembers(state.log.configuration, is_committed))
+        return encode_members(
+            CurrentMembers(state.log.configuration, is_committed, state.reaches_majority)
+        )
 
     def read_entry(self, index: int) -> bytes:
         """Read an entry. Raises as `GroupLog.read`."""
@@ -517,6 +519,12 @@ class GroupMember:
             self._host.mark(self)
         elif leading.has_committed and index <= state.commit:
             self._host.send_raft(self.me, name, Removed(self.group, state.term, index))
+
+    def become_only_member(self) -> None:
+        """Go on alone: the other members were given up, and what only they have."""
+        self.stop_serving()
+        self.raft.become_only_member(self._host.now_ms())
+        self._host.mark(self)
 
     def _change_members(self) -> None:
         """Begin the next change. If it is refused for now, the next turn tries again."""

@@ -547,8 +547,12 @@ class Groups:
         self.sending.cancel(member, to)
 
     def is_removed(self, member: GroupMember) -> None:
-        """A member was removed from its group."""
-        self.removed(member)
+        """A member was removed from its group. It ends its turn first."""
+        self._loop.call_soon(self._is_removed, member)
+
+    def _is_removed(self, member: GroupMember) -> None:
+        if self.members.get(member.group) is member and not self._is_closed:
+            self.removed(member)
 
     def lead_effects(self, member: GroupMember, effects: list[Effect]) -> None:
         """Effects for the node that leads."""

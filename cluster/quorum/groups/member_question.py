@@ -13,10 +13,14 @@ class MembersError(ValueError):
 
 
 class CurrentMembers(msgspec.Struct, frozen=True, array_like=True):
-    """The members. is_committed: they stay, whatever fails."""
+    """The members. is_committed: they stay, whatever fails.
+
+    reaches_majority: the leader reaches most of the voters.
+    """
 
     configuration: Configuration
     is_committed: bool
+    reaches_majority: bool
 
 
 def encode_members(members: CurrentMembers) -> bytes:

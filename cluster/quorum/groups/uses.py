@@ -76,6 +76,13 @@ class GroupUse:
         for node in new:
             self.find(node)
 
+    def forget_leader(self) -> None:
+        """A recovery has given members up: terms of their leaders count no longer."""
+        self.lose_leader()
+        self.term = 0
+        for node in self.nodes:
+            self.find(node)
+
     def close(self) -> None:
         """The client has ended."""
         self._host.forget_use(self)

@@ -26,7 +26,8 @@ class DeclaredGroup:
     """One queue. queue, use, letters: from `begin` on. record: its members; see `set_record`.
 
     lost: the name of the member that this node did not find when it started. lost_by_others: the
-    members that their nodes did not find.
+    members that their nodes did not find. waits_for_node: the member here can go on alone, if the
+    node of the other one is removed from the cluster.
     """
 
     queue: QuorumQueueClient
@@ -42,6 +43,7 @@ class DeclaredGroup:
         self._times_served = 0
         self.lost = ""
         self.lost_by_others: set[str] = set()
+        self.waits_for_node = False
         self.set_record(record)
         self._was_handed_over = False
         self._options = machine_options(options)

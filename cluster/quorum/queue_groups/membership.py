@@ -16,6 +16,7 @@ from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.services.services import Services
+from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.member_question import (
     MEMBERS,
     CurrentMembers,
@@ -25,6 +26,7 @@ from leveret.cluster.quorum.groups.member_question import (
 from leveret.cluster.quorum.membership_record import (
     AddMember,
     Change,
+    KeepOnly,
     QuorumMember,
     RemoveMember,
     ReplaceMember,
@@ -35,6 +37,8 @@ from leveret.storage.metadata.metadata import MetadataError
 
 CHANGE_SECONDS_MAX = 20.0
 """RabbitMQ's limit for one change."""
+ELECTION_SECONDS_MAX = 5.0
+"""A queue without a leader for this long is not in an election only."""
 POLL_SECONDS = 0.02
 NO_LEADER = "the queue has no leader: most of its members do not run, or cannot reach each other"
 
@@ -54,11 +58,17 @@ class RunningNodes(Protocol):
 
 
 class Membership:
-    """The members of the quorum queues that a node knows. declared: the queues, by group."""
+    """The members of the quorum queues that a node knows.
+
+    declared: the queues, by group. own: the members of this node.
+    """
 
     def __init__(
-        self, declared: Mapping[int, DeclaredGroup], services: Services, cluster: RunningNodes
-    ) -> None:
+        self, node: str, declared: Mapping[int, DeclaredGroup], own: Mapping[int, GroupMember],
+        services: Services, cluster: RunningNodes,
+    ) -> None:  # fmt: skip
+        self._node = node
+        self._own = own
         self._declared = declared
         self._services = services
         self._cluster = cluster
@@ -83,6 +93,53 @@ class Membership:
             await self._change(queue, RemoveMember(node), node)
             logger.info("%r has no member on node %s any longer", queue.queue, node)
         return len(queue.record.members)
+
+    async def keep_only(self, vhost: str, name: str) -> None:
+        """Recover a queue without a leader from the member of this node. Raises ChangeRefused.
+
+        The members of all other nodes are given up, and the messages that only they have.
+        """
+        queue, node = self._of(vhost, name), self._node
+        member = self._own.get(queue.group)
+        nodes = ", ".join(queue.record.nodes)
+        if member is None or queue.record.of_node(node) is None:
+            raise ChangeRefused(f"node {node} has no member of the queue: they are on {nodes}")
+        if member.damage:
+            raise ChangeRefused(f"the member on node {node} cannot be used: {member.damage}")
+        now_s = asyncio.get_running_loop().time
+        if await self._is_led(queue, now_s() + ELECTION_SECONDS_MAX):
+            raise ChangeRefused(f"the queue has a leader, on node {queue.use.leader}: it works")
+        logger.error(
+            "%r is to go on with its member on node %s alone: all others of its members, on %s, and"
+            " messages that only they have, are given up", queue.queue, node, nodes,
+        )  # fmt: skip
+        deadline_s = now_s() + CHANGE_SECONDS_MAX
+        try:
+            await in_task(self._declare(queue, KeepOnly(node)))
+        except (Fault, MetadataError) as error:
+            raise ChangeRefused(str(error)) from None
+        if not await self._is_led(queue, deadline_s):
+            raise ChangeRefused("timeout: the member does not lead yet; see the log of the node")
+
+    async def _is_led(self, queue: DeclaredGroup, deadline_s: float) -> bool:
+        """Whether a leader answers that reaches most of the members, within a time."""
+        while (members := await self._members(queue, deadline_s)) is not None:
+            if members.reaches_majority:
+                return True
+            await asyncio.sleep(POLL_SECONDS)
+        return False
+
+    def queues_without_leader(self) -> list[tuple[str, str]]:
+        """The vhosts and names of queues that have a member on this node, and no leader.
+
+        A leader that does not reach most of the members counts as none.
+        """
+        return [
+            (one.queue.vhost_name, one.queue.name) for group, one in self._declared.items()
+            if group in self._own and not (
+                one.use.leader and self._own[group].raft.state.reaches_majority
+            )
+        ]  # fmt: skip
 
     def replace(self, queue: DeclaredGroup, lost: QuorumMember) -> None:
         """Have a node get a new member, in the place of one that has lost what it had."""

@@ -13,16 +13,21 @@ The leader of a group adds and removes members until the group has those of the 
 - If no node has found its member, the first declaration was not on disk when all of them died, or
   everything is lost. The nodes learn this from the reports of all others, and begin again.
 
+- A member that is left alone, because an operator has given up the others or because the only other
+  one was on a node that was removed from the cluster, recovers the group by itself.
+
 A group is looked at again when a link changes, and after some seconds, until it is settled.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Protocol
 
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.cluster.quorum.groups.group_frames import Announced, Damaged, Item
+from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
-from leveret.cluster.quorum.groups.wanted_members import number_of
+from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
 from leveret.cluster.quorum.membership_record import QuorumMember
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
 
@@ -32,6 +37,14 @@ LOOK_MS = 5_000
 logger = logging.getLogger("leveret.cluster")
 
 
+class ClusterNodes(Protocol):
+    """What the cluster says of its nodes."""
+
+    @property
+    def nodes(self) -> Set[str]:
+        """The members of the cluster, at least this node."""
+
+
 class OwnMembers:
     """The members of a node. declared: its queues, by group.
 
@@ -39,12 +52,13 @@ class OwnMembers:
     """
 
     def __init__(
-        self, groups: Groups, declared: Mapping[int, DeclaredGroup], clock: Clock,
-        replace: Callable[[DeclaredGroup, QuorumMember], object],
+        self, groups: Groups, declared: Mapping[int, DeclaredGroup], cluster: ClusterNodes,
+        clock: Clock, replace: Callable[[DeclaredGroup, QuorumMember], object],
     ) -> None:  # fmt: skip
         self._node = groups.node
         self._groups = groups
         self._declared = declared
+        self._cluster = cluster
         self._clock = clock
         self._replace = replace
         self._is_restoring = True
@@ -92,7 +106,7 @@ class OwnMembers:
             for node in declared.record.nodes:
                 if node != self._node:
                     self._groups.send_item(node, item)
-        if items:
+        if items or declared.waits_for_node:
             self._unsettled.add(declared.group)
             self._look_later()
         else:
@@ -106,8 +120,10 @@ class OwnMembers:
         if member is not None and own is not None and own.name == member.me:
             member.follow(declared.wanted)
             member.forced_from = record.forced_from
-            is_lost = bool(member.damage) and member.is_to_be_replaced
-            return [Damaged(group, member.me)] if is_lost else []
+            if member.damage:
+                return [Damaged(group, member.me)] if member.is_to_be_replaced else []
+            declared.waits_for_node = self._goes_on_alone(declared, member)
+            return []
         if member is not None:
             if member.damage or number_of(member.me) < record.forced_from:
                 self._groups.remove(group, is_replaced=True)
@@ -119,6 +135,35 @@ class OwnMembers:
             items.append(Damaged(group, own.name) if is_lost else Announced(group, own.name))
         return items
 
+    def _goes_on_alone(self, declared: DeclaredGroup, member: GroupMember) -> bool:
+        """Recover a group of which only this member is left. Returns whether to look again.
+
+        An operator has given up the others; or there was only one, without which this one had no
+        majority, so that it has everything that was confirmed.
+        """
+        raft, queue = member.raft, declared.queue
+        configuration = raft.state.log.configuration
+        others = [name for name in configuration.members if name != member.me]
+        if not others or len(declared.record.members) > 1:
+            return False
+        nodes = ", ".join(map(node_of, others))
+        if all(number_of(name) < declared.record.forced_from for name in others):
+            logger.error(
+                "%r goes on with the member of this node alone, as an operator has asked: what only"
+                " members on %s had is lost", queue, nodes,
+            )  # fmt: skip
+        elif raft.leading is not None or set(configuration.voters) != {member.me, *others[:1]}:
+            return False
+        elif nodes in self._cluster.nodes:
+            return True
+        else:
+            logger.warning(
+                "%r goes on with the member of this node alone: the other one was on node %s, which"
+                " is not in the cluster any longer", queue, nodes,
+            )  # fmt: skip
+        member.become_only_member()
+        return False
+
     def removed(self, group: int) -> None:
         """The member of a group was removed from it."""
         declared = self._declared.get(group)
@@ -128,15 +173,12 @@ class OwnMembers:
 
     # Looking again
 
-    def link_changed(self) -> None:
-        """A link has come up or gone down."""
-        self._look()
-
     def _look_later(self) -> None:
         if self._timer is None:
-            self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
+            self._timer = self._clock.call_later_ms(LOOK_MS, self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Look at the groups that are not settled: a link or the cluster has changed, say."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

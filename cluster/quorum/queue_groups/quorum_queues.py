@@ -88,9 +88,9 @@ class QuorumQueues:
         node = remote_queues.node
         self.groups = Groups(node, links, store.groups, QueueMachines(), services.clock, random)
         self.groups.changed = self._changed
-        self.membership = Membership(self.declared, services, cluster)
+        self.membership = Membership(node, self.declared, self.groups.members, services, cluster)
         self._own_members = OwnMembers(
-            self.groups, self.declared, services.clock, self.membership.replace
+            self.groups, self.declared, cluster, services.clock, self.membership.replace
         )
         self.groups.removed = lambda member: self._own_members.removed(member.group)
         self.groups.leads = self._lead
@@ -167,8 +167,11 @@ class QuorumQueues:
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
         """A queue has another record."""
         declared = self.declared[queue.placement.identity]
+        is_forced = record.forced_from != declared.record.forced_from
         declared.set_record(record)
         declared.use.set_nodes(list(record.nodes))
+        if is_forced:
+            declared.use.forget_leader()
         self._own_members.settle(declared)
 
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
@@ -200,12 +203,16 @@ class QuorumQueues:
             logger.info("removing the member of group %d: its queue was deleted", group)
             self._remove(group)
 
+    def members_changed(self) -> None:
+        """The cluster has other nodes."""
+        self._own_members.look()
+
     def nodes_changed(self) -> None:
         """Other nodes run."""
         self._tell_states("")
 
     def _link_changed(self, node: str) -> None:
-        self._own_members.link_changed()
+        self._own_members.look()
         self._tell_states(node)
 
     def _tell_states(self, changed: str) -> None:

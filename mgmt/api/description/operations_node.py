@@ -149,6 +149,10 @@ CONTROL = (
     ),
     _control.posts("/node/grow-quorum-queues", bodies.GROWING_ON_NODE, list_of(_CHANGED), 404, 503),
     _control.posts("/node/shrink-quorum-queues", bodies.QUORUM_NODE, list_of(_CHANGED), 404, 503),
+    _control.posts(
+        "/node/force-shrink-quorum-queues", bodies.FORCING,
+        list_of(record({"vhost": NAME, "name": NAME, "error": TEXT})), 503,
+    ),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
 )  # fmt: skip
 
