@@ -94,13 +94,13 @@ async def test_a_snapshot_of_a_newer_version_stops_its_group_and_not_the_node(tm
     async with GroupedNodes(tmp_path, file_bytes=100_000) as nodes:
         await nodes.create([1, 2])
         await nodes.led([1])
-        client = Client(nodes.leader(1), 1)
-        for _ in range(10):
+        leader = nodes.leader(1)
+        client = Client(leader, 1)
+        old = next(node for node in nodes if node is not leader)
+        while not member(old).raft.state.log.snapshot_index:
             client.add(*[bytes(2_000)] * 20)
             client.settle(20)
             await until(lambda: client.is_done)
-        old = next(node for node in nodes if not node.leads(1))
-        await until(lambda: member(old).raft.state.log.snapshot_index)
         await nodes.kill(old.name)
         nodes.kind = OlderKind()
         old = await nodes.start(old.name)
