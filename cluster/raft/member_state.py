@@ -177,11 +177,13 @@ class MemberState:
         """Whether this member is a voter, or was one until a removal that is not committed.
 
         In the second case its log may be the only one with the removal, and a majority may need it.
+        Only the newest configuration may be uncommitted (RF8), whatever this member knows.
         """
         log = self.log
         if self.me in log.configuration.voters:
             return True
-        return self.me in log.configuration_at(self.commit)[1].voters
+        committed = max(self.commit, log.configuration_index - 1)
+        return self.me in log.configuration_at(committed)[1].voters
 
     @property
     def reaches_majority(self) -> bool:

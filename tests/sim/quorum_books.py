@@ -185,7 +185,7 @@ class Books:
     def _lives(self, user):
         """Whether a client is not taken for gone, and has a leader."""
         sender = self.machine.senders.known.get(user.client.sender)
-        return sender is not None and not sender.has_ended and user.leader is not None
+        return sender is not None and not sender.has_ended and user.use.leader
 
     # The end
 

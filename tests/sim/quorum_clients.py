@@ -8,7 +8,8 @@ from itertools import count
 
 from leveret.cluster.quorum.client.command import Command
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import GroupClient, Subscription
+from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
+from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Cancel,
@@ -26,6 +27,7 @@ from leveret.cluster.quorum.machine.commands import (
     runs_of,
 )
 from leveret.cluster.quorum.machine.effects import Outcome
+from tests.sim.raft_world import GROUP
 
 
 def expanded(intervals):
@@ -170,14 +172,34 @@ class PurgeQueue(Command):
 class User:
     """The client of one life of a node. waiting: how many publishes are not answered."""
 
-    def __init__(self, name, incarnation, senders, books, numbers=None):
+    def __init__(self, name, incarnation, senders, books, host, numbers=None):
         self.name, self.incarnation, self.books = name, incarnation, books
         self._senders = senders
         self.client = GroupClient(self)
         self.consumers = []
         self.waiting = 0
-        self.leader = None
+        self.use = GroupUse(host, None, GROUP, list(host.nodes), self)
         self.numbers = numbers or count(incarnation * 100_000)
+
+    def begin(self):
+        """Ask all nodes who leads."""
+        for node in self.use.nodes:
+            self.use.find(node)
+
+    # The leader
+
+    def leader_found(self):
+        self.client.leader_found()
+
+    def leader_lost(self):
+        self.client.leader_lost()
+
+    def do_outputs(self):
+        for output in self.client.take_outputs():
+            if isinstance(output, Attach):
+                self.use.attach(output.session, output.sender, output.seen, output.received)
+            elif isinstance(output, Send):
+                self.use.send(output.session, output.payloads)
 
     # The senders of the client
 

@@ -3,8 +3,9 @@
     python -m tests.sim.quorum_scenario --seed 17          one seed, with its trace
     python -m tests.sim.quorum_scenario --seeds 1000       many of them, from --first on
 
-The members of the group fail as in tests/sim/raft_scenario.py. Clients on all nodes publish,
-consume, settle, return and reject meanwhile; the cluster takes nodes for gone, rightly or wrongly.
+The members of the group fail, come and go as in tests/sim/raft_scenario.py. Clients on all nodes
+publish, consume, settle, return and reject meanwhile; the cluster takes nodes for gone, rightly or
+wrongly.
 In the end everything works: no command waits, and what clients hold is what the queue knows.
 """
 
@@ -31,13 +32,12 @@ class QuorumScenario(RaftScenario):
     def __init__(self, seed, sizes=(1, 5), machine=RaftMember):
         super().__init__(seed, sizes, machine)
         random = self.random
-        self.member_rate = 0.0
         self.steps = min(self.steps, 500)
         self.use_rate = random.choice((0.2, 0.4, 0.6))
         self.calm_rate = random.choice((0.0, 0.05, 0.2))
         """How often everything that is due is done."""
         self.has_ttl = random.random() < 0.2
-        self.world = QuorumWorld(self.world.names, random, self._options())
+        self.world = QuorumWorld(self.world.names, self.members, random, self._options())
 
     def _options(self):
         random = self.random
@@ -70,6 +70,9 @@ class QuorumScenario(RaftScenario):
                 return ("use", name, *self._use(node.user))
         if random.random() < 0.03:
             return self._judge()
+        leaders = [one for one in self.world.leaders() if not one.is_paused]
+        if leaders and random.random() < self.member_rate / 15:
+            return self._change(random.choice(leaders))
         if random.random() < self.calm_rate:
             self.world.run(random.choice((0, 1, 20, 200)))
             return None

@@ -2,12 +2,14 @@
 
 To the world of tests/sim/raft_world.py, with its disks, links and crashes, it adds what the service
 of the queue does: committed entries go to the machine, the leader's effects and the clients'
-commands to frames on the same links, snapshots have the machine's state.
+commands to frames on the same links, snapshots have the machine's state. A client finds the leader
+as on a node (groups/uses.py), whether the node has a member or not.
 """
 
 from collections import deque
 from itertools import count
 
+from leveret.cluster.quorum.groups.group_frames import Attach, Find, Leads, LeadsNoMore
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     LettersDone,
@@ -36,7 +38,25 @@ from leveret.cluster.raft.outputs import DATA
 from tests.sim.properties import require
 from tests.sim.quorum_books import Books
 from tests.sim.quorum_clients import User
-from tests.sim.raft_world import UP, RaftNode, RaftWorld
+from tests.sim.raft_world import DOWN, GROUP, UP, RaftNode, RaftWorld
+
+
+class NodeUse:
+    """Carries what the client of a node asks for to the links. See `UseHost`."""
+
+    def __init__(self, world, name):
+        self._world, self._name = world, name
+
+    @property
+    def nodes(self):
+        """All nodes: any of them may have a member."""
+        return self._world.names
+
+    def send_item(self, node, item):
+        self._world._send(self._name, node, Frame("item", item))
+
+    def forget_use(self, use):
+        """The client has ended."""
 
 
 class Frame(bytes):
@@ -51,9 +71,9 @@ class Frame(bytes):
 class QuorumNode(RaftNode):
     """A member with the machine of the queue, and the client of the node.
 
-    attached: by node, the session and the sender of its client. attaching: those that wait.
-    links: how often a link came up. letters: dead letters that are to be published. ticks_at: when
-    it proposed a tick.
+    attached: by node, the session and the sender of its client. serving: the term in which it takes
+    clients, or 0. watchers: the nodes that want to know that. letters: dead letters that are to be
+    published. ticks_at: when it proposed a tick.
     """
 
     def __init__(self, name, configuration):
@@ -67,7 +87,7 @@ class QuorumNode(RaftNode):
         self.restored = self.disk.snapshot
         state = self.restored.state
         self.queue = restore(state) if state else QuorumMachine(options)
-        self.attached, self.attaching, self.links = {}, {}, {}
+        self.attached, self.serving, self.watchers = {}, 0, {}
         self.effects = Effects()
         self.letters, self.ticks_at = [], 0
 
@@ -77,31 +97,35 @@ class QuorumWorld(RaftWorld):
 
     node_type = QuorumNode
 
-    def __init__(self, names, random, options):
+    def __init__(self, names, members, random, options):
         self.options = options
         self.books = Books(options)
         self.senders = count(1)
         self.lives = dict.fromkeys(names, 0)
         self.down = set()
-        super().__init__(names, names, random)
-        for name in names:
-            self.ways[name, name] = deque()
+        self.own_ways = {(name, name): deque() for name in names}
+        super().__init__(names, members, random)
 
     # The machine of a node
 
     def _start(self, name):
         node = self.nodes[name]
+        self.ways |= self.own_ways
         self.lives[name] += 1
-        node.begin(User(name, self.lives[name], self.senders, self.books), self.options)
+        node.begin(self._user(name), self.options)
         super()._start(name)
+        node.user.begin()
         self.update(node)
 
+    def _user(self, name, numbers=None):
+        """A client of a node."""
+        return User(name, self.lives[name], self.senders, self.books, NodeUse(self, name), numbers)
+
     def _crash(self, name, kept, on_way):
-        if (name, name) in self.ways:
-            self.ways[name, name].clear()
+        self.ways[name, name].clear()
         node = self.nodes[name]
         if node.user is not None:
-            node.user.leader = None
+            node.user.use.lose_leader()
         node.begin(None, self.options)
         super()._crash(name, kept, on_way)
         self.down.add((name, self.lives[name]))
@@ -144,8 +168,10 @@ class QuorumWorld(RaftWorld):
     # The leader
 
     def propose(self, node, commands):
-        """A member proposes commands, if it leads."""
-        node.machine.propose([entry_of(command, node.clock) for command in commands])
+        """A member proposes commands, if it leads and takes them."""
+        entries = [entry_of(command, node.clock) for command in commands]
+        if node.serving and not node.machine.propose(entries):
+            self._stop_serving(node)
         self.carry_out(node)
 
     def _propose(self, name, _sizes):
@@ -154,11 +180,21 @@ class QuorumWorld(RaftWorld):
 
     def carry_out(self, node):
         super().carry_out(node)
-        machine = node.machine
-        if machine.leading is None:
-            node.attached, node.attaching = {}, {}
+        state, leading = node.machine.state, node.machine.leading
+        if leading is None or node.serving not in (0, state.term):
+            self._stop_serving(node)
+        if leading is None or leading.transfer_to or node.serving:
             return
-        self._attach_some(node)
+        if node.applied >= leading.first_index:
+            node.serving = state.term
+            for name in node.watchers:
+                self._send(node.name, name, Frame("item", Leads(GROUP, node.serving)))
+
+    def _stop_serving(self, node):
+        if node.serving:
+            for name in node.watchers:
+                self._send(node.name, name, Frame("item", LeadsNoMore(GROUP, node.serving)))
+        node.serving, node.attached = 0, {}
 
     def _serve(self, node, effects):
         """Tell clients what the leader's machine has for them."""
@@ -215,53 +251,42 @@ class QuorumWorld(RaftWorld):
         else:
             super()._arrive(sender, receiver)
             if node.machine is not None and not isinstance(item, bytes):
-                node.links[sender] = node.links.get(sender, 0) + (item == UP)
-                node.attached.pop(sender, None)
-                node.attaching.pop(sender, None)
+                self._link_changed(node, sender, item)
 
-    def _received(self, node, sender, kind, session, *what):
+    def _link_changed(self, node, other, what):
+        node.attached.pop(other, None)
+        if what == DOWN:
+            node.watchers.pop(other, None)
+            node.user.use.link_down(other)
+        elif what == UP:
+            node.user.use.find(other)
+
+    def _received(self, node, sender, kind, *what):
+        user = node.user
         if kind == "told":
-            node.user.told(session, *what)
-        elif node.machine.leading is None:
+            if sender == user.use.leader:
+                user.told(*what)
             return
-        elif kind == "attach":
-            node.attaching[sender] = (session, *what)
-            self._attach_some(node)
-        elif node.attached.get(sender, (0, 0))[0] == session:
-            self.propose(node, what[0])
-
-    def _attach_some(self, node):
-        """Clients attach when all that earlier leaders have committed is applied."""
-        state = node.machine.state
-        if state.log.term_of(max(node.applied, state.log.base_index)) != state.term:
+        (item,) = what
+        if isinstance(item, Find):
+            node.watchers[sender] = None
+            if node.serving:
+                self._send(node.name, sender, Frame("item", Leads(GROUP, node.serving)))
+        elif isinstance(item, Leads | LeadsNoMore):
+            user.use.take(sender, item)
+        elif not node.serving:
             return
-        for name, (session, number, seen, received) in node.attaching.items():
-            node.attached[name] = (session, number)
-            for effect in self.queue(node).attach(number, seen, received):
-                self._tell(node, name, session, effect)
-        node.attaching = {}
+        elif isinstance(item, Attach):
+            node.attached[sender] = (item.session, item.sender)
+            for effect in self.queue(node).attach(item.sender, item.seen, item.received):
+                self._tell(node, sender, item.session, effect)
+        elif node.attached.get(sender, (0, 0))[0] == item.session:
+            self.propose(node, item.commands)
 
     def update(self, node):
-        """The client of a node follows the leader that its member knows, and sends."""
-        machine, user = node.machine, node.user
-        if machine is None or node.is_paused:
-            return
-        leader = machine.leader
-        is_there = leader == node.name and machine.leading is not None
-        if is_there or leader in machine.state.linked:
-            found = (leader, machine.state.term, node.links.get(leader, 0))
-        else:
-            found = None
-        if found != user.leader:
-            user.client.leader_lost()
-            user.leader = found
-            if found is not None:
-                user.client.leader_found()
-        for output in user.client.take_outputs():
-            kind = type(output).__name__.lower()
-            fields = ("sender", "seen", "received") if kind == "attach" else ("payloads",)
-            frame = Frame(kind, output.session, *[getattr(output, field) for field in fields])
-            self._send(node.name, user.leader[0], frame)
+        """The client of a node asks for what was added."""
+        if node.machine is not None and not node.is_paused:
+            node.user.do_outputs()
 
     def do(self, action):
         super().do(action)
@@ -309,7 +334,9 @@ class QuorumWorld(RaftWorld):
         """The client of a node is made again, and subscribes; the last one does not tell."""
         node = self.nodes[name]
         last = node.user
-        node.user = User(name, self.lives[name], self.senders, self.books, last.numbers)
+        last.use.lose_leader()
+        node.user = self._user(name, last.numbers)
+        node.user.begin()
         node.user.consume(1, 0)
         self.books.count("clients made again")
 

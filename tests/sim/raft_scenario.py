@@ -36,14 +36,14 @@ class RaftScenario:
     def __init__(self, seed: int, sizes: tuple[int, int] = (1, 5), machine=RaftMember) -> None:
         self.random = random = Random(seed)
         names = "abcdef"[: random.randint(*sizes)]
-        members = names[: random.choice((1, len(names), len(names), max(1, len(names) - 1)))]
+        self.members = names[: random.choice((1, len(names), len(names), max(1, len(names) - 1)))]
         self.fault_rate = random.choice((0.02, 0.1, 0.3, 0.5))
         self.member_rate = random.choice((0.0, 0.3, 0.8))
         self.snapshot_rate = random.choice((0.0, 0.2, 0.6, 0.95))
         self.steps = random.randint(*STEPS)
         self.is_stormy = random.random() < 0.4
         """Leaders fall and return all the time, with few entries between."""
-        self.world = RaftWorld(names, members, random, machine)
+        self.world = RaftWorld(names, self.members, random, machine)
 
     def run(self) -> None:
         """Run it. Raises AssertionError if a property does not hold."""
@@ -153,7 +153,7 @@ class RaftScenario:
         other = random.choice(self.world.names)
         if random.random() < 0.35:
             return ("transfer", node.name, other)
-        is_gone = self.world.nodes[other].is_removed
+        is_gone = self.world.nodes[other].was_removed  # The name of a member is not used again.
         return ("change", node.name, other, None if is_gone else random.choice(MEMBERSHIPS))
 
     def _storm(self, leader: RaftNode) -> Action:

@@ -149,7 +149,8 @@ class RaftNode:
         self.value = 0
         self.reads: list[Read] = []
         self.snapshots: dict[str, int] = {}
-        self.is_removed = False
+        self.is_removed = self.was_removed = False
+        """It was told that it is removed; a leader has tried to remove it."""
 
 
 class RaftWorld:
@@ -370,7 +371,8 @@ class RaftWorld:
 
     def _change(self, name: str, member: str, membership: Membership | None) -> None:
         node, machine = self._running(name)
-        machine.change_member(member, membership)
+        if machine.change_member(member, membership) is None and membership is None:
+            self.nodes[member].was_removed = True
         self.carry_out(node)
 
     def _transfer(self, name: str, to: str) -> None:

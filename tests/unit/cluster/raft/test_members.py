@@ -129,6 +129,23 @@ def test_two_members_remain_able_to_decide_when_one_removes_itself_and_is_cut_of
     assert group.status("b").role == "removed"
 
 
+def test_a_leader_that_removes_itself_and_restarts_knows_that_it_was_a_voter():
+    """What it knows to be committed after its start is older than the change that made it one."""
+    group = RaftByHand("ab", members="a")
+    change(group, "b", VOTER)
+    group.settle()
+    group.do(("transfer", "a", "b"))
+    group.settle()
+    change(group, "b", None)
+    group.do(("sync", "b", len(group.nodes["b"].disk.writes)))
+    group.stop("b")
+    group.start("b")
+    assert (group.status("b").commit, voters(group, "b")) == (0, ("a",))
+    group.settle()
+    assert (group.leader, voters(group, "a")) == ("a", ("a",))
+    assert group.status("b").role == "removed"
+
+
 def test_a_removed_member_can_be_replaced_while_two_of_three_are_there():
     group = RaftByHand("abcd", members="abc", leader="a")
     group.stop("c")
