@@ -10,6 +10,7 @@ The leader of a group adds and removes members until the group has those of the 
 - A restart that does not find a member has lost it. A new member under its name could vote twice,
   or miss what it had acknowledged. So the node reports the loss, as it does for a damaged member,
   and the leader has the record name another member for the node.
+- A member that belongs to another node, whose directory was copied, is removed, and counts as lost.
 - If no node has found its member, the first declaration was not on disk when all of them died, or
   everything is lost. The nodes learn this from the reports of all others, and begin again.
 
@@ -79,6 +80,7 @@ class OwnMembers:
     def added(self, declared: DeclaredGroup) -> None:
         """A queue was declared, or was found by a restart."""
         own = declared.record.of_node(self._node)
+        self._remove_foreign(declared, own)
         if own is not None and declared.group not in self._groups.members:
             if not self._is_restoring:
                 if declared.record.is_first:
@@ -89,12 +91,25 @@ class OwnMembers:
                 declared.lost = own.name
         self.settle(declared)
 
+    def _remove_foreign(self, declared: DeclaredGroup, own: QuorumMember | None) -> None:
+        """Remove a member of another node, whose directory was copied to this one."""
+        member = self._groups.members.get(declared.group)
+        if member is None:
+            return
+        node = node_of(member.me)
+        if node != (self._node if own is None else node_of(own.name)):
+            logger.error(
+                "the member of %r in the files of this node is that of node %s, from which they"
+                " were copied: it is removed", declared.queue, node,
+            )  # fmt: skip
+            self._groups.remove(declared.group)
+
     def _begin(self, declared: DeclaredGroup, own: QuorumMember) -> None:
         self._groups.create(declared.group, declared.wanted.voters, own.name)
 
     def _begin_again(self, declared: DeclaredGroup, own: QuorumMember) -> None:
         logger.error(
-            "no member of %s is on disk on any node: it begins without messages", declared.queue
+            "no member of %r is on disk on any node: it begins without messages", declared.queue
         )
         declared.lost = ""
         self._begin(declared, own)

@@ -1,0 +1,133 @@
+"""Members of quorum queues whose files are lost, old or another node's, and nodes that leave.
+
+Each test ends with all three nodes in the cluster.
+"""
+
+import shutil
+import signal
+
+import pytest
+
+from tests.cluster.clustered_nodes import ClusteredNode, queues
+from tests.cluster.test_quorum_membership import bodies, declare, shown
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("lost")
+    config = directory / "leveret.conf"
+    config.write_text("quorum_queue.replicated = true\n")
+    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def come_back_empty(node, other):
+    """A node without its data joins the cluster."""
+    node.stop(signal.SIGKILL)
+    shutil.rmtree(node.data_dir)
+    node.start()
+    node.join(other)
+
+
+def lose_groups(node):
+    """Remove what a stopped node has of groups: its log, and the rows of groups."""
+    for path in (node.data_dir / "log", node.data_dir / "quorum"):
+        shutil.rmtree(path)
+
+
+def assert_has_everything(node, others, queue, *expected):
+    """The member of a node goes on alone, and has these messages."""
+    for other in others:
+        node.ctl("delete_member", queue, other.name)
+    assert shown(node, queue) == (node.name, [node.name])
+    assert bodies(node, queue, len(expected)) == [*expected]
+
+
+def test_a_node_that_is_removed_leaves_working_queues(cluster):
+    a, b, c = cluster
+    declare(a, "three", b"1")
+    declare(c, "two", b"1", **{"x-quorum-initial-group-size": 2})
+    declare(c, "only", b"1", **{"x-quorum-initial-group-size": 1})
+    (other,) = set(shown(a, "two")[1]) - {c.name}
+    c.stop(signal.SIGKILL)
+    a.ctl("forget_cluster_node", c.name)
+    assert "is deleted: its only member was on node" in a.log + b.log
+    assert "only" not in queues(a)
+    assert shown(a, "three")[1] == [a.name, b.name]
+    a.wait_until(lambda: shown(a, "two") == (other, [other]), "the other member goes on alone")
+    for queue in ("three", "two"):
+        declare(a, queue, b"2", **({} if queue == "three" else {"x-quorum-initial-group-size": 2}))
+        assert bodies(b, queue, 2) == [b"1", b"2"]
+    # It comes back without its data, and gets members again.
+    come_back_empty(c, a)
+    a.ctl("grow", c.name, "all")
+    assert c.name in shown(a, "two")[1]
+
+
+def test_a_node_that_is_reset_leaves_its_queues(cluster):
+    a, b, c = cluster
+    declare(c, "left", b"1", b"2")
+    for command in ("stop_app", "reset", "start_app"):
+        c.ctl(command)
+    assert shown(a, "left")[1] == [a.name, b.name]
+    assert bodies(a, "left", 2) == [b"1", b"2"]
+    c.join(a)
+    a.ctl("add_member", "left", c.name)
+    assert shown(c, "left")[1] == [a.name, b.name, c.name]
+
+
+def test_a_member_whose_files_are_gone_gets_everything_again(cluster):
+    a, b, c = cluster
+    declare(a, "files", b"1", b"2")
+    c.stop()
+    lose_groups(c)
+    c.start()
+    a.wait_until(lambda: "gets everything again" in a.log + b.log, "it is replaced")
+    assert_has_everything(c, [a, b], "files", b"1", b"2")
+
+
+def test_members_that_all_nodes_have_lost_begin_again(cluster):
+    a, b, c = cluster
+    declare(a, "all", b"1")
+    for node in cluster:
+        node.stop()
+        lose_groups(node)
+    for node in cluster:
+        node.start(waits=False)
+    for node in cluster:
+        node.wait_for_log(" ready in")
+    declare(b, "all", b"2")
+    assert bodies(c, "all", 1) == [b"2"]
+    assert "begins without messages" in a.log
+
+
+def test_a_node_with_an_old_directory_gets_what_it_lacks(cluster, tmp_path):
+    a, b, c = cluster
+    declare(a, "old", b"1")
+    c.stop()
+    shutil.copytree(c.data_dir, tmp_path / "old")
+    c.start()
+    declare(a, "old", b"2", b"3")
+    c.wait_until(lambda: c.name in shown(c, "old")[1], "it runs")
+    c.stop()
+    shutil.rmtree(c.data_dir)
+    shutil.copytree(tmp_path / "old", c.data_dir)
+    c.start()
+    assert_has_everything(c, [a, b], "old", b"1", b"2", b"3")
+
+
+def test_a_directory_of_another_node_is_not_used(cluster):
+    a, b, c = cluster
+    declare(a, "copied", b"1")
+    for node in (b, c):
+        node.stop()
+    shutil.rmtree(c.data_dir)
+    shutil.copytree(b.data_dir, c.data_dir)
+    b.start()
+    c.start()
+    assert "is that of node b@127.0.0.1, from which they were copied: it is removed" in c.log
+    assert_has_everything(c, [a, b], "copied", b"1")
