@@ -7,6 +7,7 @@ from leveret.broker.config.declaration import listed_setting, section, setting
 from leveret.broker.config.value_kinds import (
     BOOLEAN,
     HOST,
+    MILLISECONDS,
     PATH,
     PORT,
     TEXT,
@@ -57,6 +58,45 @@ class LinkTlsOptions:
         "The password of the key file.",
         default_text="none",
         is_secret=True,
+    )
+
+
+@dataclass(frozen=True)
+class MembershipReconciliation:
+    """When quorum queues with too few members get more."""
+
+    is_enabled: bool = setting(
+        "enabled",
+        BOOLEAN,
+        False,
+        "Whether quorum queues with fewer members than their target get more, when there are nodes "
+        "for them.",
+    )
+    removes: bool = setting(
+        "auto_remove",
+        BOOLEAN,
+        False,
+        "Whether members on nodes that are not in the cluster are removed, too.",
+    )
+    interval_ms: int = setting(
+        "interval",
+        MILLISECONDS,
+        3_600_000,
+        "How often each node looks at the quorum queues that it leads.",
+    )
+    trigger_interval_ms: int = setting(
+        "trigger_interval",
+        MILLISECONDS,
+        10_000,
+        "How long after a change of the nodes, of policies or of queues it looks at them.",
+    )
+    target_group_size: int = setting(
+        "target_group_size",
+        whole_number("members"),
+        0,
+        "How many members a quorum queue is to have at least. The policy target-group-size and the "
+        "argument x-quorum-target-group-size can ask for more.",
+        default_text="what policies and arguments ask for",
     )
 
 
@@ -164,6 +204,9 @@ class ClusterSettings:
         "nodes. Alike on all nodes of a cluster, and not to be changed while there are quorum "
         "queues. Missing: at-least-once dead letters, renaming nodes, commands that add or remove "
         "members, recovery of a lost majority, and files that later releases can read.",
+    )
+    membership_reconciliation: MembershipReconciliation = section(
+        MembershipReconciliation, "quorum_queue.continuous_membership_reconciliation"
     )
     pause_if_all_down_nodes: tuple[NodeAddress, ...] = listed_setting(
         "cluster_partition_handling.pause_if_all_down.nodes.$name",

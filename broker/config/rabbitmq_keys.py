@@ -90,10 +90,6 @@ BROKER_KEYS = (
     ),
     *_under("definitions.tls", TLS_OPTIONS),
     *_under(
-        "quorum_queue.continuous_membership_reconciliation",
-        "auto_remove enabled interval target_group_size trigger_interval",
-    ),
-    *_under(
         "raft",
         """
         adaptive_failure_detector.poll_interval data_dir segment_max_entries snapshot_chunk_size

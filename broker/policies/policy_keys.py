@@ -106,6 +106,7 @@ KEYS: dict[str, tuple[Check, str]] = {
         _one_of("client-local", "balanced", "random", "least-leaders"),
         "valid queue leader locator value",
     ),
+    "target-group-size": (_at_least(1), "valid qq target count value"),
     "initial-cluster-size": (_at_least(0), "valid cluster size"),
     "stream-max-segment-size-bytes": (_at_least(0, SEGMENT_BYTES_MAX), "valid segment size"),
     "stream-filter-size-bytes": (

@@ -17,6 +17,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.cluster.placement.leader_location import CLIENT_LOCAL
 
 GROUP_SIZE_ARGUMENT, GROUP_SIZE_POLICY = "x-quorum-initial-group-size", "target-group-size"
+TARGET_SIZE_ARGUMENT = "x-quorum-target-group-size"
 
 
 class NodeLoad(NamedTuple):
@@ -39,6 +40,13 @@ def group_size(
         if isinstance(size, int) and size > 0:
             return size
     return of_vhost or configured
+
+
+def target_size(arguments: Table, policy: Mapping[str, Any]) -> int:
+    """How many members a queue is to have if there are nodes for them; 0 if nothing says it."""
+    argument = arguments.get(TARGET_SIZE_ARGUMENT)
+    sizes = (None if argument is None else argument[1], policy.get(GROUP_SIZE_POLICY))
+    return max([0, *[size for size in sizes if isinstance(size, int)]])
 
 
 def member_nodes(this_node: str, nodes: Iterable[NodeLoad], size: int) -> tuple[str, ...]:

@@ -65,6 +65,9 @@ class Groups(Protocol):
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
         """A queue has another record."""
 
+    def policies_changed(self) -> None:
+        """Other policies are in force for a queue."""
+
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
 
@@ -101,6 +104,10 @@ class QuorumFactory(QueueFactory):
         """A queue has other members."""
         queue.placement = placement
         self._groups.record_changed(_client(queue), decode_record(placement.record))
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """A queue may be to have more members."""
+        self._groups.policies_changed()
 
     def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
         """The outcome of a change of the members; None if none is left."""

@@ -17,7 +17,11 @@ QUORUM = {"x-queue-type": "quorum"}
 def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("members")
     config = directory / "leveret.conf"
-    config.write_text("quorum_queue.replicated = true\n")
+    config.write_text(
+        "quorum_queue.replicated = true\n"
+        "quorum_queue.continuous_membership_reconciliation.enabled = true\n"
+        "quorum_queue.continuous_membership_reconciliation.trigger_interval = 10\n"
+    )
     nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
     for node in nodes[1:]:
         node.join(nodes[0])
@@ -132,3 +136,12 @@ def test_all_queues_that_have_no_leader_are_recovered(cluster):
     for node in (b, c):
         node.start()
     assert bodies(b, "lost", 1) == [b"1"]
+
+
+def test_a_queue_with_too_few_members_gets_more(cluster):
+    a, b, c = cluster
+    declare(a, "small", b"1", **{"x-quorum-initial-group-size": 1})
+    a.ctl("set_policy", "larger", "^small$", '{"target-group-size": 3}', "--apply-to", "queues")
+    names = [a.name, b.name, c.name]
+    a.wait_until(lambda: shown(a, "small")[1] == names, "it has members on all nodes")
+    a.ctl("clear_policy", "larger")

@@ -171,6 +171,12 @@ CLASSIC_QUEUE = QueueKind(
     locator="queue-master-locator",
     has_inspection=True,
     unsupported_policies=frozenset(
-        (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
+        (
+            *STREAM_POLICIES,
+            "queue-leader-locator",
+            "delivery-limit",
+            "dead-letter-strategy",
+            "target-group-size",
+        )
     ),
 )

@@ -29,7 +29,7 @@ from leveret.cluster.quorum.groups.group_machine import Effect
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.machine.effects import Expired
-from leveret.cluster.quorum.member_placement import NodeLoad, group_size
+from leveret.cluster.quorum.member_placement import NodeLoad, group_size, target_size
 from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.declared_group import (
@@ -39,6 +39,7 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
 from leveret.cluster.quorum.queue_groups.membership import Membership
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
 from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
+from leveret.cluster.quorum.queue_groups.reconciliation import Reconciliation
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -71,7 +72,10 @@ class ClusterState(Protocol):
 
 
 class QuorumQueues:
-    """The quorum queues of one node, as the `Nodes` and the `Groups` of quorum_factory.py."""
+    """The quorum queues of one node, as the `Nodes` and the `Groups` of quorum_factory.py.
+
+    It is the `NodesAndTargets` of reconciliation.py as well.
+    """
 
     def __init__(
         self, remote_queues: RemoteQueues, services: Services, links: ServiceRegistry,
@@ -92,6 +96,9 @@ class QuorumQueues:
         self._own_members = OwnMembers(
             self.groups, self.declared, cluster, services.clock, self.membership.replace
         )
+        self._reconciliation = Reconciliation(
+            services.config.cluster.membership_reconciliation, services.clock, self, self.membership
+        )
         self.groups.removed = lambda member: self._own_members.removed(member.group)
         self.groups.leads = self._lead
         self.groups.link_changed = self._link_changed
@@ -105,6 +112,7 @@ class QuorumQueues:
 
     def close(self) -> None:
         """The node stops."""
+        self._reconciliation.close()
         self._own_members.close()
         self.groups.close()
 
@@ -133,6 +141,16 @@ class QuorumQueues:
         configured = self._services.config.cluster.queue_locators[kind.locator]
         return locator_of(kind, specification.arguments, self._policy(specification), configured)
 
+    def led_here(self) -> list[DeclaredGroup]:
+        """The queues that this node leads."""
+        serving = {group for group, member in self.groups.members.items() if member.is_serving}
+        return [one for group, one in self.declared.items() if group in serving]
+
+    def target_size(self, declared: DeclaredGroup) -> int:
+        """How many members a queue is to have by its policies and arguments; 0: any number."""
+        queue = declared.queue
+        return target_size(queue.arguments, merged(queue.policy, queue.operator_policy))
+
     def _policy(self, specification: QueueSpecification) -> Definition:
         policy, operator_policy = (
             self._services.policies.of_queue(
@@ -160,6 +178,7 @@ class QuorumQueues:
         letters = LeaderDeadLetters(vhost, queue, self.groups, self._addresses)
         declared.begin(queue, self.groups.use(group, record.nodes, queue), letters)
         self._own_members.added(declared)
+        self._reconciliation.trigger()
         self.groups.tell_all(group)
         if group in self.groups.members:
             self._changed(self.groups.members[group])
@@ -173,6 +192,10 @@ class QuorumQueues:
         if is_forced:
             declared.use.forget_leader()
         self._own_members.settle(declared)
+
+    def policies_changed(self) -> None:
+        """Other policies are in force for a queue."""
+        self._reconciliation.trigger()
 
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
@@ -206,9 +229,11 @@ class QuorumQueues:
     def members_changed(self) -> None:
         """The cluster has other nodes."""
         self._own_members.look()
+        self._reconciliation.trigger()
 
     def nodes_changed(self) -> None:
         """Other nodes run."""
+        self._reconciliation.trigger()
         self._tell_states("")
 
     def _link_changed(self, node: str) -> None:
