@@ -148,8 +148,8 @@ class LaterQueue:
     def ack(self, entries):
         self._later(lambda: self._queue.ack(entries))
 
-    def requeue(self, entries, channel_ended=False):
-        self._later(lambda: self._queue.requeue(entries, channel_ended))
+    def requeue(self, entries, is_failed=False):
+        self._later(lambda: self._queue.requeue(entries, is_failed))
 
     def discard(self, entries):
         self._later(lambda: self._queue.discard(entries))

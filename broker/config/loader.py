@@ -40,7 +40,7 @@ leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 ADVANCED_ATTRIBUTE = "advanced"
-VERSION_ATTRIBUTE, VERSION_4 = "compat", "4.x"
+VERSION_ATTRIBUTE, VERSIONS_4 = "compat", ("4.0", "4.x")
 
 
 class ConfigError(Exception):
@@ -143,7 +143,7 @@ def _is_as_rabbitmq_4(entries: Sequence[ConfigEntry], around: Sequence[Given]) -
     """Whether sizes and keys are those of RabbitMQ 4, which must be known before reading them."""
     versions = [entry.text for entry in entries if entry.key == VERSION_ATTRIBUTE]
     versions += [given.text for given in around if given.setting.attribute == VERSION_ATTRIBUTE]
-    return versions[-1:] == [VERSION_4]
+    return bool(versions) and versions[-1] in VERSIONS_4
 
 
 def _given_in_file(
@@ -204,7 +204,7 @@ def _unknown_key(known: KnownSettings, entry: ConfigEntry) -> str:
     if KEYS_OF_4.find(entry.words):
         return (
             f"{entry.place}: '{entry.key}' is a key of RabbitMQ 4, which has no effect here; it is "
-            f"ignored with {VERSION_ATTRIBUTE} = {VERSION_4}"
+            f"ignored with {VERSION_ATTRIBUTE} = {VERSIONS_4[-1]}"
         )
     nearest = known.keys.nearest(entry.words)
     hint = f"; did you mean '{nearest}'?" if nearest else ""

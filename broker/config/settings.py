@@ -262,11 +262,12 @@ class Config:
     )
     compat: str = setting(
         "compat",
-        one_of("3.12", "4.x"),
+        one_of("3.12", "4.0", "4.x"),
         "3.12",
-        "The RabbitMQ version to behave like where 3.12 and 4.x differ: the version that clients "
-        "see, the smallest frame_max, the x-last-death headers, whether death headers that "
-        "clients send are kept, sizes such as 2G, and which keys are known.",
+        "The RabbitMQ version to behave like, where 3.12, 4.0 and 4.3 (4.x) differ: the version "
+        "that clients see, the smallest frame_max, the x-last-death headers, whether death headers "
+        "that clients send are kept, sizes such as 2G, which keys are known, and the rules of "
+        "quorum queues. All nodes of a cluster need the same value.",
     )
 
     # The store
@@ -320,6 +321,11 @@ class Config:
     @property
     def is_as_rabbitmq_4(self) -> bool:
         """Whether the node behaves like RabbitMQ 4 where that differs from 3.12."""
+        return self.compat != "3.12"
+
+    @property
+    def is_as_rabbitmq_4_3(self) -> bool:
+        """Whether it behaves like RabbitMQ 4.3 where that differs from 4.0."""
         return self.compat == "4.x"
 
     def extension(self, section: type[Section]) -> Section:

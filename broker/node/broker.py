@@ -62,6 +62,7 @@ from leveret.storage.store.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
 """RabbitMQ checks the consumer timeout once a minute."""
+NO_TIMEOUT_MS = 1 << 62
 STOP_SECONDS_MAX = 3.0
 """Time limit for clients to answer connection.close when the broker stops."""
 ABORT_SECONDS_MAX = 1.0
@@ -442,9 +443,8 @@ class Broker:
 
     def _watch_consumers(self) -> None:
         """Check the consumer timeout of all connections once a minute."""
-        if self.config.consumer_timeout_ms is None:
-            return
-        self._check_consumers(self.config.consumer_timeout_ms)
+        timeout_ms = self.config.consumer_timeout_ms
+        self._check_consumers(NO_TIMEOUT_MS if timeout_ms is None else timeout_ms)
         self._consumer_timer = self.services.clock.call_later_ms(
             CONSUMER_TIMEOUT_CHECK_MS, self._watch_consumers
         )

@@ -19,12 +19,18 @@ LOWER_WINS = frozenset(
         "max-in-memory-bytes",
         "expires",
         "delivery-limit",
+        "delayed-retry-max",
     ]
 )
-"""Keys for which the lowest value of policy, operator policy and argument is in force."""
-OPERATOR_WINS = frozenset(["queue-version", "overflow"])
+"""Keys for which the lowest value of policy, operator policy and argument is in force. A negative
+delivery limit is none.
+"""
+HIGHER_WINS = frozenset(["delayed-retry-min"])
+"""Keys for which the higher value of policy and operator policy is in force."""
+OPERATOR_WINS = frozenset(["queue-version", "overflow", "delayed-retry-type"])
 OPERATOR_KEYS = (
     LOWER_WINS
+    | HIGHER_WINS
     | OPERATOR_WINS
     | frozenset(
         ["ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"]
@@ -60,11 +66,13 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _at_least(minimum: int, maximum: int | None = None) -> Check:
     def check(value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return False
-        return value >= minimum and (maximum is None or value <= maximum)
+        return _integer(value) and value >= minimum and (maximum is None or value <= maximum)
 
     return check
 
@@ -100,7 +108,17 @@ KEYS: dict[str, tuple[Check, str]] = {
     "overflow": (
         _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "valid overflow value"
     ),
-    "delivery-limit": (_at_least(0), "valid delivery limit"),
+    "delivery-limit": (_integer, "valid delivery limit"),
+    "delayed-retry-type": (
+        _one_of("all", "failed", "returned", "disabled"),
+        "valid delayed retry type. Must be one of: all, failed, returned, disabled",
+    ),
+    "delayed-retry-min": (
+        _at_least(1), "valid delayed retry minimum delay. Must be a positive integer"
+    ),
+    "delayed-retry-max": (
+        _at_least(1), "valid delayed retry maximum delay. Must be a positive integer"
+    ),
     "max-age": (_age, "valid max age"),
     "queue-leader-locator": (
         _one_of("client-local", "balanced", "random", "least-leaders"),
@@ -148,9 +166,23 @@ def check_definition(name: str, definition: object, is_operator: bool) -> None:
         check, what = KEYS[key]
         if not check(value):
             raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
+    _check_delayed_retry(definition)
     _check_mirrors(definition)
     _check_sharding(definition)
     _check_federation(definition)
+
+
+def _check_delayed_retry(definition: Mapping[str, Any]) -> None:
+    """Check what the keys of delayed retries require of each other. Raises PolicyError."""
+    kind = definition.get("delayed-retry-type", "disabled")
+    least, most = definition.get("delayed-retry-min"), definition.get("delayed-retry-max")
+    if least is None:
+        if kind != "disabled":
+            raise PolicyError(f"delayed-retry-min is required when delayed-retry-type is {kind}")
+    elif most is not None and most < least:
+        raise PolicyError(
+            f"delayed-retry-max ({most}) must not be smaller than delayed-retry-min ({least})"
+        )
 
 
 def _check_federation(definition: Mapping[str, Any]) -> None:

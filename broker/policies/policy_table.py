@@ -20,13 +20,14 @@ from leveret.broker.declarations.values import Policy
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_keys import (
+    HIGHER_WINS,
     LOWER_WINS,
     OPERATOR_WINS,
     SHARDS_PER_NODE,
     PolicyError,
     check_definition,
 )
-from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.patterns import compile_pattern
 
@@ -149,7 +150,10 @@ def merged(policy: Policy | None, operator_policy: Policy | None) -> Definition:
         if key not in merged_definition:
             merged_definition[key] = value
         elif key in LOWER_WINS:
-            merged_definition[key] = min(value, merged_definition[key])
+            values = value, merged_definition[key]
+            merged_definition[key] = max(values) if min(values) < 0 else min(values)
+        elif key in HIGHER_WINS:
+            merged_definition[key] = max(value, merged_definition[key])
         elif key not in OPERATOR_WINS:
             merged_definition[key] = value
     return merged_definition
@@ -165,7 +169,10 @@ def effective_options(
     def lower(argument: int | None, key: str) -> int | None:
         if key in kind.policy_wins and key in definition:
             argument = None
-        return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
+        value = definition.get(key)
+        if value is not None and value < 0:
+            value = NO_LIMIT
+        return min((n for n in (argument, value) if n is not None), default=None)
 
     def lower_time(argument: int | None, key: str) -> int | None:
         # A policy may contain any number, as in RabbitMQ; clocks and the store have bounds.
@@ -188,11 +195,14 @@ def effective_options(
             declared.dead_letter_routing_key, definition.get("dead-letter-routing-key")
         ),
         queue_mode=declared.queue_mode or definition.get("queue-mode", ""),
-        consumer_timeout_ms=definition.get("consumer-timeout"),
+        consumer_timeout_ms=lower_time(declared.consumer_timeout_ms, "consumer-timeout"),
         delivery_limit=lower(declared.delivery_limit, "delivery-limit"),
         dead_letter_strategy=(
             declared.dead_letter_strategy or definition.get("dead-letter-strategy", "")
         ),
+        delayed_retry_type=definition.get("delayed-retry-type", declared.delayed_retry_type),
+        delayed_retry_min_ms=lower_time(declared.delayed_retry_min_ms, "delayed-retry-min"),
+        delayed_retry_max_ms=lower_time(declared.delayed_retry_max_ms, "delayed-retry-max"),
     )
 
 

@@ -33,7 +33,7 @@ async def get(session: Session, queue_name: str, *, no_ack: bool, tell: TellGot)
 
     def give_back(got: Got | None) -> None:
         if got is not None and ack_required:
-            queue.requeue([got.entry], channel_ended=True)
+            queue.requeue([got.entry], is_failed=True)
 
     answer: Answer[Got | None] = Answer(give_back=give_back)
     queue.get(ack_required, answer)

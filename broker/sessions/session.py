@@ -191,13 +191,16 @@ class Session:
             raise unknown_delivery_tag(delivery_tag)
         return taken
 
-    def requeue(self, taken: list[tuple[int, Unacked]], channel_ended: bool = False) -> None:
-        """Return messages to their queues, each queue getting all of its own at once."""
+    def requeue(self, taken: list[tuple[int, Unacked]], is_failed: bool = False) -> None:
+        """Return messages to their queues, each queue getting all of its own at once.
+
+        is_failed: see `QueueClient.requeue`.
+        """
         for _, record in taken:
             if record.consumer is not None:
                 record.consumer.settled()
         for queue, entries in by_queue(taken):
-            queue.requeue(entries, channel_ended)
+            queue.requeue(entries, is_failed)
 
     def give_back(self, taken: list[tuple[int, Unacked]], channel_ended: bool) -> None:
         """Requeue unsettled deliveries that the client did not reject."""
@@ -217,12 +220,20 @@ class Session:
             consumer.queue.credit(consumer)
 
     def check_consumer_timeout(self, timeout_ms: int) -> None:
-        """Raise 406 if a delivery has been unsettled for too long."""
+        """Raise 406 if the oldest delivery has been unsettled for too long.
+
+        timeout_ms: if neither its consumer nor its queue has a timeout.
+        """
         oldest = self.unacked.oldest()
-        now_ms = self.services.clock.now_ms()
-        if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
+        if oldest is None:
             return
-        self.fail_timed_out(timeout_ms)
+        own = oldest.queue.options.consumer_timeout_ms
+        if oldest.consumer is not None and oldest.consumer.timeout_ms is not None:
+            own = oldest.consumer.timeout_ms
+        if own is not None:
+            timeout_ms = own
+        if self.services.clock.now_ms() - oldest.delivered_at_ms > timeout_ms:
+            self.fail_timed_out(timeout_ms)
 
     def fail_timed_out(self, timeout_ms: int) -> None:
         """Raise 406: a delivery has been unsettled for too long."""

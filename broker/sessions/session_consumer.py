@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.events.channel_events import consumer_lost_its_queue
+from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
@@ -42,7 +43,12 @@ class SessionConsumer(Consumer):
         if OFFSET_ARGUMENT in arguments:
             now_s = session.services.clock.wall_time_s()
             start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
-        super().__init__(tag, no_ack, is_exclusive, priority, cancels_on_failover, start)
+        timeout_ms: int | None = None
+        if CONSUMER_TIMEOUT in arguments and CONSUMER_TIMEOUT in queue.kind.consumer_arguments:
+            timeout_ms = arguments[CONSUMER_TIMEOUT][1]
+        super().__init__(
+            tag, no_ack, is_exclusive, priority, cancels_on_failover, start, timeout_ms
+        )
         self.session = session
         self.queue = queue
         self.arguments = arguments
@@ -56,6 +62,10 @@ class SessionConsumer(Consumer):
 
     def _credit_max(self) -> int:
         return self.prefetch_count or self.queue.kind.credit_max or UNLIMITED
+
+    def _timeout_ms(self) -> int | None:
+        own = self.timeout_ms
+        return self.queue.options.consumer_timeout_ms if own is None else own
 
     @property
     def held(self) -> int:
@@ -74,7 +84,7 @@ class SessionConsumer(Consumer):
             priority=self.priority,
             prefetch_count=self.prefetch_count,
             credit=None if self.credit > UNLIMITED // 2 else self.credit,
-            timeout_ms=self.queue.options.consumer_timeout_ms,
+            timeout_ms=self._timeout_ms(),
             arguments=table_to_json(self.arguments),
             connection=ConnectionFigures(
                 connection.name, connection.peer_host, connection.peer_port
@@ -139,7 +149,7 @@ class SessionConsumer(Consumer):
         """The queue has taken back messages that it held for too long: end the session."""
         session = self.session
         if not session.has_ended:
-            timeout_ms = self.queue.options.consumer_timeout_ms
+            timeout_ms = self._timeout_ms()
             if timeout_ms is None:
                 timeout_ms = session.services.config.consumer_timeout_ms or 0
             session.connection.end_timed_out(session.number, timeout_ms)

@@ -7,7 +7,7 @@ settled over several turns.
 from leveret.broker.events.taps import Taps
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions.session import Session, unknown_delivery_tag
-from leveret.broker.sessions.transaction import ACK, DISCARD, REQUEUE
+from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
 from leveret.broker.sessions.unacked import SETTLE_WORK, by_queue
 from leveret.broker.sessions.unacked_record import Unacked
 
@@ -49,7 +49,10 @@ async def nack(session: Session, delivery_tag: int, multiple: bool, requeue: boo
 
 def reject(session: Session, delivery_tag: int, requeue: bool) -> None:
     """Requeue one delivery, or dead-letter or drop it. Raises 406 for an unknown tag."""
-    _settle(session, REQUEUE if requeue else DISCARD, delivery_tag, False)
+    action = DISCARD
+    if requeue:
+        action = FAIL if session.services.config.is_as_rabbitmq_4_3 else REQUEUE
+    _settle(session, action, delivery_tag, False)
 
 
 def _settle(session: Session, action: str, delivery_tag: int, multiple: bool) -> None:
@@ -95,8 +98,8 @@ def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked
         _trace_settling(session, session.vhost.tracer, action, taken)
     if action != ACK:
         session.counts.given_back += len(taken)
-    if action == REQUEUE:
-        session.requeue(taken)
+    if action in (REQUEUE, FAIL):
+        session.requeue(taken, is_failed=action == FAIL)
     else:
         for queue, entries in by_queue(taken):
             if action == ACK:
@@ -118,7 +121,7 @@ def _trace_settling(
     if action == ACK:
         tracer.acked(session, taken)
     else:
-        tracer.rejected(session, taken, action == REQUEUE)
+        tracer.rejected(session, taken, action != DISCARD)
 
 
 async def recover(session: Session) -> None:

@@ -15,6 +15,8 @@ from leveret.broker.sessions.held_runs import HeldRuns
 from leveret.broker.sessions.unacked_record import Unacked
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
+FAIL = "fail"
+"""Requeue what counts as a failed delivery: since RabbitMQ 4.3, what basic.reject requeues."""
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
 """The items that are dropped in one step, and the work of each (broker/runtime/turns.py)."""
 

@@ -10,7 +10,9 @@ from leveret.storage.messages.message import Entry
 
 
 class SettlingConsumer(Protocol):
-    """A consumer to which a message was delivered."""
+    """A consumer to which a message was delivered. timeout_ms: its own; None for its queue's."""
+
+    timeout_ms: int | None
 
     def settled(self) -> None:
         """The client has settled one message: there is room for another."""

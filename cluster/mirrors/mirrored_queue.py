@@ -268,10 +268,10 @@ class MirroredQueue:
         if (leader := self.leader) is not None and (current := self._current(entries)):
             leader.ack(current)
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back."""
         if (leader := self.leader) is not None and (current := self._current(entries)):
-            leader.requeue(current, channel_ended)
+            leader.requeue(current, is_failed)
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""

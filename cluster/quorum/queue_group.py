@@ -20,9 +20,11 @@ from leveret.broker.queues.contract.status import (
     CoarseCounts,
     ConsumerFigures,
     QueueStatus,
+    QuorumStatus,
 )
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
+from leveret.cluster.quorum.machine.commands import NO_LIMIT
 from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures
 from leveret.cluster.quorum.queue_machines import FIGURES, FiguresError, decode_figures
 from leveret.cluster.remote_queues.queue_frames import FullFigures
@@ -120,7 +122,9 @@ class QueueGroup:
 
 def coarse_counts(now: MachineFigures) -> CoarseCounts:
     """The counts of a queue."""
-    return CoarseCounts(now.ready, now.unacked, len(now.consumers), dlx=now.letters)
+    return CoarseCounts(
+        now.ready, now.unacked, len(now.consumers), dlx=now.letters, delayed=now.delayed
+    )
 
 
 def full_figures(now: MachineFigures) -> FullFigures:
@@ -139,8 +143,21 @@ def full_figures(now: MachineFigures) -> FullFigures:
         consumer_capacity=with_room / len(consumers) if consumers else 0,
         single_active_consumer_tag=single[0] if single else None,
         dlx_bytes=now.letters_bytes,
+        quorum=_quorum_status(now),
     )  # fmt: skip
     return FullFigures(status, NO_AGES, consumers, {})
+
+
+def _quorum_status(now: MachineFigures) -> QuorumStatus:
+    return QuorumStatus(
+        priorities=now.priorities,
+        returned=now.returned,
+        by_priority=tuple([(level, count) for level, count in now.by_priority if count]),
+        delivery_limit=None if now.delivery_limit == NO_LIMIT else now.delivery_limit,
+        delayed_bytes=now.delayed_bytes,
+        next_delayed_ms=now.next_delayed_ms,
+        last_delayed_ms=now.last_delayed_ms,
+    )
 
 
 def _consumer(one: ConsumerCounts) -> ConsumerFigures:

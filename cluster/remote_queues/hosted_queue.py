@@ -362,5 +362,5 @@ class HostedQueue:
         while entries := list(islice(unacked, GIVEN_BACK_AT_ONCE)):
             if self.queue.is_deleted:
                 return
-            self.queue.requeue(entries, channel_ended=True)
+            self.queue.requeue(entries, is_failed=True)
             yield SETTLE_WORK * len(entries)

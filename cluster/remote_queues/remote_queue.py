@@ -265,9 +265,9 @@ class RemoteQueue:
         """Acknowledge delivered messages."""
         self._settle(frames.ACK, entries)
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back."""
-        self._settle(frames.GIVE_BACK if channel_ended else frames.REQUEUE, entries)
+        self._settle(frames.GIVE_BACK if is_failed else frames.REQUEUE, entries)
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""

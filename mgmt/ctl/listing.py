@@ -32,7 +32,10 @@ QUEUE_COLUMNS = (
     "effective_policy_definition",
     "single_active_consumer_tag", "oldest_ready_age_ms", "oldest_unacked_age_ms", "idle_since",
     "messages_paged_out", "message_bytes_paged_out", "messages_dlx", "message_bytes_dlx",
-    "recoverable_slaves", "slave_nodes", "synchronised_slave_nodes",
+    "recoverable_slaves", "slave_nodes", "synchronised_slave_nodes", "delivery_limit",
+    "messages_ready_high", "messages_ready_normal", "messages_ready_returned",
+    "messages_by_priority", "messages_active_priorities", "messages_delayed", "next_delayed_at",
+    "last_delayed_at",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
     "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"

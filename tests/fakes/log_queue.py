@@ -116,7 +116,7 @@ class LogQueue(Actor):
     def ack(self, entries):
         pass
 
-    def requeue(self, entries, channel_ended=False):
+    def requeue(self, entries, is_failed=False):
         pass
 
     def discard(self, entries):

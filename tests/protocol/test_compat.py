@@ -8,10 +8,10 @@ from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
 
 
-@pytest.fixture(params=["3.12", "4.x"])
+@pytest.fixture(params=["3.12", "4.0", "4.x"])
 async def node(request):
     async with EmbeddedBroker(config=Config(compat=request.param)) as embedded:
-        embedded.is_4 = request.param == "4.x"
+        embedded.is_4 = request.param != "3.12"
         yield embedded
 
 
@@ -55,3 +55,17 @@ async def test_deaths_that_a_client_tells_of(node, channel):
     once = await dead_letter(channel, aio_pika.Message(b"m"))
     again = await dead_letter(channel, aio_pika.Message(b"m", headers=once.headers))
     assert again.headers["x-death"][0]["count"] == (1 if node.is_4 else 2)
+
+
+@pytest.mark.parametrize(("compat", "first"), [("3.12", b"2"), ("4.x", b"1")])
+async def test_basic_reject_says_that_a_delivery_has_failed_since_4_3(compat, first):
+    """It goes to the front of a quorum queue; before, what is returned goes to the end."""
+    async with EmbeddedBroker(config=Config(compat=compat)) as embedded:
+        async with await aio_pika.connect(embedded.url) as connection:
+            channel = await connection.channel()
+            arguments = {"x-queue-type": "quorum"}
+            queue = await channel.declare_queue("q", durable=True, arguments=arguments)
+            for body in (b"1", b"2"):
+                await channel.default_exchange.publish(aio_pika.Message(body), "q")
+            await (await queue.get()).reject(requeue=True)
+            assert (await queue.get()).body == first

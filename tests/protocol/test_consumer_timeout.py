@@ -98,6 +98,31 @@ def test_consumers_that_need_not_acknowledge_may_take_their_time(impatient):
         client.declare("q")
 
 
+@pytest.mark.parametrize("timeout_ms", [60_000, 150_000])
+def test_a_queue_may_have_its_own_timeout(impatient, timeout_ms):
+    with opened(impatient) as client:
+        client.declare("q", arguments={"x-consumer-timeout": ("I", timeout_ms)})
+        client.publish(1, "q", b"x")
+        client.consume("q")
+        client.read_content(1, commands.Basic.Deliver)
+        impatient.advance(timeout_ms // 1000)
+        client.declare("q", passive=True)
+        impatient.advance(CHECK_SECONDS)
+        closed = client.read_method(1, commands.Channel.Close)
+        assert closed.reply_text == TEXT.replace("90000", str(timeout_ms))
+
+
+def test_a_consumer_of_a_quorum_queue_may_have_its_own_timeout(impatient):
+    with opened(impatient) as client:
+        client.declare("q", durable=True, arguments={"x-queue-type": ("S", "quorum")})
+        client.publish(1, "q", b"x")
+        client.consume("q", arguments={"x-consumer-timeout": ("I", 30_000)})
+        client.read_content(1, commands.Basic.Deliver)
+        impatient.advance(CHECK_SECONDS)
+        closed = client.read_method(1, commands.Channel.Close)
+        assert closed.reply_text == TEXT.replace("90000", "30000")
+
+
 def test_a_queue_that_has_taken_messages_back_ends_the_channel(impatient, consumer):
     def time_out(embedded):
         (connection,) = embedded.broker.connections

@@ -383,7 +383,7 @@ class ClassicQueue(Actor):
             return
         self._deaths.reject(entries)
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back at their positions."""
         if self.is_deleted:
             if self._owner.tracer is not None:

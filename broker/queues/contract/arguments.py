@@ -24,9 +24,12 @@ OVERFLOWS = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
 AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
 STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
+CONSUMER_TIMEOUT = "x-consumer-timeout"
+"""An argument of queues and of consumers."""
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
-"""A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number."""
+"""A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number, and
+that of RabbitMQ 4 of one below 0."""
 
 
 class QueueOptions(NamedTuple):
@@ -45,6 +48,9 @@ class QueueOptions(NamedTuple):
     consumer_timeout_ms: int | None = None
     delivery_limit: int | None = None
     dead_letter_strategy: str = ""
+    delayed_retry_type: str = ""
+    delayed_retry_min_ms: int | None = None
+    delayed_retry_max_ms: int | None = None
 
     @property
     def is_lazy(self) -> bool:
@@ -110,13 +116,28 @@ def read_options(arguments: Table) -> QueueOptions:
         queue_mode=value("x-queue-mode", ""),
         delivery_limit=_delivery_limit(arguments.get("x-delivery-limit")),
         dead_letter_strategy=value("x-dead-letter-strategy", ""),
+        consumer_timeout_ms=value(CONSUMER_TIMEOUT),
+        delayed_retry_type=_text_or_none(arguments.get("x-delayed-retry-type")) or "",
+        delayed_retry_min_ms=_positive_or_none(arguments.get("x-delayed-retry-min")),
+        delayed_retry_max_ms=_positive_or_none(arguments.get("x-delayed-retry-max")),
     )
 
 
 def _delivery_limit(field: Field | None) -> int | None:
     if field is None:
         return None
-    return field[1] if field[0] in INTEGER_LETTERS else NO_LIMIT
+    return field[1] if field[0] in INTEGER_LETTERS and field[1] >= 0 else NO_LIMIT
+
+
+def _text_or_none(field: Field | None) -> str | None:
+    """A value that RabbitMQ does not check: another type is as good as none."""
+    return field[1] if field is not None and field[0] == "S" else None
+
+
+def _positive_or_none(field: Field | None) -> int | None:
+    """Likewise, of a number."""
+    is_number = field is not None and field[0] in INTEGER_LETTERS and field[1] > 0
+    return field[1] if field is not None and is_number else None
 
 
 def _check_values(
@@ -280,12 +301,14 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-queue-mode", _one_of("queue mode", QUEUE_MODES)),
     ("x-queue-version", _check_queue_version),
     ("x-single-active-consumer", _check_boolean),
+    (CONSUMER_TIMEOUT, _check_not_negative),
     ("x-quorum-initial-group-size", _check_group_size),
     ("x-queue-leader-locator", _one_of_words(LEADER_LOCATORS, "invalid_queue_locator_arg")),
 )
 
 _CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-priority", _check_integer),
+    (CONSUMER_TIMEOUT, _check_not_negative),
     ("x-cancel-on-ha-failover", _check_boolean),
     (OFFSET_ARGUMENT, _check_offset),
 )

@@ -64,10 +64,12 @@ class Consumer:
     cancels_on_failover: it must not continue with the next leader of a replicated queue
     (x-cancel-on-ha-failover).
     start: where it begins to read a log when it subscribes. Other kinds of queues ignore it.
+    timeout_ms: how long it may hold a message; None for the queue's timeout.
     """
 
     __slots__ = (
         "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "start", "tag",
+        "timeout_ms",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +80,7 @@ class Consumer:
         priority: int,
         cancels_on_failover: bool = False,
         start: OffsetSpecification = NEXT,
+        timeout_ms: int | None = None,
     ) -> None:
         self.tag = tag
         self.no_ack = no_ack
@@ -85,6 +88,7 @@ class Consumer:
         self.priority = priority
         self.cancels_on_failover = cancels_on_failover
         self.start = start
+        self.timeout_ms = timeout_ms
         self.is_waiting = False
 
     @abstractmethod
@@ -200,10 +204,11 @@ class QueueClient(Protocol):
     def ack(self, entries: Sequence[Entry]) -> None:
         """Acknowledge delivered messages."""
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back: in a classic queue, at their original positions.
 
-        A log does not deliver them again. channel_ended: the client did not ask for it.
+        A log does not deliver them again. is_failed: the client did not ask for it, or says that
+        the delivery has failed: since RabbitMQ 4.3, by basic.reject.
         """
 
     def discard(self, entries: Sequence[Entry]) -> None:

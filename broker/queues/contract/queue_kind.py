@@ -20,12 +20,14 @@ CLASSIC_ARGUMENTS = (
     "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
     "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
     "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
+    "x-consumer-timeout",
 )  # fmt: skip
 QUORUM_ARGUMENTS = (
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
     "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
     "x-overflow", "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size",
-    "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator",
+    "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator", "x-consumer-timeout",
+    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max",
 )  # fmt: skip
 STREAM_ARGUMENTS = (
     "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",

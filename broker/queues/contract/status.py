@@ -31,7 +31,8 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The numbers of a queue's messages and consumers, and totals of its message events.
 
     ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
-    they are confirmed. All others except `consumers` are totals since the queue was declared or the
+    they are confirmed. delayed: messages that a quorum queue has taken back, and that are ready
+    again after a time. All others except `consumers` are totals since the queue was declared or the
     node started; with `no_ack`: deliveries and gets that need no ack.
     """
 
@@ -47,11 +48,12 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     redelivered: int = 0
     acked: int = 0
     dlx: int = 0
+    delayed: int = 0
 
     @property
     def messages(self) -> int:
-        """Ready, unacked, and retained dead letters."""
-        return self.ready + self.unacked + self.dlx
+        """Ready, unacked and delayed ones, and retained dead letters."""
+        return self.ready + self.unacked + self.delayed + self.dlx
 
     @property
     def deliver_get(self) -> int:
@@ -123,6 +125,24 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
         return self.activity != WAITING
 
 
+class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What only quorum queues have.
+
+    priorities: how many there are; 1 for none. returned: of the ready messages, those that were
+    returned, which go before all others. by_priority: the others, by level, if there are any.
+    delivery_limit: None if there is none. next_delayed_ms, last_delayed_ms: the wall-clock times
+    when the first and the last delayed messages are ready; 0 if there are none.
+    """
+
+    priorities: int
+    returned: int
+    by_priority: tuple[tuple[int, int], ...]
+    delivery_limit: int | None
+    delayed_bytes: int
+    next_delayed_ms: int
+    last_delayed_ms: int
+
+
 class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The status of one queue for management, without its declaration.
 
@@ -130,7 +150,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner: the connection that owns an exclusive queue. memory_bytes: approximate.
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
-    the bytes of the bodies of its retained dead letters.
+    the bytes of the bodies of its retained dead letters. quorum: of a replicated quorum queue.
     """
 
     counts: CoarseCounts
@@ -144,6 +164,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     memory_bytes: int = 0
     head_timestamp_s: int | None = None
     dlx_bytes: int = 0
+    quorum: QuorumStatus | None = None
 
 
 class QueueFigures(Protocol):

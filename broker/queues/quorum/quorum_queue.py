@@ -27,7 +27,12 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_implemented, resource_locked
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
+from leveret.broker.queues.contract.arguments import (
+    CONSUMER_TIMEOUT,
+    DROP_HEAD,
+    REJECT_PUBLISH_DLX,
+    QueueOptions,
+)
 from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
@@ -71,6 +76,7 @@ QUORUM_QUEUE = QueueKind(
     QUORUM,
     "rabbit_quorum_queue",
     QUORUM_ARGUMENTS,
+    consumer_arguments=("x-priority", "x-credit", CONSUMER_TIMEOUT),
     policy_target="quorum_queues",
     unsupported_policies=frozenset(
         (*MIRRORING_POLICIES, *STREAM_POLICIES, "queue-mode", "max-priority")
@@ -213,13 +219,13 @@ class QuorumQueue(ClassicQueue):
 
     # Settling
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Return delivered messages to the queue."""
         if self.is_deleted:
             super().requeue(entries)
             return
         self.may_redeliver = True
-        is_first = channel_ended or self.options.delivery_limit is not None
+        is_first = is_failed or self.options.delivery_limit is not None
         self._returning.extend((entry, is_first) for entry in entries)
         self._return_some()
 

@@ -38,6 +38,10 @@ class ConsumedQueue(Protocol):
     reader: DeliveryReader
     may_redeliver: bool
 
+    @property
+    def shows_zero(self) -> bool:
+        """Whether basic.get shows a delivery count of 0."""
+
     def settle_taken(self, first: int, count: int) -> None:
         """Deliveries that need no ack were handed over. first: the number of the first entry."""
 
@@ -89,7 +93,8 @@ class ClientConsumer(Subscription):
         consumer = self.consumer
         command = Checkout(
             sender, self.number, seen, text(consumer.tag), self._credit, self._priority,
-            consumer.no_ack, NO_LIMIT, self._details,
+            consumer.no_ack, NO_LIMIT if consumer.timeout_ms is None else consumer.timeout_ms,
+            self._details,
         )  # fmt: skip
         return encode_command(command)
 
@@ -230,7 +235,7 @@ class TakenMessage(Subscription):
         holder.unsettled += 1
         queue.forget(self)
         try:
-            (entry,) = queue.reader.read(delivered, 1, first, shows_zero=True)
+            (entry,) = queue.reader.read(delivered, 1, first, queue.shows_zero)
         except RunError as error:
             queue.reject_unreadable(first, 1, error)
             self.question.refuse(internal_error("the message cannot be read"))

@@ -83,13 +83,15 @@ class OwnNode(NamedTuple):
     """The node of a client, as it needs it.
 
     senders: shared by the clients of all queues. addresses: shared by all messages that are read.
-    untaken: the bytes that all queues have not taken.
+    untaken: the bytes that all queues have not taken. shows_zero: basic.get shows a delivery count
+    of 0, as before RabbitMQ 4.
     """
 
     name: str
     senders: NodeSenders
     addresses: Addresses
     untaken: UntakenBytes
+    shows_zero: bool = True
 
 
 class LengthQuestion(NamedTuple):
@@ -242,9 +244,9 @@ class QuorumQueueClient(Actor):
         """Acknowledge delivered messages."""
         self._settle(SETTLE, entries)
 
-    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back."""
-        self._settle(RETURN_FAILED if channel_ended else RETURN, entries)
+        self._settle(RETURN_FAILED if is_failed else RETURN, entries)
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""
@@ -276,6 +278,11 @@ class QuorumQueueClient(Actor):
         self.reader.forget()
         self._gathered.settle_run(DISCARD, first, count)
         self._turns.wake(self)
+
+    @property
+    def shows_zero(self) -> bool:
+        """Whether basic.get shows a delivery count of 0."""
+        return self._node.shows_zero
 
     # Questions
 

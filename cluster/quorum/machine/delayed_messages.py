@@ -46,6 +46,10 @@ class DelayedMessages:
         """When the first one is ready; 0 if there is none."""
         return self.runs[0].time_ms if self.runs else 0
 
+    def last_ms(self) -> int:
+        """When the last one is ready; 0 if there is none."""
+        return self.runs[-1].time_ms if self.runs else 0
+
     def clear(self) -> int:
         """Drop everything, and return how many messages there were."""
         count = self.count

@@ -26,7 +26,8 @@ class MachineFigures(msgspec.Struct, frozen=True):
     """The counts of a queue. Bytes are those of bodies.
 
     returned: of the ready messages, those that were returned. by_priority: the other ready ones,
-    by level, the highest one first.
+    by level, the highest one first. next_delayed_ms, last_delayed_ms: when the first and the last
+    of the delayed messages are ready; 0 if there are none.
     """
 
     ready: int
@@ -41,6 +42,10 @@ class MachineFigures(msgspec.Struct, frozen=True):
     by_priority: tuple[tuple[int, int], ...]
     senders: int
     is_refusing: bool
+    priorities: int
+    delivery_limit: int
+    next_delayed_ms: int
+    last_delayed_ms: int
     consumers: tuple[ConsumerCounts, ...]
 
 
@@ -53,7 +58,8 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         ready.count, ready.bytes, messages.held_count, messages.held_bytes,
         letters.count, letters.bytes, delayed.count, delayed.bytes, ready.returned.count,
         tuple([(level.level, level.queue.count) for level in ready.levels]),
-        len(known), messages.is_refusing,
+        len(known), messages.is_refusing, messages.options.priorities,
+        messages.options.delivery_limit, delayed.next_ms(), delayed.last_ms(),
         tuple([
             ConsumerCounts(
                 one.sender, one.number, known[one.sender].node, one.tag, one.credit, one.priority,

@@ -4,10 +4,12 @@ While the member leads, it proposes what only a leader may: the options of the q
 nodes have ended or cannot be reached (node_states.py).
 """
 
+import logging
 from collections.abc import Callable
 
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.runtime.names import QUEUE, resource
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
@@ -18,8 +20,14 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
-from leveret.cluster.quorum.queue_groups.machine_options import machine_options
+from leveret.cluster.quorum.queue_groups.machine_options import (
+    DEFAULT_DELIVERY_LIMIT,
+    Rules,
+    machine_options,
+)
 from leveret.cluster.quorum.queue_machines import QueueMachine
+
+logger = logging.getLogger("leveret.queue")
 
 
 class DeclaredGroup:
@@ -35,7 +43,7 @@ class DeclaredGroup:
     letters: LeaderDeadLetters
 
     def __init__(
-        self, group: int, options: QueueOptions, record: QuorumRecord, groups: Groups,
+        self, group: int, rules: Rules, record: QuorumRecord, groups: Groups,
         ended: Callable[[int, bool], object],
     ) -> None:  # fmt: skip
         """ended: called with the group when the client has ended, and whether it is deleted."""
@@ -46,7 +54,7 @@ class DeclaredGroup:
         self.waits_for_node = False
         self.set_record(record)
         self._was_handed_over = False
-        self._options = machine_options(options)
+        self._rules = rules
         self._groups = groups
         self._ended = ended
         self._service: QueueGroup | None = None
@@ -69,7 +77,7 @@ class DeclaredGroup:
         service, self._service = self._service, None
         assert service is not None, "the client was made with it"
         service.begin(use)
-        self._options = machine_options(queue.options)
+        self._options = machine_options(queue.options, self._rules)
 
     # What the client asks of its member
 
@@ -78,7 +86,7 @@ class DeclaredGroup:
 
     def configure(self, options: QueueOptions) -> None:
         """Policies have changed the options: propose them while this node leads."""
-        self._options = machine_options(options)
+        self._options = machine_options(options, self._rules)
         self.letters.options_changed()
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:
@@ -97,6 +105,7 @@ class DeclaredGroup:
             return False
         self._times_served = member.times_served
         self._propose_options(member)
+        self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())
         return True
 
@@ -110,6 +119,16 @@ class DeclaredGroup:
             leading.first_index == 1
             and member.raft.transfer_to(named.name, self._groups.now_ms()) is None
         )
+
+    def _log_default(self, member: GroupMember) -> None:
+        """Log the default delivery limit of a new queue, once."""
+        queue, leading = self.queue, member.raft.leading
+        is_new = leading is not None and leading.first_index == 1
+        if is_new and self._rules is not Rules.OF_3 and queue.options.delivery_limit is None:
+            what = resource(QUEUE, queue.name, queue.vhost_name)
+            logger.info(
+                "%s: delivery_limit not set, defaulting to %d", what, DEFAULT_DELIVERY_LIMIT
+            )
 
     def _propose_options(self, member: GroupMember) -> None:
         if machine_of(member).messages.options != self._options:

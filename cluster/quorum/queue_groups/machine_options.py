@@ -1,4 +1,12 @@
-"""What a quorum queue's declaration and policies mean for its machine. Pure."""
+"""What a quorum queue's declaration and policies mean for its machine, by rules of RabbitMQ. Pure.
+
+RabbitMQ's versions differ: in the default delivery limit, in where returned messages go and which
+returns count, in priorities, in who is the single active consumer, and in delayed retries.
+"""
+
+from enum import Enum
+
+import msgspec
 
 from leveret.broker.queues.contract.arguments import NO_LIMIT as UNREACHED_LIMIT
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH, QueueOptions
@@ -6,23 +14,72 @@ from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     TTL_MAX_MS,
     DeadLetterStrategy,
+    DelayedRetry,
     Options,
 )
 
+DEFAULT_DELIVERY_LIMIT = 20
+"""Since 4.0. A negative limit in an argument or policy is none."""
 
-def machine_options(options: QueueOptions) -> Options:
-    """The options of the machine, by RabbitMQ 3.10's rules."""
-    return Options(
+
+class Rules(Enum):
+    """The version of RabbitMQ whose rules a queue has (the setting `compat`)."""
+
+    OF_3 = "3.12"
+    OF_4_0 = "4.0"
+    OF_4_3 = "4.x"
+
+
+_PRIORITIES = {Rules.OF_3: 1, Rules.OF_4_0: 2, Rules.OF_4_3: 32}
+_RETRIES = {
+    "all": DelayedRetry.ALL, "failed": DelayedRetry.FAILED, "returned": DelayedRetry.RETURNED,
+}  # fmt: skip
+
+
+def machine_options(options: QueueOptions, rules: Rules) -> Options:
+    """The options of the machine. Those that its leader has are in force."""
+    limit = delivery_limit(options, rules)
+    machine = Options(
         max_length=_limit(options.max_length),
         max_length_bytes=_limit(options.max_length_bytes),
         rejects_publishes=options.overflow == REJECT_PUBLISH,
-        delivery_limit=_limit(options.delivery_limit),
+        delivery_limit=limit,
         message_ttl_ms=min(_limit(options.message_ttl_ms), TTL_MAX_MS),
         expires_ms=_limit(options.expires_ms),
         dead_letters=_strategy(options),
         is_single_active=options.single_active_consumer,
-        returns_to_end=options.delivery_limit is None,
+        elects_by_priority=rules is not Rules.OF_3,
+        priorities=_PRIORITIES[rules],
+        returns_to_end=_returns_to_end(options, limit, rules),
     )
+    return _with_rules_of_4_3(machine, options) if rules is Rules.OF_4_3 else machine
+
+
+def delivery_limit(options: QueueOptions, rules: Rules) -> int:
+    """The delivery limit in force; NO_LIMIT if there is none."""
+    if options.delivery_limit is None and rules is not Rules.OF_3:
+        return DEFAULT_DELIVERY_LIMIT
+    return _limit(options.delivery_limit)
+
+
+def _returns_to_end(options: QueueOptions, limit: int, rules: Rules) -> bool:
+    if rules is Rules.OF_3:
+        return options.delivery_limit is None
+    return rules is Rules.OF_4_0 and limit == NO_LIMIT
+
+
+def _with_rules_of_4_3(machine: Options, options: QueueOptions) -> Options:
+    retry, least = _RETRIES.get(options.delayed_retry_type), options.delayed_retry_min_ms
+    changes: dict[str, int | bool | DelayedRetry] = {
+        "counts_returns": False,
+        "consumer_timeout_ms": _limit(options.consumer_timeout_ms),
+    }
+    if retry is not None and least is not None:
+        most = options.delayed_retry_max_ms
+        changes["delayed_retry"] = retry
+        changes["delayed_retry_min_ms"] = least
+        changes["delayed_retry_max_ms"] = least if most is None else most
+    return msgspec.structs.replace(machine, **changes)
 
 
 def _strategy(options: QueueOptions) -> DeadLetterStrategy:

@@ -36,6 +36,7 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
     DeclaredGroup,
     machine_of,
 )
+from leveret.cluster.quorum.queue_groups.machine_options import Rules
 from leveret.cluster.quorum.queue_groups.membership import Membership
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
 from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
@@ -105,7 +106,7 @@ class QuorumQueues:
         self.groups.begin(store.page_worker)
         own = OwnNode(
             node, NodeSenders(node, remote_queues.incarnation), remote_queues.addresses,
-            remote_queues.untaken,
+            remote_queues.untaken, not services.config.is_as_rabbitmq_4,
         )  # fmt: skip
         self.factory = QuorumFactory(services.queue_kinds.of(QUORUM_QUEUE), own, self, self)
         self._addresses = remote_queues.addresses
@@ -166,7 +167,7 @@ class QuorumQueues:
         """The service for the client of a queue that is about to be made."""
         group = specification.placement.identity
         declared = self.declared[group] = DeclaredGroup(
-            group, specification.options, record, self.groups, self._ended
+            group, Rules(self._services.config.compat), record, self.groups, self._ended
         )
         return declared.new_service()
 

@@ -41,6 +41,11 @@ export function overviewPart(vhost, name) {
   }};
 }
 
+function byPriority(one) {
+  const levels = Object.entries(one.messages_by_priority).sort(([a], [b]) => b - a);
+  return levels.map(([level, ready]) => `${level}: ${count(ready)}`).join(", ") || "–";
+}
+
 function aboutQueue(one) {
   const policy = Object.entries(one.effective_policy_definition ?? {});
   const link = (part, text) => h("a", {href: to("queues", one.vhost, one.name, part)}, text);
@@ -49,6 +54,8 @@ function aboutQueue(one) {
       Ready: link("messages", count(one.messages_ready)),
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
       ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),
+      ...(one.messages_delayed ? {Delayed: count(one.messages_delayed)} : {}),
+      ...(one.messages_by_priority ? {"Ready by priority": byPriority(one)} : {}),
       Persistent: count(one.messages_persistent), "Message bytes": bytes(one.message_bytes),
       "Process memory": bytes(one.memory), Consumers: link("consumers", count(one.consumers)),
       "Idle since": one.idle_since ? time(Date.parse(one.idle_since)) : "–"}),

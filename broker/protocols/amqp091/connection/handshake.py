@@ -13,7 +13,7 @@ from leveret.broker.amqp.field_table import Table
 
 PRODUCT = "RabbitMQ"
 COMPATIBLE_VERSION = "3.12.14"
-COMPATIBLE_VERSIONS = {"3.12": COMPATIBLE_VERSION, "4.x": "4.1.4"}
+COMPATIBLE_VERSIONS = {"3.12": COMPATIBLE_VERSION, "4.0": "4.0.5", "4.x": "4.3.0"}
 """The RabbitMQ version to announce, by compatibility level: client libraries adapt to it."""
 
 FRAME_BYTES_MIN = 4096

@@ -262,8 +262,8 @@ class Login:
 
     def _handle_tune_ok(self, method: commands.Connection.TuneOk) -> None:
         chosen = Tuning(method.channel_max, method.frame_max, method.heartbeat)
-        is_4 = self._connection.services.config.is_as_rabbitmq_4
-        least = FRAME_BYTES_MIN_4 if is_4 else FRAME_BYTES_MIN
+        is_4_3 = self._connection.services.config.is_as_rabbitmq_4_3
+        least = FRAME_BYTES_MIN_4 if is_4_3 else FRAME_BYTES_MIN
         check_tuning(self._offered_tuning(), chosen, least)
         self._step = OPENING
         self._connection.tune(chosen)

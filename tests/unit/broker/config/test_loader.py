@@ -234,7 +234,7 @@ class TestValues:
             ("heartbeat = -1", "a whole number of seconds, 0 to 65535"),
             ("heartbeat = 1_0", "a whole number of seconds, 0 to 65535"),
             ("channel_max = 65536", "a whole number of channels, 0 to 65535"),
-            ("compat = 3.11", "one of 3.12, 4.x"),
+            ("compat = 3.11", "one of 3.12, 4.0, 4.x"),
             ("log.console = yes", "true or false"),
             ("default_user = ''", "a text that is not empty"),
             ("vm_memory_high_watermark.relative = nan", "a number such as 0.4 or 40%"),

@@ -1,4 +1,4 @@
-"""What policies may ask of federation."""
+"""What policies may ask of federation, and of the retries of quorum queues."""
 
 import pytest
 
@@ -35,6 +35,46 @@ def test_a_policy_federates(definition):
     ],
 )
 def test_a_policy_that_federates_in_two_ways_or_by_an_invalid_name_is_refused(definition, text):
+    with pytest.raises(PolicyError) as refused:
+        check_definition("p", definition, is_operator=False)
+    assert str(refused.value) == text
+
+
+@pytest.mark.parametrize("is_operator", [False, True])
+def test_a_policy_delays_retries(is_operator):
+    retries = {"delayed-retry-type": "failed", "delayed-retry-min": 1, "delayed-retry-max": 1}
+    check_definition("p", retries, is_operator)
+    check_definition("p", {"delayed-retry-type": "disabled", "delivery-limit": -1}, is_operator)
+
+
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        (
+            {"delayed-retry-type": "some"},
+            '<<"some">> is not a valid delayed retry type. Must be one of: all, failed, returned, '
+            "disabled",
+        ),
+        (
+            {"delayed-retry-min": 0},
+            "0 is not a valid delayed retry minimum delay. Must be a positive integer",
+        ),
+        (
+            {"delayed-retry-max": "1"},
+            '<<"1">> is not a valid delayed retry maximum delay. Must be a positive integer',
+        ),
+        (
+            {"delayed-retry-type": "all"},
+            "delayed-retry-min is required when delayed-retry-type is all",
+        ),
+        (
+            {"delayed-retry-type": "all", "delayed-retry-min": 5, "delayed-retry-max": 4},
+            "delayed-retry-max (4) must not be smaller than delayed-retry-min (5)",
+        ),
+        ({"delivery-limit": "many"}, '<<"many">> is not a valid delivery limit'),
+    ],
+)
+def test_a_policy_with_invalid_rules_of_retries_is_refused(definition, text):
     with pytest.raises(PolicyError) as refused:
         check_definition("p", definition, is_operator=False)
     assert str(refused.value) == text

@@ -63,7 +63,7 @@ class FakeLeader:
     def ack(self, entries):
         self.settled += [("ack", entry.position) for entry in entries]
 
-    def requeue(self, entries, channel_ended=False):
+    def requeue(self, entries, is_failed=False):
         self.settled += [("requeue", entry.position) for entry in entries]
 
     def discard(self, entries):

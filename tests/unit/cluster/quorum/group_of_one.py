@@ -8,16 +8,14 @@ from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
-    NO_LIMIT,
     Configure,
-    DeadLetterStrategy,
     NodeDown,
-    Options,
     encode_command,
     entry_of,
 )
 from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.queue_group import QueueGroup
+from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
 from leveret.cluster.quorum.queue_machines import FOR_THE_LEADER, QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
@@ -25,24 +23,6 @@ from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, FakeVhost, specified
 
 NODE, INCARNATION = "a@host", 1_700_000_000_000_000
-
-
-def options_of(options):
-    """The machine's options for those of a queue, in 3.10's rules."""
-
-    def limit(value):
-        return NO_LIMIT if value is None else value
-
-    return Options(
-        max_length=limit(options.max_length),
-        max_length_bytes=limit(options.max_length_bytes),
-        rejects_publishes=options.rejects_when_full,
-        delivery_limit=limit(options.delivery_limit),
-        message_ttl_ms=limit(options.message_ttl_ms),
-        dead_letters=DeadLetterStrategy.DROP,
-        is_single_active=options.single_active_consumer,
-        returns_to_end=options.delivery_limit is None,
-    )
 
 
 class GroupOfOne:
@@ -90,7 +70,7 @@ class GroupOfOne:
         return
 
     def configure(self, options):
-        self.propose(Configure(options_of(options)))
+        self.propose(Configure(machine_options(options, Rules.OF_3)))
 
     # The leader
 
@@ -149,7 +129,7 @@ class Use:
             NODE, NodeSenders(NODE, INCARNATION), Addresses(), UntakenBytes(self.behind.append)
         )
         self.queue = self.client()
-        self.group.propose(Configure(options_of(self.queue.options)))
+        self.group.propose(Configure(machine_options(self.queue.options, Rules.OF_3)))
         self.group.lead()
 
     def client(self):

@@ -27,12 +27,13 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Effects
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
-from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, options_of
+from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 NODES = ("a", "b", "c")
@@ -116,7 +117,9 @@ class World:
         self.accepted = {name: [] for name in NODES}
         self.ended = set()
         self.nodes = [Node(name, 1_700_000_000_000_000 + at, self) for at, name in enumerate(NODES)]
-        self.commit([encode_command(Configure(options_of(SPECIFICATION.options)))], None)
+        self.commit(
+            [encode_command(Configure(machine_options(SPECIFICATION.options, Rules.OF_3)))], None
+        )
 
     # The group
 

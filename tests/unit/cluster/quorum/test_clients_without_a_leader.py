@@ -218,7 +218,7 @@ def test_a_message_that_comes_too_late_is_given_back(use, queue):
     publish(queue, b"1")
     use.settle()
     use.group.stop_leading()
-    answer = Answer(give_back=lambda got: queue.requeue([got.entry], channel_ended=True))
+    answer = Answer(give_back=lambda got: queue.requeue([got.entry], is_failed=True))
     queue.get(True, answer)
     use.settle()
     use.vhost.clock.advance(ANSWER_MS / 1000)

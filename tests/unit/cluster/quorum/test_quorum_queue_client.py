@@ -183,7 +183,7 @@ def test_what_a_consumer_holds_goes_back_with_its_channel(use, queue):
     publish(queue, b"1", b"2")
     use.settle()
     queue.cancel(consumer, channel_ended=True)
-    queue.requeue(consumer.entries, channel_ended=True)
+    queue.requeue(consumer.entries, is_failed=True)
     publish(queue, b"3")
     use.settle()
     assert (use.figures.ready, use.figures.unacked) == (3, 0)
@@ -368,7 +368,7 @@ def test_the_channel_of_a_consumer_that_holds_messages_for_too_long_ends(impatie
     impatient.settle()
     assert consumer.bodies == [b"1"], "another consumer may have what waited"
     queue.cancel(consumer, channel_ended=True)
-    queue.requeue(consumer.entries, channel_ended=True)
+    queue.requeue(consumer.entries, is_failed=True)
     other = impatient.consuming(LimitedConsumer("other"))
     assert other.bodies == [b"1", b"2"]
     assert [one.tag for one in impatient.figures.consumers] == ["other"]

@@ -50,12 +50,14 @@ def test_every_argument_is_read():
         "x-dead-letter-exchange": ("S", "dlx"), "x-dead-letter-routing-key": ("S", "dead"),
         "x-max-priority": ("b", 5), "x-single-active-consumer": ("t", True),
         "x-queue-mode": ("S", "lazy"), "x-queue-type": ("S", "classic"),
-        "x-queue-version": ("I", 2), "x-unknown": ("V", None),
+        "x-queue-version": ("I", 2), "x-unknown": ("V", None), "x-consumer-timeout": ("I", 6),
+        "x-delivery-limit": ("I", 7), "x-delayed-retry-type": ("S", "all"),
+        "x-delayed-retry-min": ("I", 8), "x-delayed-retry-max": ("I", 9),
     }  # fmt: skip
     check_declare(arguments, "q", "/")
     options = read_options(arguments)
     assert options == QueueOptions(
-        1000, 2000, 3, 4, "reject-publish", "dlx", "dead", 5, True, "lazy"
+        1000, 2000, 3, 4, "reject-publish", "dlx", "dead", 5, True, "lazy", 6, 7, "", "all", 8, 9
     )
     assert options.has_limit
 

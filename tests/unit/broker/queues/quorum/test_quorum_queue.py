@@ -77,7 +77,7 @@ class TestReturns:
         queue = declared(vhost, x_delivery_limit=1)
         publish(queue, *[b"x"] * 5)
         queue.requeue([got(queue) for _ in range(5)])
-        queue.requeue([got(queue) for _ in range(2)], channel_ended=True)
+        queue.requeue([got(queue) for _ in range(2)], is_failed=True)
         counts = queue.figures.counts()
         assert (counts.ready, counts.unacked) == (3, 0)
         assert vhost.discarded == ["delivery_limit"] * 2

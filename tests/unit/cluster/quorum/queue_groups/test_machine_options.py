@@ -1,0 +1,89 @@
+"""What arguments and policies mean for the machine of a queue, by the rules of three versions."""
+
+import pytest
+
+from leveret.broker.queues.contract.arguments import QueueOptions, read_options
+from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
+    DeadLetterStrategy,
+    DelayedRetry,
+    Options,
+)
+from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
+
+
+def options(rules, **arguments):
+    letters = {int: "I", str: "S", bool: "t"}
+    table = {
+        f"x-{name.replace('_', '-')}": (letters[type(value)], value)
+        for name, value in arguments.items()
+    }
+    return machine_options(read_options(table), rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "arguments", "limit", "returns_to_end"),
+    [
+        (Rules.OF_3, {}, NO_LIMIT, True),
+        (Rules.OF_3, {"delivery_limit": 5}, 5, False),
+        (Rules.OF_3, {"delivery_limit": "many"}, NO_LIMIT, False),
+        (Rules.OF_4_0, {}, 20, False),
+        (Rules.OF_4_0, {"delivery_limit": 30}, 30, False),
+        (Rules.OF_4_0, {"delivery_limit": -1}, NO_LIMIT, True),
+        (Rules.OF_4_3, {}, 20, False),
+        (Rules.OF_4_3, {"delivery_limit": -1}, NO_LIMIT, False),
+    ],
+)
+def test_the_delivery_limit_and_the_order_of_returns(rules, arguments, limit, returns_to_end):
+    found = options(rules, **arguments)
+    assert (found.delivery_limit, found.returns_to_end) == (limit, returns_to_end)
+
+
+@pytest.mark.parametrize(
+    ("rules", "priorities", "elects_by_priority", "counts_returns"),
+    [(Rules.OF_3, 1, False, True), (Rules.OF_4_0, 2, True, True), (Rules.OF_4_3, 32, True, False)],
+)
+def test_other_rules(rules, priorities, elects_by_priority, counts_returns):
+    found = options(rules)
+    assert (found.priorities, found.elects_by_priority, found.counts_returns) == (
+        priorities, elects_by_priority, counts_returns
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "retry"),
+    [
+        ({"type": "all", "min": 5, "max": 9}, (DelayedRetry.ALL, 5, 9)),
+        ({"type": "failed", "min": 5}, (DelayedRetry.FAILED, 5, 5)),
+        ({"type": "returned", "min": 5, "max": "long"}, (DelayedRetry.RETURNED, 5, 5)),
+        ({"type": "returned"}, (DelayedRetry.DISABLED, 0, 0)),
+        ({"type": "all", "min": 0}, (DelayedRetry.DISABLED, 0, 0)),
+        ({"type": "disabled", "min": 5}, (DelayedRetry.DISABLED, 0, 0)),
+        ({"type": 1, "min": 5}, (DelayedRetry.DISABLED, 0, 0)),
+    ],
+)
+def test_delayed_retries_begin_with_4_3(arguments, retry):
+    named = {f"delayed_retry_{name}": value for name, value in arguments.items()}
+    found = options(Rules.OF_4_3, **named)
+    assert (
+        found.delayed_retry, found.delayed_retry_min_ms, found.delayed_retry_max_ms
+    ) == retry  # fmt: skip
+    assert options(Rules.OF_4_0, **named).delayed_retry is DelayedRetry.DISABLED
+
+
+def test_limits_times_and_dead_letters():
+    assert options(
+        Rules.OF_4_3, max_length=1, max_length_bytes=2, overflow="reject-publish", message_ttl=3,
+        expires=4, dead_letter_exchange="dlx", dead_letter_strategy="at-least-once",
+        single_active_consumer=True, consumer_timeout=5,
+    ) == Options(
+        max_length=1, max_length_bytes=2, rejects_publishes=True, delivery_limit=20,
+        message_ttl_ms=3, expires_ms=4, dead_letters=DeadLetterStrategy.AT_LEAST_ONCE,
+        is_single_active=True, elects_by_priority=True, priorities=32, counts_returns=False,
+        consumer_timeout_ms=5,
+    )  # fmt: skip
+    without_rejects = options(
+        Rules.OF_3, dead_letter_exchange="dlx", dead_letter_strategy="at-least-once"
+    )
+    assert without_rejects.dead_letters is DeadLetterStrategy.AT_MOST_ONCE
+    assert machine_options(QueueOptions(), Rules.OF_3) == Options(returns_to_end=True)
