@@ -1,10 +1,12 @@
 """The declared members of this node's cluster, and the actions that each change of them causes.
 
 Membership is declared like everything else (metadata/member_records.py). A node dials all members,
-closes links to nodes that are not members, and numbers its messages by its place among the members.
+closes links to nodes that have left, and numbers its messages by its place among the members. A
+node that has never been a member keeps its link: it may be about to ask to join.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from leveret.broker.services.services import Services
 from leveret.cluster.links.links import Links
@@ -19,6 +21,7 @@ class DeclaredMembers:
     def __init__(self, services: Services, links: Links) -> None:
         self._services = services
         self._links = links
+        self._linked: frozenset[str] = frozenset()
 
     @property
     def declared(self) -> dict[str, bool]:
@@ -32,7 +35,8 @@ class DeclaredMembers:
 
     def link(self, names: Iterable[str]) -> None:
         """Link these nodes as soon as they can be reached."""
-        for name in names:
+        self._linked = frozenset(names)
+        for name in self._linked:
             if name != self._links.node:
                 self._links.dial(name)
 
@@ -46,13 +50,14 @@ class DeclaredMembers:
         """Act on a declared change of the members."""
         members = self.declared
         self.number_messages(members)
+        left = self._linked.difference(members)
         self.link(members)
-        # Later: a node that leaves waits for the answer to its request.
-        self._services.clock.call_later_ms(FORGET_MS, self._forget_others)
+        if left:
+            # Later: a node that leaves waits for the answer to its request.
+            self._services.clock.call_later_ms(FORGET_MS, partial(self._forget, left))
 
-    def _forget_others(self) -> None:
-        """Close links to nodes that are not members."""
-        members = self.all
-        for name in tuple(self._links.peers):
-            if name not in members:
+    def _forget(self, names: frozenset[str]) -> None:
+        """End the links with nodes that have left, unless they are members again."""
+        for name in names:
+            if name not in self.all:
                 self._links.forget(name, f"node {name} is not a member of the cluster")
