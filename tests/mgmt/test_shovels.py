@@ -221,7 +221,7 @@ def test_nothing_is_taken_for_an_exchange_that_is_not_there(node, vhost, channel
     publish(channel, "from", BODIES[:20])
     shovel(
         node, vhost, src_uri=local(vhost), src_queue="from", dest_uri=uri(far),
-        dest_exchange=vhost, ack_mode=ack_mode, reconnect_delay=1,
+        dest_exchange=vhost, ack_mode=ack_mode, reconnect_delay=3600,
     )  # fmt: skip
     wait_for_state(node, vhost, "terminated")
     (shown,) = node.get(f"shovels/{vhost}")
@@ -231,6 +231,8 @@ def test_nothing_is_taken_for_an_exchange_that_is_not_there(node, vhost, channel
     there.exchange_declare(vhost, "fanout", durable=True)
     there.queue_declare(vhost)
     there.queue_bind(vhost, vhost)
+    # An exchange without a binding would drop what a shovel that does not wait for confirms sends.
+    Ctl(node)("restart_shovel", "--vhost", vhost, "s")
     wait_for_state(node, vhost, "running")
     far.wait_until(lambda: ready(far, "%2F", vhost) == 20, "all are there")
     assert take_all(there, vhost) == BODIES[:20]
