@@ -195,6 +195,16 @@ def test_dead_letters_wait_for_the_node_of_a_target(cluster):
     channel.connection.close()
 
 
+def test_a_policy_matches_a_queue_when_it_is_declared(cluster):
+    a, b, _ = cluster
+    a.ctl("set_policy", "short", "^matched$", '{"max-length": 1}', "--apply-to", "queues")
+    channel = declared(b, "matched")
+    publish(channel, "matched", b"1", b"2")
+    assert take(channel, "matched", 1) == [(b"2", False)]
+    a.ctl("clear_policy", "short")
+    channel.queue_delete("matched")
+
+
 def test_clients_outlive_the_leader(cluster):
     declared(cluster[0], "led").connection.close()
     leader, (publishing, consuming) = leader_of("led", cluster)

@@ -87,6 +87,9 @@ class DeclaredGroup:
     def configure(self, options: QueueOptions) -> None:
         """Policies have changed the options: propose them while this node leads."""
         self._options = machine_options(options, self._rules)
+        if self._service is not None:
+            # Policies apply to a queue before its declaration is complete.
+            return
         self.letters.options_changed()
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:
