@@ -8,7 +8,7 @@ change that cannot be written to disk.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.errors import Fault, not_found
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.declarations.audit import Act
@@ -161,7 +161,21 @@ async def _create(session: Session, specification: QueueSpecification) -> Answer
     declaration = session.vhost.declaration_of(specification, connection.user.name)
     created = session.submit(declaration)
     await created
+    queue = session.vhost.queues.get(specification.name)
+    if queue is not None:
+        await _begin(session, queue)
     return created.synced()
+
+
+async def _begin(session: Session, queue: QueueClient) -> None:
+    """Wait until a new queue takes calls. If it does not it is deleted, and the error raised."""
+    begun: Answer[None] = Answer()
+    session.vhost.kinds.of(queue.kind).begin(queue, begun)
+    try:
+        await begun
+    except Fault:
+        session.vhost.delete_queue(queue, session.connection.requester)
+        raise
 
 
 def require_same_queue(

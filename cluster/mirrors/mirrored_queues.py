@@ -82,7 +82,6 @@ class MirroredQueues:
         self._leaving = Leaving(
             self.replicas.by_identity.values, log.submit, lambda: states.under_maintenance
         )
-        states.maintenance_changed = self.planned.look_at_all
         self._services = services
         self._log = log
         self._looks_at_ms = 0.0

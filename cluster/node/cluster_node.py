@@ -167,6 +167,14 @@ class ClusterNode(LogListener):
         """How many queues that this node leads have waited long for the confirms of members."""
         return self.mirrored_queues.replicas.late_count
 
+    async def leaders_handed_over(self) -> bool:
+        """Wait until other nodes lead the quorum queues of this node, which is under maintenance.
+
+        Returns whether all of them could be handed over.
+        """
+        queues = self.quorum_queues
+        return queues is None or await queues.leadership.hand_over_all()
+
     # What the broker calls
 
     def tell_static_shovels(self, names: tuple[str, ...]) -> None:
@@ -237,6 +245,7 @@ class ClusterNode(LogListener):
                 self._queues, self._services, self.links, store, nodes
             )
             self._services.queue_kinds.add(self.quorum_queues.factory)
+        self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
             self._serve_cluster()
@@ -280,6 +289,8 @@ class ClusterNode(LogListener):
             # The others give this node no new mirrors while it stops.
             self.states.set_under_maintenance(True)
             await self.mirrored_queues.leave()
+            if self.quorum_queues is not None:
+                await self.quorum_queues.leadership.hand_over_all()
         if self._timer is not None:
             self._timer.cancel()
         await self._clean_up.stop()
@@ -446,6 +457,12 @@ class ClusterNode(LogListener):
         if self.quorum_queues is not None:
             self.quorum_queues.nodes_changed()
         self.running_changed(self.running)
+
+    def _maintenance_changed(self) -> None:
+        """A node is put under maintenance, or comes back: leaders move."""
+        self.mirrored_queues.planned.look_at_all()
+        if self.quorum_queues is not None:
+            self.quorum_queues.leadership.set_leaving(self.states.is_under_maintenance)
 
     def check_removal(self, name: str, running: frozenset[str]) -> None:
         """A node that runs stays a member."""

@@ -133,6 +133,12 @@ class LeaveNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
     node: str
 
 
+class Lead(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The member on a node leads, or is to lead. The record stays as it is."""
+
+    node: str
+
+
 class RenameNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A node has another name."""
 
@@ -141,7 +147,7 @@ class RenameNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 Change: TypeAlias = (
-    AddMember | RemoveMember | ReplaceMember | KeepOnly | LeaveNode | RenameNode
+    AddMember | RemoveMember | ReplaceMember | KeepOnly | LeaveNode | Lead | RenameNode
 )  # fmt: skip
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -170,17 +176,23 @@ def decode_record(data: bytes) -> QuorumRecord:
         raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
 
 
-def changed(record: QuorumRecord, change: bytes) -> QuorumRecord | None:
-    """The record after a change; None if no member is left, so that the queue is deleted.
-
-    Raises RefusedChange, or RecordError for bytes that are no change.
-    """
+def decode_change(data: bytes) -> Change:
+    """Read a change. Raises RecordError."""
     try:
-        wanted = _CHANGES.decode(change)
+        return _CHANGES.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecordError(f"it cannot be read: {error}") from error
+
+
+def changed(record: QuorumRecord, wanted: Change) -> QuorumRecord | None:
+    """The record after a change; None if no member is left, so that the queue is deleted.
+
+    Raises RefusedChange.
+    """
     if isinstance(wanted, RenameNode):
         return record.renamed(wanted.old, wanted.new)
+    if isinstance(wanted, Lead):
+        return record
     member = record.of_node(wanted.node)
     if isinstance(wanted, AddMember):
         is_there = member is not None

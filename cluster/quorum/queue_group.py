@@ -1,7 +1,8 @@
 """The group of a queue, as the queue's client on this node asks it. See `GroupService`.
 
 Questions have one answer, the figures of the queue's machine, which are shown here as those of a
-queue. What a machine does not count is not shown: the totals of messages since a start.
+queue. The leader on this node is not asked: its machine is read. Totals of messages are those that
+the member that leads has applied since it started.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +26,8 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
 from leveret.cluster.quorum.machine.commands import NO_LIMIT
-from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures
+from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures, figures
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.queue_machines import FIGURES, FiguresError, decode_figures
 from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
@@ -55,6 +57,9 @@ class GroupUse(Protocol):
 class OwnMember(Protocol):
     """The member of the group on the node of the client, if there is one."""
 
+    def led(self) -> tuple[int, QuorumMachine] | None:
+        """The last applied entry and the machine of this member, if it leads."""
+
     def watch(self, demand: Demand | None) -> None:
         """Keep this demand up to date while this node leads; None: none."""
 
@@ -73,6 +78,9 @@ class QueueGroup:
     def __init__(self, member: OwnMember) -> None:
         self.watch = member.watch
         self.configure = member.configure
+        self._led = member.led
+        self._known: tuple[int, MachineFigures] | None = None
+        """The figures after an entry, so that those of an idle queue are made once."""
         self._end = member.end
 
     def begin(self, use: GroupUse) -> None:
@@ -106,6 +114,11 @@ class QueueGroup:
         self._ask(counts, coarse_counts)
 
     def _ask(self, answer: Answer[Value], shown: Callable[[MachineFigures], Value]) -> None:
+        led = self._led()
+        if led is not None:
+            answer.give(shown(self._own_figures(*led)))
+            return
+
         def answered(data: bytes | None) -> None:
             if data is None:
                 answer.refuse(internal_error("no member of the queue leads"))
@@ -119,12 +132,19 @@ class QueueGroup:
 
         self._use.ask(FIGURES, answered)
 
+    def _own_figures(self, applied: int, machine: QuorumMachine) -> MachineFigures:
+        if self._known is None or self._known[0] != applied:
+            self._known = applied, figures(machine)
+        return self._known[1]
+
 
 def coarse_counts(now: MachineFigures) -> CoarseCounts:
     """The counts of a queue."""
     return CoarseCounts(
-        now.ready, now.unacked, len(now.consumers), dlx=now.letters, delayed=now.delayed
-    )
+        now.ready, now.unacked, len(now.consumers), now.taken, now.delivered, now.delivered_no_ack,
+        now.got, now.got_no_ack, now.got_empty, now.redelivered, now.acked, now.letters,
+        now.delayed,
+    )  # fmt: skip
 
 
 def full_figures(now: MachineFigures) -> FullFigures:

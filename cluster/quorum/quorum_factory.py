@@ -9,26 +9,34 @@ group, so queues have no storage number.
 import logging
 import secrets
 from collections.abc import Set
-from typing import Protocol
+from typing import Any, Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
 from leveret.broker.queues.contract.placement import Placement, QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_factory import PlacementChange, QueueFactory
+from leveret.broker.queues.contract.queue_factory import (
+    PeekedMessage,
+    PlacementChange,
+    QueueFactory,
+)
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.member_placement import NodeLoad, leader_node, member_nodes
 from leveret.cluster.quorum.membership_record import (
+    Change,
+    Lead,
     LeaveNode,
     QuorumRecord,
     RecordError,
     RefusedChange,
     RenameNode,
     changed,
+    decode_change,
     decode_record,
     encode,
     new_record,
@@ -71,6 +79,26 @@ class Groups(Protocol):
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
 
+    def leader_of(self, queue: QuorumQueueClient) -> str:
+        """The node that leads a queue; empty if none is known to."""
+
+    def voters_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> tuple[str, ...]:
+        """The nodes whose members may vote, by what this node knows."""
+
+    def is_catching_up(self, queue: QuorumQueueClient) -> bool:
+        """Whether the member on this node has no vote before it has caught up."""
+
+    def peek(
+        self, queue: QuorumQueueClient, place: int, answer: Answer[PeekedMessage | None]
+    ) -> None:
+        """Answers with the message at a place; None if there is none, or no leader here."""
+
+    def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
+        """Give back the space of the member here that a snapshot makes superfluous."""
+
+    def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
+        """What this node knows of the members of a queue: JSON."""
+
 
 class QuorumFactory(QueueFactory):
     """Makes quorum queues. local: the factory of the kind on a node on its own. node: this one."""
@@ -100,6 +128,10 @@ class QuorumFactory(QueueFactory):
         """A queue was declared: this node may have a member of it."""
         self._groups.added(_client(queue), decode_record(queue.placement.record))
 
+    def begin(self, queue: QueueClient, answer: Answer[None]) -> None:
+        """Answers when a member leads. Refused with 541 if too few run."""
+        _client(queue).begin(answer)
+
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
         """A queue has other members."""
         queue.placement = placement
@@ -114,13 +146,16 @@ class QuorumFactory(QueueFactory):
         placement = queue.placement
         before = decode_record(placement.record)
         try:
-            after = changed(before, change)
+            wanted = decode_change(change)
+            after = changed(before, wanted)
         except (RefusedChange, RecordError) as error:
             what = resource(QUEUE, queue.name, vhost)
             raise precondition_failed(f"cannot change the members of {what}: {error}") from None
         if after is None:
             return None
-        leader = after.member(before.number_on(placement.node)) or after.members[0]
+        named = after.of_node(wanted.node) if isinstance(wanted, Lead) else None
+        led = after.member(before.number_on(placement.node))
+        leader = named or led or after.members[0]
         return PlacementChange(placement._replace(node=leader.node, record=encode(after)))
 
     def node_renamed(
@@ -153,15 +188,40 @@ class QuorumFactory(QueueFactory):
         """The members, and which of them leads."""
         return self._groups.members_of(_client(queue), decode_record(queue.placement.record))
 
+    def details(self, queue: QueueClient) -> dict[str, Any]:
+        """The field `raft` of the API."""
+        return self._groups.details_of(_client(queue), decode_record(queue.placement.record))
+
+    def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
+        """A member leads: its node is declared, and the leader hands over to it."""
+        if decode_record(queue.placement.record).of_node(node) is None:
+            return None
+        return self._change(vhost, queue, Lead(node))
+
+    def is_led_by(self, queue: QueueClient, node: str) -> bool:
+        """Whether the group has this leader: its placement may be ahead, or behind."""
+        return queue.placement.node == node and self._groups.leader_of(_client(queue)) == node
+
     def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
-        """Whether the members that run would be no majority without a node."""
-        nodes = decode_record(queue.placement.record).nodes
+        """Whether the voters that run would be no majority without a node."""
+        record = decode_record(queue.placement.record)
+        nodes = self._groups.voters_of(_client(queue), record)
         left = [one for one in nodes if one in running and one != node]
         return node in nodes and 2 * len(left) <= len(nodes)
 
-    def _change(
-        self, vhost: str, queue: QueueClient, change: LeaveNode | RenameNode
-    ) -> ChangePlacement:
+    def is_catching_up(self, queue: QueueClient) -> bool:
+        """Whether the member here was added, and lacks messages."""
+        return self._groups.is_catching_up(_client(queue))
+
+    def peek(self, queue: QueueClient, place: int, answer: Answer[PeekedMessage | None]) -> None:
+        """The leader here reads its machine, and the entry that the message came with."""
+        self._groups.peek(_client(queue), place, answer)
+
+    def reclaim(self, queue: QueueClient, answer: Answer[None]) -> None:
+        """The member here writes a snapshot."""
+        self._groups.reclaim(_client(queue), answer)
+
+    def _change(self, vhost: str, queue: QueueClient, change: Change) -> ChangePlacement:
         return ChangePlacement(vhost, queue.name, queue.placement.identity, encode(change))
 
 

@@ -133,6 +133,11 @@ class RaftMember:
         most = min(RETRY_MAX_MS, RETRY_MS << min(self._attempts, 8))
         return int(most * (0.5 + self._random() / 2))
 
+    def begin(self, is_first: bool, now_ms: int) -> None:
+        """A new group begins: one member stands at once, and the others later if it has not won."""
+        self._at(now_ms)
+        self._stand_ms = self.state.wake_in(0 if is_first else RETRY_MS)
+
     # Inputs: entries, disk, time
 
     def propose(self, payloads: list[bytes]) -> int:

@@ -32,8 +32,8 @@ class FiguredQueue(Protocol):
     """The queue (remote_queue.py)."""
 
     @property
-    def is_down(self) -> bool:
-        """Whether there is no link to its node."""
+    def is_away(self) -> bool:
+        """Whether it cannot be asked: there is no link to its node, or no leader."""
 
     def now_ms(self) -> int:
         """The broker's time."""
@@ -70,7 +70,7 @@ class RemoteFigures:
 
     def _look(self) -> FullFigures:
         now_ms = self._queue.now_ms()
-        if now_ms - self._full_at_ms >= FRESH_MS and not self._queue.is_down:
+        if now_ms - self._full_at_ms >= FRESH_MS and not self._queue.is_away:
             self._full_at_ms = now_ms
             self.refresh(Answer())
         return self._full
@@ -93,7 +93,7 @@ class RemoteFigures:
     def status(self) -> QueueStatus:
         """The last status from the queue's node."""
         status = self._look().status
-        return msgspec.structs.replace(status, state=DOWN) if self._queue.is_down else status
+        return msgspec.structs.replace(status, state=DOWN) if self._queue.is_away else status
 
     def ages(self) -> AgeFigures:
         """The last ages of messages from the queue's node."""

@@ -148,6 +148,11 @@ class RemoteQueue:
         return self._node.peer is None
 
     @property
+    def is_away(self) -> bool:
+        """Whether its figures would not be answered."""
+        return self.is_down
+
+    @property
     def gone(self) -> Exception:
         """The error with which it answers: RabbitMQ's texts (`rabbit_misc:absent`)."""
         what = resource(QUEUE, self.name, self.vhost_name)

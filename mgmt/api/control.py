@@ -200,9 +200,17 @@ async def drain(call: Call) -> Any:
     for connection in connections:
         connection.close(DRAINED)
     logger.warning("closed %d connections of clients; no new ones are accepted", len(connections))
+    await _leaders_handed_over(call)
     _notify(call, "maintenance.connections.closed", reason=MAINTENANCE)
     _notify(call, "maintenance.draining", reason=MAINTENANCE)
     return NoContent()
+
+
+async def _leaders_handed_over(call: Call) -> None:
+    """Wait until other nodes lead the quorum queues of this one that have other members."""
+    cluster = call.node.cluster
+    if cluster is not None and not await cluster.leaders_handed_over():
+        logger.warning("this node still leads quorum queues: no other member of them can lead")
 
 
 @route("POST", "/node/revive", control_only=True)

@@ -32,7 +32,7 @@ from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.slices import GiveWay, Slices
-from leveret.mgmt.views.mirrors import add_part
+from leveret.mgmt.views import mirrors, raft
 from leveret.mgmt.views.queues import DOWN, QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
@@ -41,6 +41,8 @@ ACK_MODES = (
 )  # fmt: skip
 ENCODINGS = ("auto", "base64")
 ASKED_TIMES_MAX = 5
+JOINED = {"mirroring": mirrors.add_part, "raft": raft.add_part}
+"""The fields to which each node with a member adds what it knows."""
 
 
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
@@ -82,11 +84,12 @@ async def list_queues(call: Call) -> Any:
 async def show_queue(call: Call) -> Any:
     """One queue: from its own node, but its consumers from the nodes of their channels.
 
-    A mirrored queue may move while the nodes are asked: then none says that the queue is its own.
+    A replicated queue may move while the nodes are asked: then none says that it is its own.
     """
     shown = await _shown(call)
     for _ in range(ASKED_TIMES_MAX - 1 if other_nodes(call) else 0):
-        if shown["state"] != DOWN or not shown.get("mirroring", {}).get("leader"):
+        is_led = any(shown.get(field, {}).get("leader") for field in JOINED)
+        if shown["state"] != DOWN or not is_led:
             break
         shown = await _shown(call)
     return shown
@@ -100,18 +103,17 @@ async def _shown(call: Call) -> dict[str, Any]:
     if queue is None:
         raise not_found()
     shown = _views(call).single(queue, call.facade.details(vhost, name))
-    ring, parts = shown.get("mirroring"), {}
+    joined = {field: shown[field] for field in JOINED if field in shown}
     for node, answer in (await ask_others(call, columns="")).items():
         found = msgspec.json.decode(answer, type=dict[str, Any])
         consumers += found["consumer_details"]
-        parts[node] = found.get("mirroring")
+        for field, whole in joined.items():
+            if field in found:
+                JOINED[field](whole, found[field], node)
         is_home = node == call.facade.home_of(vhost, name)
         if found["state"] != DOWN or (shown["state"] == DOWN and is_home):
             shown = found
-    for node, part in parts.items():
-        if ring is not None and part is not None:
-            add_part(ring, part, node)
-    return {**shown, "consumer_details": consumers} | ({"mirroring": ring} if ring else {})
+    return {**shown, "consumer_details": consumers, **joined}
 
 
 def _views(call: Call) -> QueueViews:

@@ -4,25 +4,28 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import Any, NamedTuple
 
-from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.errors import ConnectionFault, Fault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, STREAM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern, compile_pattern
-from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.cluster.placement.rebalancing import LedQueue, rebalancing
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.errors import bad_request, conflict
+from leveret.mgmt.api.errors import ApiError, bad_request, conflict, not_found
 from leveret.mgmt.api.health import OK, failed
+from leveret.mgmt.api.other_nodes import ask_others
 from leveret.mgmt.api.routes import Answerer, NoContent, route
-from leveret.mgmt.node_facade.facts import PlacedQueue
+from leveret.mgmt.node_facade.facts import Place, PlacedQueue
+from leveret.mgmt.views.raft import peeked_message
 from leveret.storage.metadata.metadata import MetadataError
 
-SYNC, CANCEL_SYNC = "sync", "cancel_sync"
+SYNC, CANCEL_SYNC, TRANSFER = "sync", "cancel_sync", "transfer_leader"
+MOVED_SECONDS_MAX, MOVED_POLL_SECONDS = 5.0, 0.02
 ALL_KINDS = "all"
 KINDS = (ALL_KINDS, CLASSIC, QUORUM, STREAM)
 
@@ -31,12 +34,17 @@ logger = logging.getLogger("leveret.cluster")
 
 @route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
-    """Bring a queue's mirrors what they lack, or stop that. A queue without mirrors ignores it."""
+    """Bring a queue's mirrors what they lack, or stop that; or have another node lead the queue.
+
+    A queue without mirrors ignores the first two.
+    """
     vhost = call.vhost()
     queue = call.queue(vhost)
     call.require_policymaker(vhost)
     body = await call.body("action")
     action = body["action"]
+    if action == TRANSFER:
+        return await _transfer(call, vhost, queue, body)
     if action not in (SYNC, CANCEL_SYNC):
         raise bad_request(["unknown", action])
     if call.facade.can_synchronise(vhost, queue):
@@ -45,6 +53,92 @@ async def act_on_queue(call: Call) -> Any:
         await call.note(f"queue.{action}", QUEUE, queue, said, vhost)
         call.facade.synchronise(vhost, queue, action == SYNC)
     return NoContent()
+
+
+async def _transfer(call: Call, vhost: str, queue: str, body: dict[str, Any]) -> Any:
+    """Have another node lead a queue, and wait until it does."""
+    node, what = str(body.get("node", "")), resource(QUEUE, queue, vhost)
+    found = call.facade.placed_queue(vhost, queue)
+    if found is None or found.members is None:
+        raise bad_request(f"{what} is not replicated")
+    if node not in found.members.nodes:
+        raise bad_request(f"{what} has no member on node {node!r}")
+    if node not in found.members.online:
+        raise conflict(f"node {node} does not run")
+    said = f"Transferring the leader of {what} to node {node}"
+    await call.note("queue.leader_transferred", QUEUE, queue, said, vhost, {"node": node})
+    if found.node != node:
+        await _promote(call, found, node)
+    if not await _are_led(call, {(vhost, queue): node}):
+        raise conflict(f"node {node} does not lead {what}: it may lack messages of it")
+    return NoContent()
+
+
+async def _are_led(call: Call, moved: dict[Place, str]) -> bool:
+    """Wait until each queue is led by the node that it was moved to; whether all are, in time."""
+    deadline = asyncio.get_running_loop().time() + MOVED_SECONDS_MAX
+    while moved := {
+        place: node for place, node in moved.items() if not call.facade.is_led_by(*place, node)
+    }:
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(MOVED_POLL_SECONDS)
+    return True
+
+
+# Members of quorum queues
+
+
+@route("GET", "/queues/{vhost}/{queue}/peek/{position}", answered_by=Answerer.HOME_OF_QUEUE)
+async def peek(call: Call) -> Any:
+    """The message at a position of a quorum queue, counted from 1: as `rabbitmq-queues peek`."""
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    _require_quorum_queue(call, vhost, queue)
+    position = call.path("position")
+    if not position.isdigit():
+        raise bad_request(f"the position must be a positive integer, and is {position!r}")
+    await call.note(
+        "message.peeked", QUEUE, queue,
+        f"Peeking at position {position} of {resource(QUEUE, queue, vhost)}", vhost,
+    )  # fmt: skip
+    try:
+        peeked = await given_in_task(call.facade.peek(vhost, queue, int(position)))
+    except ConnectionFault as fault:
+        raise ApiError(500, "internal_error", fault.reply_text) from None
+    if peeked is None:
+        raise ApiError(404, "no_message_at_pos", "no message at that position")
+    return peeked_message(peeked)
+
+
+@route("POST", "/queues/{vhost}/{queue}/reclaim")
+async def reclaim(call: Call) -> Any:
+    """Have all members of a quorum queue free what a snapshot makes superfluous."""
+    call.require_administrator()
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    _require_quorum_queue(call, vhost, queue)
+    await given_in_task(call.facade.reclaim(vhost, queue))
+    await ask_others(call)
+    return NoContent()
+
+
+def _require_quorum_queue(call: Call, vhost: str, queue: str) -> None:
+    declared = call.facade.declared_queue(vhost, queue)
+    if declared is None:
+        raise not_found()
+    if declared.kind != QUORUM:
+        raise ApiError(
+            400, "classic_queue_not_supported",
+            f"{resource(QUEUE, queue, vhost)} is not a quorum queue",
+        )  # fmt: skip
+
+
+@route("GET", "/health/checks/new-quorum-queue-replicas", answers_at_once=True)
+async def check_new_members(call: Call) -> Any:
+    """Check that no new member of this node still lacks messages."""
+    reason = "There are new members of quorum queues that lack messages"
+    return await _none(call, call.facade.queues_catching_up(), reason)
 
 
 # Where queues are led
@@ -134,9 +228,13 @@ async def _rebalance(call: Call, wanted: Wanted) -> None:
     running = set(cluster.running) - cluster.states.under_maintenance
     found = await _found(call, wanted)
     queues = [LedQueue(one.node, _able(one, running)) for one in found]
+    moved: dict[Place, str] = {}
     for place, node in rebalancing(queues):
-        await _promote(call, found[place], node)
+        queue = found[place]
+        await _promote(call, queue, node)
+        moved[queue.vhost, queue.name] = node
         await call.node.give_way()
+    await _are_led(call, moved)
 
 
 def _able(queue: PlacedQueue, running: Set[str]) -> tuple[str, ...]:
@@ -198,8 +296,14 @@ async def _needed(call: Call, kind: str, reason: str) -> Any:
     cluster = call.node.cluster
     if cluster is None or len(cluster.members) == 1:
         return {**OK, "reason": "single node cluster"}
+    needed = call.facade.queues_that_need(call.node.name, kind, set(cluster.running))
+    return await _none(call, needed, reason)
+
+
+async def _none(call: Call, found: Iterable[PlacedQueue | None], reason: str) -> Any:
+    """Fail if queues were found. reason: what is wrong with them."""
     queues = []
-    for queue in call.facade.queues_that_need(call.node.name, kind, set(cluster.running)):
+    for queue in found:
         if queue is not None:
             queues.append(_critical(queue))
         await call.node.give_way()

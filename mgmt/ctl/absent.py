@@ -2,7 +2,6 @@
 
 _NO_ERLANG = "there is no Erlang in this node"
 _NO_CLUSTER = "this is not possible in a cluster of Leveret yet"
-_NO_RAFT = "quorum queues have one member and no Raft log"
 _NO_STREAMS = "streams are not supported"
 _ALWAYS_MIRRORED = (
     "mirroring is not a deprecated feature here: list_policies shows the policies with ha-mode"
@@ -18,10 +17,6 @@ _BY_REASON = {
     ),
     _NO_CLUSTER: (
         "discover_peers", "reconcile_vhosts",
-    ),
-    _NO_RAFT: (
-        "peek", "reclaim_quorum_memory",
-        "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
     ),
     _NO_STREAMS: (
         "add_replica", "delete_replica", "restart_stream", "stream_status", "coordinator_status",

@@ -339,3 +339,16 @@ def _require_none(ctl: Session, found: dict[str, Any], loss: str, told: str) -> 
     if queues := found.get("queues", []):
         lines = [f"{one['readable_name']} {loss} if node {ctl.node} is stopped" for one in queues]
         raise check_failed(ctl, "\n".join(lines), message=told, queues=queues)
+
+
+@command("check_if_new_quorum_queue_replicas_have_finished_initial_sync", "", "Checks that the new "
+         "members on the node have all messages", OBSERVE)  # fmt: skip
+def check_if_new_quorum_queue_replicas_have_finished_initial_sync(ctl: Session) -> None:
+    """Check that no new member of a quorum queue on this node still has to catch up."""
+    ctl.banner(f"Checking if node {ctl.node} runs the initial sync of quorum queue replicas ...")
+    found = ctl.client.get("health", "checks", "new-quorum-queue-replicas")
+    if queues := found.get("queues", []):
+        lines = [f"{one['readable_name']} has a new replica that lacks messages" for one in queues]
+        told = f"Node {ctl.node} reported new replicas that have not finished their initial sync"
+        raise check_failed(ctl, "\n".join(lines), message=told, queues=queues)
+    ctl.check_passed(f"Node {ctl.node} reported no new replicas that lack messages")

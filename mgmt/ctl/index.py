@@ -15,6 +15,7 @@ MODULES = {
         "alarms", "check_alarms", "check_certificate_expiration",
         "check_if_any_deprecated_features_are_used",
         "check_if_cluster_has_classic_queue_mirroring_policy",
+        "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
         "check_if_node_is_mirror_sync_critical", "check_if_node_is_quorum_critical",
         "check_local_alarms", "check_port_connectivity", "check_port_listener",
         "check_protocol_listener", "check_running", "check_virtual_hosts", "is_booting",
@@ -51,6 +52,9 @@ MODULES = {
         "list_policies_that_match", "set_global_parameter", "set_operator_policy",
         "set_parameter", "set_policy",
     ),
+    "quorum_queues": (
+        "peek", "quorum_status", "reclaim_quorum_memory", "transfer_leader",
+    ),
     "process": (
         "await_online_nodes", "await_online_quorum_plus_one",
         "await_online_synchronized_mirror", "await_startup", "force_reset", "post_upgrade",
@@ -71,8 +75,8 @@ MODULES = {
     ),
     "steering": (
         "close_all_connections", "close_all_user_connections", "close_connection",
-        "delete_queue", "drain", "force_gc", "purge_queue", "quorum_status",
-        "resume_listeners", "revive", "suspend_listeners",
+        "delete_queue", "drain", "force_gc", "purge_queue", "resume_listeners", "revive",
+        "suspend_listeners",
     ),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (

@@ -7,11 +7,6 @@ from leveret.mgmt.ctl.command import Session, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure, no_such
 
 QUEUES, OPERATIONS = "Queues", "Operations"
-MEMBER_COLUMNS = (
-    "Node Name", "Raft State", "Log Index", "Commit Index", "Snapshot Index", "Term",
-    "Machine Version",
-)  # fmt: skip
-NO_RAFT_LOG = ("undefined",) * (len(MEMBER_COLUMNS) - 2)
 
 
 @command("purge_queue", "<queue>", "Removes the ready messages of a queue", QUEUES)
@@ -50,26 +45,6 @@ def delete_queue(ctl: Session) -> None:
     except HttpError as error:
         raise _queue_error(ctl, name, error, USAGE) from None
     ctl.say(f"Queue was successfully deleted with {queue['messages_ready']} ready messages")
-
-
-@command("quorum_status", "<queue>", "Shows the members of a quorum queue", QUEUES)
-def quorum_status(ctl: Session) -> None:
-    """Show the one member of a quorum queue. It leads, and has no Raft log to have a place in."""
-    name = ctl.argument(0)
-    ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
-    try:
-        queue = ctl.client.get("queues", ctl.vhost, name)
-    except HttpError as error:
-        raise _queue_error(ctl, name, error) from None
-    if queue["type"] != "quorum":
-        raise failure(
-            f"Cannot get quorum status of a {queue['type']} queue: '{name}' in vhost '{ctl.vhost}'"
-        )
-    rows = [
-        (member, "leader" if member == queue["leader"] else "follower", *NO_RAFT_LOG)
-        for member in queue["members"]
-    ]
-    ctl.rows(rows, MEMBER_COLUMNS, default="pretty_table")
 
 
 # Connections

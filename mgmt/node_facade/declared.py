@@ -11,7 +11,7 @@ from typing import Any
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_factory import QueueFactory
+from leveret.broker.queues.contract.queue_factory import PeekedMessage, QueueFactory
 from leveret.broker.queues.contract.status import (
     AgeFigures,
     CoarseCounts,
@@ -19,6 +19,7 @@ from leveret.broker.queues.contract.status import (
     QueueStatus,
 )
 from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.binding import Binding, Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.node_facade.facts import (
@@ -151,6 +152,45 @@ class DeclaredObjects:
     def placements(self) -> Iterator[PlacedQueue]:
         """Where each queue of all vhosts lives."""
         return starmap(_placed, self._all_queues())
+
+    def placed_queue(self, vhost: str, name: str) -> PlacedQueue | None:
+        """Where a queue lives; None if there is none."""
+        queue = self._queue(vhost, name)
+        return None if queue is None else _placed(self._vhosts[vhost], queue)
+
+    def is_led_by(self, vhost: str, name: str, node: str) -> bool:
+        """Whether a node leads a queue already; a queue that is gone needs no leader."""
+        found = self._with_factory(vhost, name)
+        return found is None or found[1].is_led_by(found[0], node)
+
+    def peek(self, vhost: str, name: str, place: int) -> Answer[PeekedMessage | None]:
+        """The message at a place of a queue that this node leads; see `QueueFactory.peek`."""
+        answer: Answer[PeekedMessage | None] = Answer()
+        found = self._with_factory(vhost, name)
+        if found is None:
+            answer.give(None)
+        else:
+            found[1].peek(found[0], place, answer)
+        return answer
+
+    def reclaim(self, vhost: str, name: str) -> Answer[None]:
+        """Free what a snapshot of a queue makes superfluous on this node."""
+        answer: Answer[None] = Answer()
+        found = self._with_factory(vhost, name)
+        if found is None:
+            answer.give(None)
+        else:
+            found[1].reclaim(found[0], answer)
+        return answer
+
+    def queues_catching_up(self) -> Iterator[PlacedQueue | None]:
+        """The queues whose new member on this node lacks messages; None for each other queue."""
+
+        def catches_up(host: VirtualHost, queue: QueueClient) -> PlacedQueue | None:
+            is_behind = host.kinds.of(queue.kind).is_catching_up(queue)
+            return _placed(host, queue) if is_behind else None
+
+        return starmap(catches_up, self._all_queues())
 
     def queues_that_need(
         self, node: str, kind: str, running: Set[str]

@@ -45,7 +45,7 @@ class QueueViews:
         if members is not None and not queue.is_replicated:
             declared |= mirror_fields(members, queue.declared.durable)
         if queue.own is None:
-            return {**declared, "state": DOWN}
+            return {**declared, "state": DOWN, **self._members(queue, members)}
         vhost, name, own = queue.declared.vhost, queue.declared.name, queue.own
         status = own.status
         row = queue_row(status.counts)
@@ -101,8 +101,6 @@ class QueueViews:
         self, view: dict[str, Any], queue: QueueFacts, status: QueueStatus, members: QueueMembers
     ) -> None:
         """Change the view to that of a quorum queue."""
-        own = (self._node_name,)
-        nodes, online = (members.nodes, members.online) if queue.node else (own, own)
         for name in CLASSIC_ONLY:
             del view[name]
         view["messages_persistent"] += status.counts.dlx
@@ -111,13 +109,23 @@ class QueueViews:
         if status.quorum is not None:
             _add_quorum_status(view, status.quorum, status.counts.delayed)
         view |= {
-            "leader": members.leader or self._node_name,
-            "members": nodes,
-            "online": online,
-            "open_files": {self._node_name: 0},
+            **self._members(queue, members),
             "messages_dlx": status.counts.dlx,
             "message_bytes_dlx": status.dlx_bytes,
             "single_active_consumer_ctag": view.pop("single_active_consumer_tag"),
+        }
+
+    def _members(self, queue: QueueFacts, members: QueueMembers | None) -> dict[str, Any]:
+        """The nodes of a quorum queue. The members of a group have no open files of their own."""
+        if members is None or not queue.is_replicated:
+            return {}
+        own = (self._node_name,)
+        nodes, online = (members.nodes, members.online) if queue.node else (own, own)
+        return {
+            "leader": members.leader if queue.node else self._node_name,
+            "members": nodes,
+            "online": online,
+            "open_files": dict.fromkeys(online, 0),
         }
 
     def _rates(self, series: Series | None, row: Row) -> dict[str, Any]:

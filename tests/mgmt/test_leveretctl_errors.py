@@ -14,7 +14,10 @@ NAMED = [
     ("purge_queue -p {v} nosuch", UNAVAILABLE, "Queue 'nosuch' does not exist in vhost '{v}'"),
     ("purge_queue -p none nosuch", UNAVAILABLE, "Queue 'nosuch' does not exist in vhost 'none'"),
     ("delete_queue -p {v} nosuch", USAGE, "Queue 'nosuch' does not exist in vhost '{v}'"),
-    ("quorum_status -p {v} nosuch", UNAVAILABLE, "Queue 'nosuch' does not exist in vhost '{v}'"),
+    ("peek -p {v} nosuch 1", UNAVAILABLE, "Target queue was not found in virtual host '{v}'"),
+    ("peek -p {v} full 1", UNAVAILABLE, "Cannot peek into a classic queue"),
+    ("reclaim_quorum_memory -p {v} full", UNAVAILABLE,
+     "This operation is not applicable to classic queues"),
     ("delete_queue -p {v} full --if-empty", USAGE, "Queue 'full' in vhost '{v}' is not empty "
      "(messages: 1)"),
     ("clear_policy -p {v} nosuch", UNAVAILABLE, "Policy 'nosuch' does not exist in vhost '{v}'"),

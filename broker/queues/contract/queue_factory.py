@@ -22,7 +22,9 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
+from leveret.storage.messages.message import Message
 
 MakeQueue = Callable[[QueueOwner, QueueSpecification], QueueClient]
 """Makes a queue of one kind on this node, with the messages that a restart found."""
@@ -38,6 +40,13 @@ class PlacementChange(NamedTuple):
     placement: Placement
     new_copy: str = ""
     incarnation: int = 0
+
+
+class PeekedMessage(NamedTuple):
+    """A message that stays in its queue. delivery_count: how often it was returned."""
+
+    message: Message
+    delivery_count: int
 
 
 class QueueFactory:
@@ -57,6 +66,13 @@ class QueueFactory:
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """A queue was declared. storage_id: of its messages on this node."""
+
+    def begin(self, queue: QueueClient, answer: Answer[None]) -> None:
+        """Answers when a queue that was just declared on this node takes calls.
+
+        Refused, with an error for its client, if it does not: then the queue is deleted.
+        """
+        answer.give(None)
 
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
         """A queue has another placement from now on.
@@ -117,6 +133,10 @@ class QueueFactory:
         """The declaration by which a member on another node leads; None if there is none."""
         return None
 
+    def is_led_by(self, queue: QueueClient, node: str) -> bool:
+        """Whether the member on a node leads, by what this node knows."""
+        return queue.placement.node == node
+
     def can_synchronise(self, queue: QueueClient) -> bool:
         """Whether this node leads a queue whose members may lack messages."""
         return False
@@ -124,7 +144,22 @@ class QueueFactory:
     def synchronise(self, queue: QueueClient, is_wanted: bool) -> None:
         """Send members the messages that they lack, or stop that; see `can_synchronise`."""
 
+    def is_catching_up(self, queue: QueueClient) -> bool:
+        """Whether the member on this node has no vote before it has all messages."""
+        return False
+
     # Messages on this node
+
+    def peek(self, queue: QueueClient, place: int, answer: Answer[PeekedMessage | None]) -> None:
+        """Answers with the message at a place, from 1 in the order of delivery.
+
+        None if there is none, or if this node does not lead the queue.
+        """
+        answer.give(None)
+
+    def reclaim(self, queue: QueueClient, answer: Answer[None]) -> None:
+        """Free the space that a snapshot of the queue makes superfluous on this node."""
+        answer.give(None)
 
     def messages_here(self, queue: QueueClient) -> BackingQueue | None:
         """The messages of a queue, to be read; None if this node neither leads it nor led it last.

@@ -22,7 +22,7 @@ _GONE: Final = "the queue is deleted, or its node stops"
 class EndedGroup:
     """A `GroupService`, and a `FiguredQueue` (remote_figures.py), of a queue that has ended."""
 
-    is_down = True
+    is_away = True
 
     def now_ms(self) -> int:
         """No time passes."""

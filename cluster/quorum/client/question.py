@@ -15,10 +15,13 @@ class Question:
 
     __slots__ = ("_answer", "_timer")
 
-    def __init__(self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception]) -> None:
+    def __init__(
+        self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception],
+        time_ms: int = ANSWER_MS,
+    ) -> None:  # fmt: skip
         """late: makes the error if there is no answer in time."""
         self._answer = answer
-        self._timer = clock.call_later_ms(ANSWER_MS, lambda: answer.refuse(late()))
+        self._timer = clock.call_later_ms(time_ms, lambda: answer.refuse(late()))
 
     def give(self, value: Any) -> None:
         """Answer."""

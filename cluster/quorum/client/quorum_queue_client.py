@@ -75,6 +75,8 @@ from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
 
+BEGIN_MS = 5000
+"""RabbitMQ's `START_CLUSTER_TIMEOUT`."""
 LENGTH_MS = 1000
 """How long a passive declare waits for what was asked for before it, and for the leader."""
 
@@ -109,6 +111,7 @@ class QuorumQueueClient(Actor):
     """
 
     __slots__ = (
+        "_begun",
         "_clock",
         "_consumers",
         "_credited",
@@ -181,6 +184,7 @@ class QuorumQueueClient(Actor):
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}
+        self._begun: list[Question] = []
         self._lengths: list[LengthQuestion] = []
         self._known_length = QueueLength(0, 0)
 
@@ -210,6 +214,9 @@ class QuorumQueueClient(Actor):
     def leader_found(self) -> None:
         """A node that is known to lead can be reached."""
         self._group.leader_found()
+        begun, self._begun = self._begun, []
+        for question in begun:
+            question.give(None)
         self._turns.wake(self)
 
     def leader_lost(self) -> None:
@@ -295,6 +302,18 @@ class QuorumQueueClient(Actor):
     def _question(self, answer: Answer[Any], doing: str) -> Question:
         """A question that is answered in time. doing: what cannot be done otherwise."""
         return Question(answer, self._clock, lambda: self._timed_out(doing))
+
+    def begin(self, answer: Answer[None]) -> None:
+        """Answers when the group, whose queue was declared on this node, has its first leader."""
+        if self._group.is_led:
+            answer.give(None)
+            return
+        node = self._node.name
+        text = (
+            f"Cannot declare quorum {self._what} on node '{node}' with leader on node "
+            f"'{self.placement.node or node}': cluster_not_formed"
+        )
+        self._begun.append(Question(answer, self._clock, lambda: internal_error(text), BEGIN_MS))
 
     @property
     def _what(self) -> str:
@@ -434,6 +453,11 @@ class QuorumQueueClient(Actor):
 
     # Figures
 
+    @property
+    def is_away(self) -> bool:
+        """Whether no node is known to lead: figures would not be answered."""
+        return not self._group.is_led
+
     def now_ms(self) -> int:
         """The broker's time."""
         return self._clock.now_ms()
@@ -481,6 +505,9 @@ class QuorumQueueClient(Actor):
         lengths, self._lengths = self._lengths, []
         for question in lengths:
             question.answer.refuse(self.gone)
+        begun, self._begun = self._begun, []
+        for one in begun:
+            one.refuse(self.gone)
         self._hold.release()
         self.reader.forget()
         service, self._service = self._service, ENDED_GROUP

@@ -341,6 +341,10 @@ class Groups:
         """Send an empty frame."""
         peer.send(GROUPS_SERVICE)
 
+    def reaches(self, node: str) -> bool:
+        """Whether there is a link to a node, or it is this one."""
+        return node in self._peers or node == self.node
+
     def is_congested(self, node: str) -> bool:
         """Whether a node takes no more for now."""
         peer = self._peers.get(node)

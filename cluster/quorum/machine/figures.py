@@ -27,7 +27,8 @@ class MachineFigures(msgspec.Struct, frozen=True):
 
     returned: of the ready messages, those that were returned. by_priority: the other ready ones,
     by level, the highest one first. next_delayed_ms, last_delayed_ms: when the first and the last
-    of the delayed messages are ready; 0 if there are none.
+    of the delayed messages are ready; 0 if there are none. taken and the following ones: see
+    `QueueMessages`.
     """
 
     ready: int
@@ -47,6 +48,14 @@ class MachineFigures(msgspec.Struct, frozen=True):
     next_delayed_ms: int
     last_delayed_ms: int
     consumers: tuple[ConsumerCounts, ...]
+    taken: int
+    delivered: int
+    delivered_no_ack: int
+    got: int
+    got_no_ack: int
+    got_empty: int
+    redelivered: int
+    acked: int
 
 
 def figures(machine: QuorumMachine) -> MachineFigures:
@@ -70,4 +79,6 @@ def figures(machine: QuorumMachine) -> MachineFigures:
             for one in consumers.subscribed
             if not one.is_cancelled
         ]),
+        messages.taken, messages.delivered, messages.delivered_no_ack, messages.got,
+        messages.got_no_ack, messages.got_empty, messages.redelivered, messages.acked,
     )  # fmt: skip

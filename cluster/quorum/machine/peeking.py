@@ -1,6 +1,7 @@
 """Which message is at a place of the queue (`rabbitmq-queues peek`)."""
 
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.ready_messages import HIGH
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 
@@ -8,11 +9,24 @@ from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 def peek(machine: QuorumMachine, place: int) -> Run | None:
     """The message at a place, counted from 1 in the order of delivery; None if there is none.
 
-    Takes as long as a snapshot, since it takes the messages before it from a copy of the queue.
+    With two priorities it takes as long as a snapshot: their messages are taken in turns, which
+    only a copy of the queue can do.
     """
-    ready = restore(snapshot(machine)).messages.ready
+    ready = machine.messages.ready
     if not 0 < place <= ready.count:
         return None
+    levels = [level.queue for level in ready.levels if level.queue.count]
+    if ready.priorities == HIGH + 1 and len(levels) > 1 and place > ready.returned.count:
+        return _taken(machine, place)
+    for queue in (ready.returned, *levels):
+        if place <= queue.count:
+            return queue.at(place)
+        place -= queue.count
+    return None
+
+
+def _taken(machine: QuorumMachine, place: int) -> Run:
+    ready = restore(snapshot(machine)).messages.ready
     run = ready.take(place)
     while run.count < place:
         place -= run.count

@@ -43,12 +43,15 @@ ROOM_AGAIN: Final = 0.8
 class QueueMessages:
     """A queue's messages. position: that of the next one. is_refusing: publishes are refused.
 
-    held_count, held_bytes: of what all consumers hold.
+    held_count, held_bytes: of what all consumers hold. taken, delivered, delivered_no_ack, got,
+    got_no_ack, got_empty, redelivered, acked: what this member has applied since it started, for
+    statistics; they are no part of the state.
     """
 
     __slots__ = (
-        "consumers", "delayed", "held_bytes", "held_count", "is_refusing", "letters", "now_ms",
-        "options", "position", "ready",
+        "acked", "consumers", "delayed", "delivered", "delivered_no_ack", "got", "got_empty",
+        "got_no_ack", "held_bytes", "held_count", "is_refusing", "letters", "now_ms", "options",
+        "position", "ready", "redelivered", "taken",
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -62,6 +65,8 @@ class QueueMessages:
         self.is_refusing = False
         self.held_count = 0
         self.held_bytes = 0
+        self.taken = self.delivered = self.delivered_no_ack = self.redelivered = 0
+        self.got = self.got_no_ack = self.got_empty = self.acked = 0
 
     def configure(self, options: Options, effects: Effects | None) -> None:
         """Other options are in force."""
@@ -81,6 +86,7 @@ class QueueMessages:
         options = self.options
         refused: list[int] = []
         place = 0
+        first = self.position
         for at in range(0, len(fields), RUN_FIELDS):
             count = fields[at]
             run = Run(
@@ -99,6 +105,7 @@ class QueueMessages:
                 self.position += count
                 self.ready.append(run)
             place += count
+        self.taken += self.position - first
         return refused
 
     def _expiry_ms(self, ttl_ms: int) -> int:
@@ -229,13 +236,28 @@ class QueueMessages:
         consumer.held.add(run)
         self.held_count += run.count
         self.held_bytes += run.count * run.size
+        self._count_given(run, consumer)
         assert consumer.held.count <= consumer.credit, "QM6: a consumer holds more than its credit"
+
+    def _count_given(self, run: Run, consumer: Consumer) -> None:
+        if run.returns:
+            self.redelivered += run.count
+        if consumer.is_once:
+            if consumer.no_ack:
+                self.got_no_ack += run.count
+            else:
+                self.got += run.count
+        elif consumer.no_ack:
+            self.delivered_no_ack += run.count
+        else:
+            self.delivered += run.count
 
     def give_one(self, consumer: Consumer, effects: Effects | None) -> bool:
         """Give the next message to a get; whether there was one."""
         if self.ready.expiring:
             self._drop_expired(effects)
         if not self.ready.count:
+            self.got_empty += 1
             return False
         run = self.ready.take(1)
         self._hand_over(run, consumer)
@@ -269,6 +291,12 @@ class QueueMessages:
         for run in runs:
             self.held_count -= run.count
             self.held_bytes -= run.count * run.size
+
+    def settle(self, runs: list[Run], consumer: Consumer) -> None:
+        """A consumer has settled what it held: it is gone."""
+        if not consumer.no_ack:
+            for run in runs:
+                self.acked += run.count
 
     def return_runs(self, runs: list[Run], is_failed: bool, effects: Effects | None) -> None:
         """Take back what a consumer held."""

@@ -179,7 +179,9 @@ class QuorumMachine:
                 messages.return_unseen(runs)
             else:
                 messages.return_runs(runs, command.is_failed, effects)
-        elif isinstance(command, Discard) and runs:
+        elif isinstance(command, Settle):
+            messages.settle(runs, consumer)
+        elif runs:
             messages.discard(runs, effects)
         may_return = bool(consumer.timed_out)
         if may_return:

@@ -79,6 +79,18 @@ class ReadyMessages:
         self.levels.insert(at, level)
         return level.queue
 
+    def after(self, index: int) -> tuple[int, int]:
+        """How many messages came with later entries than this one, and the bytes of their bodies.
+
+        Those that were returned since are not counted.
+        """
+        count = octets = 0
+        for level in self.levels:
+            found, found_bytes = level.queue.after(index)
+            count += found
+            octets += found_bytes
+        return count, octets
+
     def take(self, count_max: int) -> Run:
         """Take the next run, or as many of its messages. There must be one."""
         queue = self.returned

@@ -23,13 +23,19 @@ TAKEN_MAX: Final = 64
 
 
 class Block:
-    """Packed runs. indexes: the intervals of entries that they refer to."""
+    """Packed runs. indexes: the intervals of entries that they refer to. count, bytes: of their
+    messages.
+    """
 
-    __slots__ = ("data", "indexes")
+    __slots__ = ("bytes", "count", "data", "indexes")
 
-    def __init__(self, data: bytes, indexes: list[int]) -> None:
+    def __init__(self, data: bytes, runs: list[Run]) -> None:
         self.data = data
-        self.indexes = indexes
+        self.indexes = intervals_of_indexes([run.index for run in runs])
+        self.count = self.bytes = 0
+        for run in runs:
+            self.count += run.count
+            self.bytes += run.count * run.size
 
 
 class RunQueue:
@@ -103,6 +109,40 @@ class RunQueue:
             runs += unpack_runs(block.data)
         return runs + [run.part(0, run.count) for run in self._last]
 
+    def at(self, place: int) -> Run | None:
+        """The message at a place, counted from 1."""
+        runs = self._first[self._at :]
+        skipped = sum([run.count for run in runs])
+        if place > skipped:
+            place -= skipped
+            runs = self._last
+            for block in self._blocks:
+                if place <= block.count:
+                    runs = unpack_runs(block.data)
+                    break
+                place -= block.count
+        for run in runs:
+            if place <= run.count:
+                return run.part(place - 1, 1)
+            place -= run.count
+        return None
+
+    def after(self, index: int) -> tuple[int, int]:
+        """How many messages refer to later entries than this one, and the bytes of their bodies."""
+        count = octets = 0
+        runs = self._first[self._at :] + self._last
+        for block in self._blocks:
+            if block.indexes[0] > index:
+                count += block.count
+                octets += block.bytes
+            elif block.indexes[-1] > index:
+                runs += unpack_runs(block.data)
+        for run in runs:
+            if run.index > index:
+                count += run.count
+                octets += run.count * run.size
+        return count, octets
+
     def live(self) -> list[list[int]]:
         """The entries that its runs refer to, as lists of intervals."""
         objects = self._first[self._at :] + self._last
@@ -126,7 +166,7 @@ class RunQueue:
         self._count_runs(self._first)
         for data in pieces[1:-1]:
             runs = unpack_runs(data)
-            self._blocks.append(Block(data, intervals_of_indexes([run.index for run in runs])))
+            self._blocks.append(Block(data, runs))
             self._count_runs(runs)
         self._count_runs(self._last)
 
@@ -139,4 +179,4 @@ class RunQueue:
 
 
 def _block_of(runs: list[Run]) -> Block:
-    return Block(pack_runs(runs), intervals_of_indexes([run.index for run in runs]))
+    return Block(pack_runs(runs), runs)

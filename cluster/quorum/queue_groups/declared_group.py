@@ -53,7 +53,6 @@ class DeclaredGroup:
         self.lost_by_others: set[str] = set()
         self.waits_for_node = False
         self.set_record(record)
-        self._was_handed_over = False
         self._rules = rules
         self._groups = groups
         self._ended = ended
@@ -84,6 +83,13 @@ class DeclaredGroup:
     def watch(self, demand: Demand | None) -> None:
         """Federation links are not told whether the queue wants messages."""
 
+    def led(self) -> tuple[int, QuorumMachine] | None:
+        """The last applied entry and the machine of the member here, if it leads."""
+        member = self._groups.members.get(self.group)
+        if member is None or not member.is_serving:
+            return None
+        return member.applied, machine_of(member)
+
     def configure(self, options: QueueOptions) -> None:
         """Policies have changed the options: propose them while this node leads."""
         self._options = machine_options(options, self._rules)
@@ -104,24 +110,13 @@ class DeclaredGroup:
 
     def begins_to_lead(self, member: GroupMember) -> bool:
         """The member serves. Returns whether this is new."""
-        if self._times_served == member.times_served or self._hands_over(member):
+        if self._times_served == member.times_served:
             return False
         self._times_served = member.times_served
         self._propose_options(member)
         self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())
         return True
-
-    def _hands_over(self, member: GroupMember) -> bool:
-        """The first leader of a new group hands over to the node that its placement names."""
-        named, leading = self.record.of_node(self.queue.placement.node), member.raft.leading
-        if self._was_handed_over or leading is None or named is None or named.name == member.me:
-            return False
-        self._was_handed_over = True
-        return (
-            leading.first_index == 1
-            and member.raft.transfer_to(named.name, self._groups.now_ms()) is None
-        )
 
     def _log_default(self, member: GroupMember) -> None:
         """Log the default delivery limit of a new queue, once."""

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.machine.commands import messages_at
 from leveret.cluster.quorum.machine.effects import DeadLetters, Reason
 from leveret.cluster.quorum.machine.runs import Run
-from leveret.cluster.remote_queues.message_runs import RunReader
+from leveret.cluster.quorum.queue_groups.message_reading import messages_of
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.messages.addresses import Addresses
@@ -94,7 +93,8 @@ class LetterReader:
                 waiting.popleft()
                 continue
             waiting.popleft()
-            return ReadLetters(run.position, self._messages(run, entry), REASONS[reason])
+            messages = messages_of(run, entry, self._addresses)
+            return ReadLetters(run.position, messages, REASONS[reason])
         return None
 
     def _thread_has_read(self) -> None:
@@ -103,9 +103,3 @@ class LetterReader:
         self._read = self._read or self._next()
         if not self._is_reading:
             self._has_read()
-
-    def _messages(self, run: Run, entry: bytes) -> list[Message]:
-        reader = RunReader(entry, messages_at(entry), self._addresses)
-        if run.place:
-            reader.skip(run.place)
-        return [one.message for one in reader.some_entries(run.count, 1, False)]

@@ -105,7 +105,9 @@ class OwnMembers:
             self._groups.remove(declared.group)
 
     def _begin(self, declared: DeclaredGroup, own: QuorumMember) -> None:
-        self._groups.create(declared.group, declared.wanted.voters, own.name)
+        member = self._groups.create(declared.group, declared.wanted.voters, own.name)
+        is_first = declared.queue.placement.node == self._node
+        member.raft.begin(is_first, self._groups.now_ms())
 
     def _begin_again(self, declared: DeclaredGroup, own: QuorumMember) -> None:
         logger.error(

@@ -8,17 +8,20 @@ The members that a restart finds run before the declarations are restored. When 
 declarations of its cluster, members of queues that are gone are removed.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Set
 from random import random
-from typing import Protocol
+from typing import Any, Protocol
 
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import Definition, merged
 from leveret.broker.queues.contract.placement import QueueMembers
+from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.leader_location import locator_of
@@ -29,6 +32,7 @@ from leveret.cluster.quorum.groups.group_machine import Effect
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.machine.effects import Expired
+from leveret.cluster.quorum.machine.peeking import peek
 from leveret.cluster.quorum.member_placement import NodeLoad, group_size, target_size
 from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
@@ -36,8 +40,11 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
     DeclaredGroup,
     machine_of,
 )
+from leveret.cluster.quorum.queue_groups.leadership import Leadership
 from leveret.cluster.quorum.queue_groups.machine_options import Rules
+from leveret.cluster.quorum.queue_groups.member_states import raft
 from leveret.cluster.quorum.queue_groups.membership import Membership
+from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
 from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
 from leveret.cluster.quorum.queue_groups.reconciliation import Reconciliation
@@ -109,6 +116,9 @@ class QuorumQueues:
             remote_queues.untaken, not services.config.is_as_rabbitmq_4,
         )  # fmt: skip
         self.factory = QuorumFactory(services.queue_kinds.of(QUORUM_QUEUE), own, self, self)
+        self.leadership = Leadership(
+            self.groups, self.declared, cluster, services.declarations.submit, services.clock
+        )
         self._addresses = remote_queues.addresses
 
     def close(self) -> None:
@@ -125,7 +135,7 @@ class QuorumQueues:
         leaders: Counter[str] = Counter()
         for declared in self.declared.values():
             members.update(declared.record.nodes)
-            leaders[declared.use.leader] += 1
+            leaders[declared.queue.placement.node] += 1
         able = self._cluster.running - self._cluster.under_maintenance
         return [
             NodeLoad(node, node in able, members[node], leaders[node])
@@ -193,6 +203,7 @@ class QuorumQueues:
         if is_forced:
             declared.use.forget_leader()
         self._own_members.settle(declared)
+        self.leadership.placed(declared.group)
 
     def policies_changed(self) -> None:
         """Other policies are in force for a queue."""
@@ -201,9 +212,65 @@ class QuorumQueues:
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
         leader = self.declared[queue.placement.identity].use.leader
+        named = queue.placement.node
+        if leader and named in record.nodes and self.groups.reaches(named):
+            # It leads, or will in a moment: then all nodes show the same one.
+            leader = named
         running = self._cluster.running
         online = tuple([node for node in record.nodes if node in running])
         return QueueMembers(leader=leader, nodes=record.nodes, online=online, synchronised=online)
+
+    def leader_of(self, queue: QuorumQueueClient) -> str:
+        """The node that leads a queue; empty if none is known to."""
+        return self.declared[queue.placement.identity].use.leader
+
+    def voters_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> tuple[str, ...]:
+        """The nodes whose members may vote, by what this node knows."""
+        member = self.groups.members.get(queue.placement.identity)
+        if member is None or member.damage:
+            return record.nodes
+        named = map(record.named, member.raft.state.log.configuration.voters)
+        return tuple([one.node for one in named if one is not None])
+
+    def is_catching_up(self, queue: QuorumQueueClient) -> bool:
+        """Whether the member on this node has no vote before it has caught up."""
+        member = self.groups.members.get(queue.placement.identity)
+        return member is not None and member.me in member.raft.state.log.configuration.promotable
+
+    def peek(
+        self, queue: QuorumQueueClient, place: int, answer: Answer[PeekedMessage | None]
+    ) -> None:
+        """Answers with the message at a place; None if there is none, or no leader here."""
+        member = self.groups.members.get(queue.placement.identity)
+        run = None
+        if member is not None and member.is_serving:
+            run = peek(machine_of(member), place)
+        if member is None or run is None:
+            answer.give(None)
+        else:
+            read_message(member, run, self._addresses, answer)
+
+    def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
+        """Give back the space of the member here that a snapshot makes superfluous."""
+        freeing = self.groups.rounds.free_space([queue.placement.identity])
+        task = asyncio.get_running_loop().create_task(freeing)
+
+        def done(task: "asyncio.Task[bool]") -> None:
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                answer.refuse(error)
+            else:
+                answer.give(None)
+
+        task.add_done_callback(done)
+
+    def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
+        """What this node knows of the members of a queue: JSON."""
+        declared = self.declared[queue.placement.identity]
+        member = self.groups.members.get(declared.group)
+        machine = None if member is None else machine_of(member)
+        running = self._cluster.running
+        return {"raft": raft(record, declared.use, member, machine, running)}
 
     def _ended(self, group: int, is_deleted: bool) -> None:
         """The client of a group has ended."""
@@ -268,6 +335,7 @@ class QuorumQueues:
             return
         if declared.begins_to_lead(member):
             self._tell_states_to(declared, member, "")
+            self.leadership.begins(member)
 
     def _lead(self, member: GroupMember, effects: list[Effect]) -> None:
         """Do what a queue that this node leads asks of its node."""

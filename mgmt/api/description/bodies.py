@@ -65,7 +65,7 @@ GROWING_ON_NODE = body(
     {"vhost_pattern": TEXT, "queue_pattern": TEXT, **_MEMBERSHIP},
 )
 FORCING = body({}, {"vhost": TEXT, "name": TEXT, "all": _TRUTH})
-QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync")})
+QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync", "transfer_leader")}, {"node": TEXT})
 VHOST = body(
     {},
     {

@@ -38,6 +38,7 @@ _GARBAGE_COLLECTION = record(
     )
 )
 
+_LAG = record({"entries": COUNT, "messages": COUNT, "bytes": COUNT, "snapshot": FLAG})
 _DECLARED = {
     "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum"), "durable": FLAG,
     "auto_delete": FLAG, "exclusive": FLAG, "arguments": OBJECT, "node": NAME,
@@ -47,6 +48,10 @@ _DECLARED = {
 _MIRRORED = {
     "slave_nodes": list_of(NAME), "synchronised_slave_nodes": list_of(NAME),
     "recoverable_slaves": nullable(list_of(NAME)), "mirroring": ref("Mirroring"),
+}  # fmt: skip
+_REPLICATED = {
+    "leader": TEXT, "members": list_of(NAME), "online": list_of(NAME), "open_files": OBJECT,
+    "raft": ref("Raft"),
 }  # fmt: skip
 _DOWN = {**_DECLARED, "state": one_of("down")}
 """What is known of a queue whose node does not answer."""
@@ -75,8 +80,7 @@ _QUEUE = {
 _QUEUE_SOMETIMES = {
     "exclusive_consumer_tag": nullable(TEXT), "single_active_consumer_tag": nullable(TEXT),
     **_MIRRORED, "sync_messages": COUNT, "head_message_timestamp": nullable(COUNT),
-    "leader": NAME, "members": list_of(NAME), "online": list_of(NAME), "open_files": OBJECT,
-    "messages_dlx": COUNT, "message_bytes_dlx": COUNT,
+    **_REPLICATED, "messages_dlx": COUNT, "message_bytes_dlx": COUNT,
     "delivery_limit": any_of(COUNT, one_of("unlimited")),
     "messages_ready_high": COUNT, "messages_ready_normal": COUNT,
     "messages_ready_returned": COUNT, "messages_by_priority": OBJECT,
@@ -113,10 +117,31 @@ SCHEMAS: dict[str, Schema] = {
         },
         {"message_stats": record(counted(*MESSAGES))},
     ),
-    "Queue": any_of(record(_QUEUE, _QUEUE_SOMETIMES), record(_DOWN, _MIRRORED)),
+    "Queue": any_of(record(_QUEUE, _QUEUE_SOMETIMES), record(_DOWN, {**_MIRRORED, **_REPLICATED})),
     "SingleQueue": any_of(
         record({**_QUEUE, **_OF_SINGLE_QUEUE}, _QUEUE_SOMETIMES),
-        record({**_DOWN, **_OF_SINGLE_QUEUE}, _MIRRORED),
+        record({**_DOWN, **_OF_SINGLE_QUEUE}, {**_MIRRORED, **_REPLICATED}),
+    ),
+    "Raft": record(
+        {
+            "leader": nullable(NAME), "term": COUNT, "reason": nullable(TEXT),
+            "members": list_of(
+                record(
+                    {
+                        "node": NAME, "state": NAME,
+                        "membership": nullable(one_of("voter", "promotable", "non_voter")),
+                        **dict.fromkeys(
+                            (
+                                "term", "log_index", "last_written", "last_applied",
+                                "commit_index", "snapshot_index", "machine_version",
+                            ),
+                            nullable(COUNT),
+                        ),
+                        "lag": nullable(_LAG), "reason": nullable(TEXT),
+                    }
+                )
+            ),
+        }
     ),
     "Mirroring": record(
         {

@@ -10,7 +10,15 @@ from leveret.mgmt.api.description.operation import (
     choice,
     window,
 )
-from leveret.mgmt.api.description.schemas import COUNT, TEXT, described, list_of, record, ref
+from leveret.mgmt.api.description.schemas import (
+    COUNT,
+    OBJECT,
+    TEXT,
+    described,
+    list_of,
+    record,
+    ref,
+)
 
 _vhosts = TaggedOperations("vhosts")
 _exchanges = TaggedOperations("exchanges")
@@ -63,7 +71,7 @@ QUEUES = (
         parameters=[choice("if-empty", "true"), choice("if-unused", "true")],
     ),
     _queues.posts("/queues/{vhost}/{queue}/plan", bodies.PLANNED_QUEUE, ref("QueuePlan"), 404),
-    _queues.posts("/queues/{vhost}/{queue}/actions", bodies.QUEUE_ACTION, None, 404),
+    _queues.posts("/queues/{vhost}/{queue}/actions", bodies.QUEUE_ACTION, None, 404, 409),
     _queues.posts(
         "/queues/quorum/{vhost}/{queue}/replicas/add", bodies.QUORUM_MEMBER, None, 404, 503
     ),
@@ -73,6 +81,8 @@ QUEUES = (
     ),
     _queues.posts("/queues/quorum/replicas/on/{node}/grow", bodies.GROWING, None, 404, 503),
     _queues.deletes("/queues/quorum/replicas/on/{node}/shrink", 404, 503),
+    _queues.shows("/queues/{vhost}/{queue}/peek/{position}", OBJECT, 400, 404, 500),
+    _queues.posts("/queues/{vhost}/{queue}/reclaim", None, None, 400, 404),
     _queues.lists("/queues/{vhost}/{queue}/bindings", ref("Binding"), 404),
     _queues.deletes("/queues/{vhost}/{queue}/contents", 400, 404),
 )  # fmt: skip

@@ -80,6 +80,7 @@ HEALTH = (
     _health.shows(
         "/health/checks/node-is-quorum-critical", any_of(ref("Ok"), ref("CriticalOk")), *_DOWN
     ),
+    _health.shows("/health/checks/new-quorum-queue-replicas", ref("Ok"), *_DOWN),
 )
 LOGINS = (
     _logins.shows(

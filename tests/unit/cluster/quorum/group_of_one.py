@@ -63,6 +63,9 @@ class GroupOfOne:
     def close(self):
         self.is_closed = True
 
+    def led(self):
+        return None
+
     def watch(self, demand):
         self.demand = demand
 

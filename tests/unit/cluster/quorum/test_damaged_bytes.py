@@ -30,6 +30,7 @@ from leveret.cluster.quorum.membership_record import (
     RefusedChange,
     RenameNode,
     changed,
+    decode_change,
     decode_record,
     encode,
     new_record,
@@ -79,7 +80,7 @@ READ = {
     ),
     "record": (decode_record, RecordError, [encode(RECORD)]),
     "change": (
-        lambda data: changed(RECORD, data), (RecordError, RefusedChange),
+        lambda data: changed(RECORD, decode_change(data)), (RecordError, RefusedChange),
         [encode(AddMember("c@host")), encode(RenameNode("a@host", "c@host"))],
     ),
     "effects": (

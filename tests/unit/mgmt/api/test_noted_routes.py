@@ -21,6 +21,7 @@ CHANGES_NOTHING = {
     "/vhosts/{vhost}/start/{node}": "vhosts always run",
     "/node/collect-garbage": "the process itself",
     "/node/rotate-logs": "the process itself",
+    "/queues/{vhost}/{queue}/reclaim": "the process itself",
 }
 
 

@@ -40,6 +40,9 @@ class Use(FakeVhost):
         self.queue = QuorumQueueClient(self, SPECIFICATION, own, group)
         group.begin(node.groups.use(GROUP, NAMES, self.queue))
 
+    def led(self):
+        return None
+
     def watch(self, demand):
         return
 

@@ -1,0 +1,250 @@
+"""Which node leads each quorum queue: placements that follow the leaders, and leaders that move.
+
+The placement of a queue names the node that leads it, or is to lead it. Both become alike:
+
+- A leader that its placement does not name declares itself. The declarations of a node are
+  submitted in batches, one after the other, so the death of a node that led very many queues takes
+  few submissions.
+- An operator who moves a leader declares the next one, and so does a node that places a new queue.
+  The leader hands over to the named member as soon as that has all entries. If this takes too long
+  it declares itself again.
+
+A node that is put under maintenance, or stops, hands over what it leads to the members on other
+nodes; these declare themselves. A hand-over is refused while the next leader lacks entries, so
+clients notice a pause of some round trips.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Set
+from typing import Protocol
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.declarations.values import ChangePlacement, Submit
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.membership_record import Lead, QuorumMember, QuorumRecord, encode
+from leveret.cluster.raft.progress import REPLICATING, Progress
+from leveret.storage.metadata.metadata import MetadataError
+
+BATCH = 100
+"""Declarations that are submitted together."""
+AGAIN_MS = 500
+"""What could not be declared is submitted again after this time."""
+CATCH_UP_MS = 3000
+"""How long a leader waits for the member that is to lead."""
+LOOK_MS = 10
+UNDER_WAY_MAX = 50
+"""Hand-overs at a time: each is an election, which waits for two syncs."""
+LEAVE_SECONDS_MAX = 10.0
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class LedQueue(Protocol):
+    """A queue of this node (declared_group.py)."""
+
+    @property
+    def queue(self) -> QuorumQueueClient:
+        """Its client."""
+
+    @property
+    def record(self) -> QuorumRecord:
+        """The members that it is to have."""
+
+
+class Nodes(Protocol):
+    """What the cluster says of its nodes."""
+
+    @property
+    def running(self) -> Set[str]:
+        """Those that run."""
+
+    @property
+    def under_maintenance(self) -> Set[str]:
+        """Other nodes that are to lead nothing."""
+
+
+class HandOver:
+    """A leader that is to be replaced. to: the next one's node; empty: any other node."""
+
+    __slots__ = ("deadline_ms", "is_begun", "to")
+
+    def __init__(self, to: str, deadline_ms: int) -> None:
+        self.to = to
+        self.deadline_ms = deadline_ms
+        self.is_begun = False
+
+
+class Leadership:
+    """The leaders on one node. declared: its queues, by group."""
+
+    def __init__(
+        self, groups: Groups, declared: Mapping[int, LedQueue], nodes: Nodes, submit: Submit,
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        self._groups = groups
+        self._declared = declared
+        self._nodes = nodes
+        self._submit = submit
+        self._clock = clock
+        self._is_leaving = False
+        self._undeclared: dict[int, None] = {}
+        self._is_declaring = False
+        self._handing_over: dict[int, HandOver] = {}
+        self._is_looking = False
+
+    # Leaders of this node
+
+    def begins(self, member: GroupMember) -> None:
+        """A member here begins to serve clients."""
+        leading = member.raft.leading
+        assert leading is not None, "a member that serves leads"
+        node = self._declared[member.group].queue.placement.node
+        if self._is_leaving:
+            self._hand_over(member.group, "")
+        elif node != self._groups.node and leading.first_index == 1:
+            # The first election of a group does not ask which member is to lead.
+            self._hand_over(member.group, node)
+        else:
+            self._declare(member.group)
+
+    def placed(self, group: int) -> None:
+        """The placement of a queue has changed."""
+        node = self._declared[group].queue.placement.node
+        if self._leads(group) and node != self._groups.node:
+            self._hand_over(group, node)
+
+    def _leads(self, group: int) -> bool:
+        member = self._groups.members.get(group)
+        return member is not None and member.raft.leading is not None
+
+    # Placements that follow
+
+    def _declare(self, group: int) -> None:
+        if self._declared[group].queue.placement.node != self._groups.node:
+            self._undeclared[group] = None
+            if not self._is_declaring:
+                self._is_declaring = True
+                self._clock.call_later_ms(0, self._declare_some)
+
+    def _declare_some(self) -> None:
+        node = self._groups.node
+        change = encode(Lead(node))
+        declarations: dict[int, ChangePlacement] = {}
+        for group in list(self._undeclared):
+            del self._undeclared[group]
+            declared = self._declared.get(group)
+            if declared is not None and self._leads(group):
+                queue = declared.queue
+                if queue.placement.node != node:
+                    declarations[group] = ChangePlacement(
+                        queue.vhost_name, queue.name, group, change
+                    )
+            if len(declarations) == BATCH:
+                break
+        if not declarations:
+            self._is_declaring = False
+            return
+        answer: Answer[None] = Answer()
+        answer.when_given(lambda: self._answered(answer, list(declarations)))
+        try:
+            self._submit(*declarations.values(), answer=answer)
+        except Fault as error:
+            answer.refuse(error)
+
+    def _answered(self, answer: Answer[None], groups: list[int]) -> None:
+        pause_ms = 0
+        try:
+            answer.result()
+        except (Fault, MetadataError) as error:
+            logger.info("the leaders of %d quorum queues are not declared: %s", len(groups), error)
+            self._undeclared |= dict.fromkeys(groups)
+            pause_ms = AGAIN_MS
+        self._clock.call_later_ms(pause_ms, self._declare_some)
+
+    # Leaders that move
+
+    def _hand_over(self, group: int, to: str) -> None:
+        self._undeclared.pop(group, None)
+        self._handing_over[group] = HandOver(to, self._clock.now_ms() + CATCH_UP_MS)
+        if not self._is_looking:
+            self._look()
+
+    def _look(self) -> None:
+        """Take the next step of the hand-overs under way; begin some if few are."""
+        under_way = 0
+        led = Counter(one.queue.placement.node for one in self._declared.values())
+        for group, one in list(self._handing_over.items()):
+            if under_way == UNDER_WAY_MAX:
+                break
+            if self._is_over(group, one, led):
+                del self._handing_over[group]
+            else:
+                under_way += 1
+        self._is_looking = bool(self._handing_over)
+        if self._is_looking:
+            self._clock.call_later_ms(LOOK_MS, self._look)
+
+    def _is_over(self, group: int, one: HandOver, led: Counter[str]) -> bool:
+        """Whether nothing is left to do for a queue. led: the queues of each node."""
+        member = self._groups.members.get(group)
+        leading = None if member is None else member.raft.leading
+        if member is None or leading is None or group not in self._declared:
+            return True
+        if leading.transfer_to:
+            return False
+        if not one.is_begun:
+            chosen = self._next_leader(leading.progress, one.to, member, led)
+            if chosen is not None:
+                one.is_begun = member.raft.transfer_to(chosen.name, self._groups.now_ms()) is None
+                led[chosen.node] += 1
+                self._groups.mark(member)
+                return False
+            if self._clock.now_ms() < one.deadline_ms and one.to in ("", *self._nodes.running):
+                return False
+        self._declare(group)
+        return True
+
+    def _next_leader(
+        self, progress: list[Progress], to: str, member: GroupMember, led: Counter[str]
+    ) -> QuorumMember | None:
+        """The member that can lead now: on the node `to`, else on the one that leads fewest."""
+        state, record = member.raft.state, self._declared[member.group].record
+        able = {to} if to else self._nodes.running - self._nodes.under_maintenance
+        voters = state.reachable.intersection(state.log.configuration.voters)
+        caught_up = {
+            one.member for one in progress if one.state == REPLICATING and one.match >= state.commit
+        }
+        found = [
+            one for one in record.members if one.node in able and one.name in voters & caught_up
+        ]
+        return min(found, key=lambda one: (led[one.node], one.node), default=None)
+
+    # A node that is to lead nothing
+
+    def set_leaving(self, is_leaving: bool) -> None:
+        """The node is put under maintenance, or comes back."""
+        self._is_leaving = is_leaving
+        if is_leaving:
+            for group in self._declared:
+                if self._leads(group):
+                    self._hand_over(group, "")
+
+    async def hand_over_all(self) -> bool:
+        """Hand over what this node leads; returns whether it leads nothing then."""
+        self.set_leaving(True)
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS_MAX):
+                while self._handing_over:
+                    await asyncio.sleep(LOOK_MS / 1000)
+        except TimeoutError:
+            logger.warning(
+                "the leaders of %d quorum queues were not handed over within %d seconds",
+                len(self._handing_over), LEAVE_SECONDS_MAX,
+            )  # fmt: skip
+        return not any(map(self._leads, self._declared))

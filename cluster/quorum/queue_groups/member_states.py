@@ -1,0 +1,113 @@
+"""The members of a quorum queue as operators see them: the field `raft` of the API.
+
+Every node knows which nodes have members, and what its own member knows. The leader's node knows
+how far the others are. Management joins the answers of all nodes (mgmt/views/raft.py). A member
+whose node does not run is shown as `nodedown`; one whose node has not answered, or does not have
+it, as `noproc`, as RabbitMQ does.
+"""
+
+from collections.abc import Set
+from typing import Any
+
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.uses import GroupUse
+from leveret.cluster.quorum.groups.wanted_members import node_of
+from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.membership_record import QuorumRecord
+from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.progress import SNAPSHOT
+from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
+
+MACHINE_VERSION = 1
+NODE_DOWN, NO_PROCESS = "nodedown", "noproc"
+RAFT_STATES = {"pre_candidate": "pre_vote"}
+"""RabbitMQ's words for roles, where they differ."""
+DAMAGED = "damaged"
+RECEIVES_SNAPSHOT = "receive_snapshot"
+NOT_LED = "no member of the queue leads"
+
+
+def raft(
+    record: QuorumRecord,
+    use: GroupUse,
+    member: GroupMember | None,
+    machine: QuorumMachine | None,
+    running: Set[str],
+) -> dict[str, Any]:
+    """What a node knows of the members of a queue. member: its own."""
+    shown = {one.name: _unknown(one.node, running) for one in record.members}
+    reason = "" if use.leader else NOT_LED
+    if member is not None and member.me in shown:
+        found = status(member.raft)
+        reason = reason and (_why(found) or reason)
+        shown[member.me] |= _own(member, found)
+        if machine is not None and member.raft.leading is not None:
+            for one in found.progress:
+                if one.member in shown:
+                    shown[one.member] |= _of_leader(one, found, machine)
+    return {
+        "leader": use.leader or None,
+        "term": use.term,
+        "reason": reason or None,
+        "members": list(shown.values()),
+    }
+
+
+def _unknown(node: str, running: Set[str]) -> dict[str, Any]:
+    return {
+        "node": node, "state": NO_PROCESS if node in running else NODE_DOWN, "membership": None,
+        "term": None, "log_index": None, "last_written": None, "last_applied": None,
+        "commit_index": None, "snapshot_index": None, "machine_version": None, "lag": None,
+        "reason": None,
+    }  # fmt: skip
+
+
+def _own(member: GroupMember, found: MemberStatus) -> dict[str, Any]:
+    return {
+        "state": DAMAGED if member.damage else RAFT_STATES.get(found.role, found.role),
+        "membership": _membership(member.me, found.configuration),
+        "term": found.term,
+        "log_index": found.last_index,
+        "last_written": found.last_synced,
+        "last_applied": member.applied,
+        "commit_index": found.commit,
+        "snapshot_index": found.snapshot_index,
+        "machine_version": MACHINE_VERSION,
+        "reason": member.damage or _why(found) or None,
+    }
+
+
+def _of_leader(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
+    """What the leader knows of another member. The lag is what it has not acknowledged."""
+    messages, octets = (0, 0)
+    if one.match < found.commit:
+        messages, octets = machine.messages.ready.after(one.match)
+    return {
+        "membership": _membership(one.member, found.configuration),
+        "lag": {
+            "entries": max(0, found.last_index - one.match),
+            "messages": messages,
+            "bytes": octets,
+            "snapshot": one.state == SNAPSHOT,
+        },
+    }
+
+
+def _membership(member: str, configuration: Configuration) -> str | None:
+    kinds = {
+        Membership.VOTER: configuration.voters,
+        Membership.PROMOTABLE: configuration.promotable,
+        Membership.NON_VOTER: configuration.non_voters,
+    }
+    return next((kind.value for kind, members in kinds.items() if member in members), None)
+
+
+def _why(found: MemberStatus) -> str:
+    """Why a member knows no leader, as a sentence; empty if it does."""
+    if found.no_leader is None:
+        return ""
+    members = [
+        node_of(member) + (f" ({answer.name.lower().replace('_', ' ')})" if answer else "")
+        for member, answer in found.reasons
+    ]
+    return found.no_leader.value + (f": {', '.join(members)}" if members else "")

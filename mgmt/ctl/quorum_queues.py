@@ -1,0 +1,134 @@
+"""Commands for quorum queues: their members, their leaders, a message at a place."""
+
+from typing import Any
+
+from leveret.mgmt.ctl.client import HttpError
+from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.errors import UNAVAILABLE, CtlError, bad_argument, failure, no_such
+from leveret.mgmt.ctl.status import node_status
+
+QUEUES = "Queues"
+QUORUM = "quorum"
+_COLUMNS = {
+    "Node Name": "node", "Raft State": "state", "Log Index": "log_index",
+    "Commit Index": "commit_index", "Snapshot Index": "snapshot_index", "Term": "term",
+    "Machine Version": "machine_version",
+}  # fmt: skip
+"""The columns of `quorum_status`, and the fields of the API that they show."""
+_COLUMNS_SINCE_4 = {
+    "Node Name": "node", "Raft State": "state", "Membership": "membership",
+    "Last Log Index": "log_index", "Last Written": "last_written", "Last Applied": "last_applied",
+    "Commit Index": "commit_index", "Snapshot Index": "snapshot_index", "Term": "term",
+    "Machine Version": "machine_version",
+}  # fmt: skip
+NOT_FOUND = "not_found"
+
+
+@command("quorum_status", "<queue>", "Shows the members of a quorum queue", QUEUES)
+def quorum_status(ctl: Session) -> None:
+    """Show the members. Below the table: those that lag, and why there is no leader."""
+    name = ctl.argument(0)
+    ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
+    queue = _quorum_queue(ctl, name, "Cannot get quorum status of a classic queue")
+    columns = _COLUMNS
+    if node_status(ctl)["rabbitmq_version"].startswith("4"):
+        columns = _COLUMNS_SINCE_4
+    raft = queue.get("raft") or _alone(queue)
+    rows = [
+        tuple("" if member[field] is None else member[field] for field in columns.values())
+        for member in raft["members"]
+    ]
+    ctl.rows(rows, tuple(columns), default="pretty_table")
+    if ctl.formatter in ("", "pretty_table"):
+        for line in remarks(raft):
+            ctl.say(line)
+
+
+def _alone(queue: dict[str, Any]) -> dict[str, Any]:
+    """The one member of a queue that is not replicated: it leads, and has no Raft log."""
+    member = dict.fromkeys(_COLUMNS_SINCE_4.values(), "undefined") | {"lag": None, "reason": None}
+    member |= {"node": queue["leader"], "state": "leader"}
+    return {"leader": queue["leader"], "reason": None, "members": [member]}
+
+
+def remarks(raft: dict[str, Any]) -> list[str]:
+    """What an operator should know of the members, beyond RabbitMQ's table."""
+    lines = []
+    if raft["leader"] is None:
+        lines.append(f"There is no leader: {raft['reason']}")
+    for member in raft["members"]:
+        lag, node = member["lag"], member["node"]
+        if lag is not None and (lag["entries"] or lag["snapshot"]):
+            how = ", and receives a snapshot" if lag["snapshot"] else ""
+            lines.append(
+                f"{node} lacks {lag['messages']} messages ({lag['bytes']} bytes) in "
+                f"{lag['entries']} entries{how}"
+            )
+        if member["reason"] and member["reason"] != raft["reason"]:
+            lines.append(f"{node}: {member['reason']}")
+    return lines
+
+
+def _quorum_queue(ctl: Session, name: str, of_another_type: str) -> dict[str, Any]:
+    """A quorum queue. Raises CtlError for another one."""
+    try:
+        queue: dict[str, Any] = ctl.client.get(
+            "queues", ctl.vhost, name, columns="type,leader,raft"
+        )
+    except HttpError as error:
+        raise failure(NOT_FOUND) if error.status == 404 else error from None
+    if queue["type"] != QUORUM:
+        raise failure(of_another_type)
+    return queue
+
+
+@command("transfer_leader", "[--vhost <vhost>] <queue> <node>", "Has another node lead a "
+         "replicated queue, and waits until it does", QUEUES)  # fmt: skip
+def transfer_leader(ctl: Session) -> None:
+    """Move one leader. Clients notice a pause of some milliseconds."""
+    name, node = ctl.arguments
+    ctl.banner(f"Transferring the leader of queue '{name}' in vhost '{ctl.vhost}' to {node} ...")
+    body = {"action": "transfer_leader", "node": node}
+    try:
+        ctl.client.post("queues", ctl.vhost, name, "actions", body=body)
+    except HttpError as error:
+        raise _queue_error(ctl, name, error) from None
+
+
+def _queue_error(ctl: Session, name: str, error: HttpError) -> CtlError:
+    return no_such("Queue", name, ctl.vhost, UNAVAILABLE) if error.status == 404 else error
+
+
+@command("peek", "[--vhost <vhost>] <queue> <position>", "Shows the message at a position of a "
+         "quorum queue, which stays", QUEUES)  # fmt: skip
+def peek(ctl: Session) -> None:
+    """Show the message at a position, from 1, in the order of delivery."""
+    name, position = ctl.arguments
+    if not position.isdigit() or not int(position):
+        raise bad_argument("position value must be a positive integer")
+    ctl.banner(f"Peeking at quorum queue {name} at position {position}...")
+    try:
+        shown = ctl.client.get("queues", ctl.vhost, name, "peek", position)
+    except HttpError as error:
+        raise _peek_error(ctl, error) from None
+    ctl.rows([tuple(shown.values())], tuple(shown), default="pretty_table")
+
+
+def _peek_error(ctl: Session, error: HttpError) -> CtlError:
+    texts = {
+        "not_found": f"Target queue was not found in virtual host '{ctl.vhost}'",
+        "no_message_at_pos": "Target queue does not have a message at that position",
+        "classic_queue_not_supported": "Cannot peek into a classic queue",
+    }
+    text = texts.get(error.content.get("error", ""), texts["not_found"])
+    return failure(text) if error.status in (400, 404) else error
+
+
+@command("reclaim_quorum_memory", "[--vhost <vhost>] <quorum queue>", "Writes snapshots of a "
+         "quorum queue on all its nodes, which frees space of their logs", QUEUES)  # fmt: skip
+def reclaim_quorum_memory(ctl: Session) -> None:
+    """Give back what a snapshot of the queue makes superfluous."""
+    name = ctl.argument(0)
+    ctl.banner(f"Will flush Raft WAL of quorum queue {name} ...")
+    _quorum_queue(ctl, name, "This operation is not applicable to classic queues")
+    ctl.client.post("queues", ctl.vhost, name, "reclaim")

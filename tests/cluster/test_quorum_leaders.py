@@ -1,0 +1,123 @@
+"""Where quorum queues are led, on three real nodes: what shows it, and what moves leaders."""
+
+import json
+import signal
+
+import pytest
+
+from tests.cluster.managed_nodes import ManagedNode
+from tests.cluster.publisher import ConfirmedPublisher
+
+QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("leaders")
+    nodes = [ManagedNode(directory, name, "quorum_queue.replicated = true") for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def queues(nodes, request):
+    """Six queues that the first node was asked to declare."""
+    names = [f"{request.node.name}.{number}" for number in range(6)]
+    for name in names:
+        nodes[0].put(f"queues/%2F/{name}", QUORUM)
+    yield names
+    for name in names:
+        nodes[0].delete(f"queues/%2F/{name}")
+
+
+def shown(node, queue):
+    return node.get(f"queues/%2F/{queue}")
+
+
+def leaders(node, queues):
+    """The nodes that lead: those of the placements, if the groups agree."""
+    found = [shown(node, name) for name in queues]
+    return [one["node"] if one["raft"]["leader"] == one["node"] else None for one in found]
+
+
+def led_by(node, queues, *wanted):
+    """Wait until some of these nodes lead all queues, and no other one does."""
+    names = {one.name for one in wanted}
+    node.wait_until(
+        lambda: set(leaders(node, queues)) <= names, f"{len(queues)} queues are led by {names}"
+    )
+
+
+def test_a_new_queue_is_led_where_it_was_declared(nodes, queues):
+    for node in nodes:
+        assert leaders(node, queues) == [nodes[0].name] * 6
+
+
+def test_placements_follow_the_leaders_of_a_node_that_dies(nodes, queues):
+    a, b, c = nodes
+    with ConfirmedPublisher(b, queues[0]) as publisher:
+        b.wait_until(lambda: publisher.confirmed, "messages are confirmed")
+        a.stop(signal.SIGKILL)
+        before = len(publisher.confirmed)
+        b.wait_until(lambda: len(publisher.confirmed) > before + 20, "another node leads")
+    led_by(b, queues, b, c)
+    a.start()
+    assert leaders(a, queues) == leaders(c, queues)
+
+
+def test_leaders_are_spread_and_transferred(nodes, queues):
+    a, b, c = nodes
+    led = b.ctl_json("rebalance", "quorum", "--queue-pattern", "test_leaders_are")
+    assert [one["Number of quorum queues"] for one in led] == [2, 2, 2]
+    assert sorted(leaders(a, queues)) == sorted(2 * [one.name for one in nodes])
+    for name in queues:
+        c.ctl("transfer_leader", name, b.name)
+        assert shown(a, name)["raft"]["leader"] == b.name
+    said = a.ctl("transfer_leader", queues[0], "nobody@host", succeeds=False)
+    assert "has no member on node 'nobody@host'" in said
+    assert "does not exist" in a.ctl("transfer_leader", "none", b.name, succeeds=False)
+
+
+def test_a_node_under_maintenance_leads_nothing(nodes, queues):
+    a, b, c = nodes
+    with ConfirmedPublisher(b, queues[0]) as publisher:
+        b.wait_until(lambda: publisher.confirmed, "messages are confirmed")
+        a.ctl("drain")
+        assert a.name not in leaders(b, queues)
+        before = len(publisher.confirmed)
+        b.wait_until(lambda: len(publisher.confirmed) > before + 20, "publishing goes on")
+    led_by(b, queues, b, c)
+    a.ctl("revive")
+    a.ctl("transfer_leader", queues[0], a.name)
+
+
+def test_a_node_that_stops_hands_over_its_leaders(nodes, queues):
+    a, b, c = nodes
+    a.stop()
+    assert a.name not in leaders(b, queues)
+    led_by(b, queues, b, c)
+    assert "before the leaders" not in a.log
+    a.start()
+
+
+def test_the_status_of_members(nodes, queues):
+    a, b, c = nodes
+    status = json.loads(b.ctl("quorum_status", queues[0], "--formatter", "json"))
+    assert [(one["Node Name"], one["Raft State"]) for one in status] == [
+        (a.name, "leader"), (b.name, "follower"), (c.name, "follower"),
+    ]  # fmt: skip
+    c.stop(signal.SIGKILL)
+    said = a.ctl("quorum_status", queues[0])
+    assert f"{c.name} │ nodedown" in said
+    b.stop(signal.SIGKILL)
+    queue = a.wait_to_see(f"queues/%2F/{queues[0]}", lambda one: one["raft"]["leader"] is None)
+    assert (queue["state"], queue["leader"]) == ("down", "")
+    assert queue["raft"]["reason"].startswith("a majority of the voters is needed")
+    assert f"{b.name}, {c.name}" in queue["raft"]["reason"]
+    for node in (b, c):
+        node.start(waits=False)
+    for node in (b, c):
+        node.wait_for_log(" ready in")
