@@ -82,44 +82,6 @@ class TestDirectReplies:
         gone = f"NOT_FOUND - no queue '{reply_to}' in vhost '/'"
         assert self.exists(responder, reply_to) == gone
 
-    def test_without_a_link_the_requester_is_not_there(self, broker, linked, pair, reply_to):
-        _, responder = pair
-        broker.call(lambda _: linked.unlink())
-        responder.publish(1, reply_to, b"lost")
-        assert "NOT_FOUND" in self.exists(responder, reply_to)
-
-    def test_a_question_on_its_way_is_answered_when_the_link_goes_down(
-        self, broker, linked, near, far
-    ):
-        far.consume(REPLIES, no_ack=True)
-        near.declare("requests")
-        far.publish(1, "requests", b"", reply_to=REPLIES)
-        near.consume("requests", no_ack=True, consumer_tag="requests")
-        name = deliver(near).properties["reply_to"]
-        near.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag="requests")
-        broker.call(lambda _: linked.stop_delivering())
-        near.send_method(1, commands.Queue.Declare, queue=name, passive=True)
-        wait_until(lambda: broker.call(lambda _: linked.is_waiting))
-        broker.call(lambda _: linked.unlink())
-        assert refusal(near)[0] == 404
-
-    def test_replies_that_another_node_does_not_take_are_limited(self, broker, linked, near, far):
-        far.consume(REPLIES, no_ack=True)
-        near.declare("requests")
-        far.publish(1, "requests", b"", reply_to=REPLIES)
-        near.consume("requests", no_ack=True, consumer_tag="requests")
-        name = deliver(near).properties["reply_to"]
-        near.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag="requests")
-        near.publish(1, name, bytes(700_000))
-        assert len(deliver(far).body) == 700_000
-        untaken = broker.call(lambda _: linked.places["a@host"].untaken)
-        wait_until(lambda: not untaken.bytes)
-        broker.call(lambda _: linked.stop_delivering())
-        near.publish(1, name, bytes(1000))
-        wait_until(lambda: untaken.bytes > 1000)
-        broker.call(lambda _: linked.unlink())
-        assert untaken.bytes == 0
-
 
 class TestConsumers:
     def test_a_global_limit_holds_for_queues_on_several_nodes(self, near):
@@ -147,14 +109,6 @@ class TestConsumers:
         assert [deliver(near).body for _ in range(2)] == [b"1", b"2"]
         far.publish(1, "q", b"3")
         assert deliver(far).body == b"3"
-
-    def test_a_queue_has_one_exclusive_consumer_in_the_cluster(self, near, far):
-        near.declare("q")
-        near.consume("q", exclusive=True)
-        far.send_method(1, commands.Basic.Consume, queue="q")
-        assert refusal(far) == (
-            403, "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
-        )  # fmt: skip
 
     def test_the_single_active_consumer_is_followed_by_one_of_another_node(
         self, broker, linked, near, far
@@ -308,23 +262,6 @@ class TestPolicies:
         near.publish(1, "q", b"3")
         assert near.declare("q").message_count == 1
         assert near.get("q") == b"3"
-
-    def test_publishers_of_another_node_are_refused_by_a_full_queue(self, broker, linked, near):
-        near.declare("q")
-        self.put(broker, {"max-length": 1, "overflow": "reject-publish"})
-        near.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
-        near.publish(1, "q", b"1")
-        assert near.read_method(1, commands.Basic.Ack).delivery_tag == 1
-        near.publish(1, "q", b"2")
-        assert near.read_method(1, commands.Basic.Nack).delivery_tag == 2
-
-    def test_messages_expire_by_a_policy(self, broker, linked, near):
-        near.declare("q")
-        self.put(broker, {"message-ttl": 1})
-        near.publish(1, "q", b"1")
-        near.declare("q")
-        far = linked.queue("q").figures
-        wait_until(lambda: broker.call(lambda _: far.counts().ready == 0 < far.counts().published))
 
     def test_an_unused_queue_expires_on_all_nodes(self, broker, linked, near):
         near.declare("q")

@@ -97,25 +97,6 @@ def test_an_exclusive_queue_goes_with_the_node_of_its_connection(broker, linked,
     wait_until(lambda: not broker.call(lambda _: linked.far.services.vhosts["/"].queues))
 
 
-def test_a_global_limit_holds_for_consumers_of_several_queues(broker, linked, client):
-    for name in ("q", "p"):
-        client.send_method(1, commands.Queue.Declare, queue=name)
-        client.read_method(1, commands.Queue.DeclareOk)
-    client.send_method(1, commands.Basic.Qos, prefetch_count=2, global_=True)
-    client.read_method(1, commands.Basic.QosOk)
-    for name in ("q", "p"):
-        client.send_method(1, commands.Basic.Consume, queue=name, consumer_tag=name)
-        client.read_method(1, commands.Basic.ConsumeOk)
-    client.send(publish_bytes(1, "q", b"x") * 5 + publish_bytes(1, "p", b"x") * 5)
-    for tag in range(1, 11):
-        held = tag - 1
-        assert client.read_content(1, commands.Basic.Deliver) is not None
-        if held >= 1:
-            client.send_method(1, commands.Basic.Ack, delivery_tag=held)
-    client.send_method(1, commands.Basic.Ack, delivery_tag=10)
-    assert declare(client).message_count == 0
-
-
 async def give_way():
     """An import goes on in the next turn."""
 
@@ -126,13 +107,3 @@ def test_imported_queues_have_a_home_as_declared_ones_have(broker, linked):
     steps = broker.call(lambda it: Import(NodeFacade(it.broker), definitions, give_way).run())
     asyncio.run_coroutine_threadsafe(steps, loop).result(PATIENCE_SECONDS)
     assert broker.call(lambda _: linked.queue("q").placement.node) == "b@host"
-
-
-def test_a_transaction_is_answered_when_the_home_node_has_it(broker, linked, client):
-    declare(client)
-    client.send_method(1, commands.Tx.Select)
-    client.read_method(1, commands.Tx.SelectOk)
-    client.send(publish_bytes(1, "q", b"one") + publish_bytes(1, "q", b"two"))
-    client.send_method(1, commands.Tx.Commit)
-    client.read_method(1, commands.Tx.CommitOk)
-    assert far_counts(broker, linked).ready == 2

@@ -37,13 +37,6 @@ def test_everything_is_read_in_order_and_stays(queue, store):
     assert (queue.delta.count, queue.ready_count, store.disk_reads) == (6, 12, 0)
 
 
-def test_reading_stops_at_so_many_bytes(queue):
-    cursor = queue.cursor(3)
-    assert positions(cursor.read(3 * ENTRY_BYTES)) == [3, 4, 5]
-    assert positions(cursor.read(0)) == [6]
-    assert cursor.position == 7
-
-
 def test_a_cursor_sees_what_the_queue_is_when_it_reads(queue):
     cursor = queue.cursor()
     assert positions(cursor.read(2 * ENTRY_BYTES)) == [0, 1]

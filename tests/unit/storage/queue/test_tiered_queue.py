@@ -131,11 +131,6 @@ class TestARestart:
         assert positions(again.fetch(9, True)) == [2, 3, 4, 5, 7]
         assert again.ledger.is_gone(6)
 
-    def test_an_empty_ledger_is_an_empty_queue(self, store):
-        queue = store.queue()
-        queue.restore([])
-        assert (queue.ready_count, queue.next_position, queue.peek()) == (0, 0, None)
-
 
 def test_its_persistent_messages_are_counted(store):
     queue = store.queue()
@@ -255,13 +250,3 @@ def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
     assert purged[0].dropped == sum(purged[0].freeing) == 4990
     store.log.write()
     assert (queue.are_gone(10, 5000), queue.are_gone(9, 10)) == (True, False)
-
-
-def test_a_purge_forgets_messages_on_disk_too(store):
-    queue = store.queue()
-    publish_numbered(queue, 6)
-    page_out(store, queue, 1500)
-    assert queue.purge().dropped == 6
-    assert (queue.ready_count, queue.ready_bytes, queue.delta.count) == (0, 0, 0)
-    store.log.write()
-    assert queue.are_gone(0, 6)
