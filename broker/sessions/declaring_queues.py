@@ -188,7 +188,10 @@ def require_same_queue(
     require_same("durable", specification.durable, queue.durable, what)
     require_same("auto_delete", specification.auto_delete, queue.auto_delete, what)
     names = queue.kind.arguments
-    if queue_type(specification.arguments) == queue_type(queue.arguments):
+    received, current = queue_type(specification.arguments), queue_type(queue.arguments)
+    if session.services.config.is_as_rabbitmq_4:
+        require_same(TYPE_ARGUMENT, received, current, what)
+    if received == current:
         # A type that is not given is the same as `classic`.
         names = tuple(name for name in names if name != TYPE_ARGUMENT)
     require_same_arguments(names, specification.arguments, queue.arguments, what)

@@ -69,3 +69,13 @@ async def test_basic_reject_says_that_a_delivery_has_failed_since_4_3(compat, fi
                 await channel.default_exchange.publish(aio_pika.Message(body), "q")
             await (await queue.get()).reject(requeue=True)
             assert (await queue.get()).body == first
+
+
+async def test_another_type_of_a_queue_is_named(node, channel):
+    arguments = {"x-queue-type": "quorum"}
+    await channel.declare_queue("q", durable=True, arguments=arguments)
+    given = "'classic' but current is 'quorum'"
+    if not node.is_4:
+        given = "none but current is the value 'quorum' of type 'longstr'"
+    with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match=f"received {given}"):
+        await channel.declare_queue("q", durable=True)
