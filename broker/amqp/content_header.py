@@ -10,7 +10,7 @@ delivers a message without a form of its protocol makes one from the properties.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -28,7 +28,8 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.records import use_structs
 
-_STORED_BCC_BYTES, _STORED_FORM_BYTES = STORED_BCC.encode(), STORED_FORM.encode()
+_STORED_PREFIX: Final = b"x-leveret-"
+"""The beginning of `STORED_BCC` and `STORED_FORM`."""
 
 
 class Form(NamedTuple):
@@ -170,7 +171,8 @@ def make_header(
 def read_stored(raw: bytes) -> ContentHeader:
     """The header whose `stored` these bytes are. Raises PropertiesError."""
     header = read_header(raw)
-    if _STORED_BCC_BYTES not in raw and _STORED_FORM_BYTES not in raw:
+    # `scan` has looked for both headers, among others: only properties that need care have them.
+    if not header.needs_care or _STORED_PREFIX not in raw:
         return header
     headers = dict(header.headers)
     form: Form | None = None

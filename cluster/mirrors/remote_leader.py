@@ -25,7 +25,7 @@ class RemoteLeader:
     def begin_with(self, remote: RemoteQueue) -> None:
         """Mirroring of a queue on another node begins: that node leads."""
         queue, self._remote = self._queue, remote
-        remote.mirrored_by(queue, queue.leader_lost, queue.leads_again)
+        remote.begin_mirroring(queue, queue.leader_lost, queue.leads_again)
         queue.led_by(remote, is_here=False)
 
     def turn_to(self) -> RemoteQueue:
@@ -54,5 +54,5 @@ class RemoteLeader:
         remote = self._remote
         if remote is None:
             remote = self.turn_to()
-        remote.mirrored_no_more()
+        remote.end_mirroring()
         return remote

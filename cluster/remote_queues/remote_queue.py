@@ -198,7 +198,7 @@ class RemoteQueue:
         self.leave()
         self._leads_again(self)
 
-    def mirrored_by(
+    def begin_mirroring(
         self,
         client: QueueClient,
         leader_lost: Callable[[list[Consumer]], object],
@@ -212,7 +212,7 @@ class RemoteQueue:
         for consumer in self._consumers:
             consumer.queue_replaced(client)
 
-    def mirrored_no_more(self) -> None:
+    def end_mirroring(self) -> None:
         """The queue is no longer mirrored: without a link its consumers are cancelled."""
         self._leader_lost = _cancel
         for consumer in self._consumers:
