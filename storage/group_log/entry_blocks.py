@@ -2,8 +2,8 @@
 
 A block has 12 bytes an entry: its offset and its size.
 
-Of entries that a snapshot covers only those are needed whose messages are alive. `needed_blocks`
-leaves the others out, but for gaps of less than `GAP_MIN` entries, so that a queue which is
+Of the entries that a snapshot covers, only those with live messages are needed. `needed_blocks`
+leaves out the others, except in gaps of less than `GAP_MIN` entries, so that a queue which is
 consumed in any order has few blocks.
 """
 
@@ -23,7 +23,7 @@ Runs = Sequence[tuple[int, int]]
 
 
 class Block:
-    """Consecutive entries of one term and kind in one file. octets: of their payloads."""
+    """Consecutive entries of one term and kind in one file. octets: the size of their payloads."""
 
     __slots__ = ("file", "first", "kind", "octets", "offsets", "sizes", "term")
 
@@ -45,7 +45,7 @@ class Block:
         return self.first + len(self.sizes) - 1
 
     def part(self, first: int, last: int) -> "Block":
-        """The entries between two indexes, which it has."""
+        """The entries from one index to another, both in this block."""
         if first == self.first and last == self.last:
             return self
         start, end = first - self.first, last + 1 - self.first
@@ -55,7 +55,7 @@ class Block:
 
 
 def block_of(blocks: list[Block], index: int) -> Block | None:
-    """The block that has an entry."""
+    """The block that contains an entry."""
     place = bisect_right(blocks, index, key=attrgetter("first")) - 1
     if place < 0 or blocks[place].last < index:
         return None
@@ -65,7 +65,7 @@ def block_of(blocks: list[Block], index: int) -> Block | None:
 def add_entry(
     blocks: list[Block], file: int, index: int, term: int, kind: int, offset: int, size: int
 ) -> None:
-    """Add an entry after those that are there."""
+    """Add an entry after the last one."""
     last = blocks[-1] if blocks else None
     if (
         last is None or last.file != file or last.term != term or last.kind != kind
@@ -79,7 +79,7 @@ def add_entry(
 
 
 def truncate(blocks: list[Block], first: int) -> None:
-    """Remove the entries from an index on."""
+    """Remove all entries from this index on."""
     while blocks and blocks[-1].last >= first:
         last = blocks.pop()
         if last.first < first:
@@ -110,7 +110,7 @@ def needed_blocks(blocks: list[Block], after: int, live: Runs) -> list[Block]:
 
 
 def joined_runs(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The runs, those with a small gap between them as one."""
+    """The runs, with those joined that have only a small gap between them."""
     found: list[tuple[int, int]] = []
     for first, last in runs:
         if found and first - found[-1][1] <= GAP_MIN:

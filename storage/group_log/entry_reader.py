@@ -1,7 +1,7 @@
-"""Reads entries of groups from the log's files and from kept ones.
+"""Reads entries of groups from the files of the node's log and from kept files.
 
-One read takes consecutive entries of one block, with what other groups have between them. The event
-loop does not wait for the disk: file_reads.py says how. A kept file stays open after a thread has
+One read takes consecutive entries of one block, and the entries of other groups between them. The
+event loop does not wait for the disk (file_reads.py). A kept file stays open after a thread has
 read from it.
 """
 
@@ -35,7 +35,7 @@ class EntryReader:
         self._open: dict[int, int] = {}
 
     def read(self, block: Block, first: int, last: int, bytes_max: int) -> list[bytes]:
-        """Payloads of entries of a block from the first one on: at least one.
+        """Payloads of entries of a block from the first one on. There is at least one.
 
         Raises BeingRead if a thread has to read them; EntryDamaged; StoreError.
         """
@@ -60,7 +60,7 @@ class EntryReader:
         return self._checked(block, place, data, start)
 
     def _checked(self, block: Block, place: int, data: bytes, start: int) -> bytes:
-        """The payload of an entry in data that begin at an offset of its file."""
+        """The payload of an entry. data: bytes of its file from the offset `start` on."""
         offset, size = block.offsets[place] - start, block.sizes[place]
         if not is_intact(data, offset, size):
             raise EntryDamaged(
@@ -84,14 +84,14 @@ class EntryReader:
     def _keep_open(self, number: int) -> None:
         if len(self._open) >= OPEN_MAX:
             self.close(next(iter(self._open)))
-        # It was read without it.
+        # The read has succeeded already. The file is just not kept open.
         with suppress(StoreError):
             descriptor = self._disk.open(self._kept.path(number))
             if self._disk.keep_open(descriptor):
                 self._open[number] = descriptor
 
     def close(self, number: int) -> None:
-        """Close a file that is to be removed: an open one keeps its space."""
+        """Close a file that is about to be removed: while it is open, its space is not freed."""
         descriptor = self._open.pop(number, -1)
         if descriptor >= 0:
             self._disk.close_kept(descriptor)

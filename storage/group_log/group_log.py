@@ -1,24 +1,24 @@
 """The log of all Raft groups of a node: one client of the node's log, with one sync for all.
 
 **Promise.** A restart finds each group in its state after some of its writes: the last one that was
-reported as synced, or a later one. Entries, term and vote go together. What the newest snapshot of
-a group refers to is readable. Each payload is written once.
+reported as synced, or a later one. Entries, term and vote belong to the same state. The entries
+that the newest snapshot of a group refers to are readable. Each payload is written once.
 
-**Not promised.** Any order between groups. That a group with damaged bytes can be used: it has a
-reason (`GroupState.damage`), or reading an entry raises EntryDamaged. Other groups and the node go
-on.
+**Not promised.** Any order between groups. That a group with damaged bytes can be used:
+`GroupState.damage` says why it cannot, or reading an entry raises EntryDamaged. Other groups and
+the node are not affected.
 
 **Mechanism.** Writes are gathered, and taken into one record for each batch of the log
 (group_records.py). A restart loads the rows (rows.py) and applies the records after them
-(group_recovery.py). When the log gives up a file, a round of snapshots (rounds.py) brings the rows
-up to date, and the file keeps another name for the entries in it that are needed (kept_files.py).
+(group_recovery.py). Before the log removes a file, a round of snapshots (rounds.py) brings the rows
+up to date. If entries in the file are still needed, it is kept under another name (kept_files.py).
 
 Invariants:
 
-GL1  Records have consecutive numbers, and are applied in their order; to a group, those after the
-     one that its rows cover.
+GL1 Records have consecutive numbers, and are applied in their order. To a group, only those are
+    applied that follow the record its rows cover.
 GL2  A payload is in memory until the batch with it is on disk.
-GL3  A log file with a record is needed until a round has covered it.
+GL3 A log file with a record of this client is needed until a round has covered it.
 """
 
 from collections import deque
@@ -51,8 +51,7 @@ from leveret.storage.log.log_files import LogFile
 from leveret.storage.messages.formats import Record
 
 RECENT_BYTES = 16 * 1024 * 1024
-"""Payloads that stay in memory after they are on disk: soon they are applied, sent and
-delivered."""
+"""Bytes of payloads that stay in memory after they are on disk: most are soon applied and sent."""
 
 
 class _Pending(NamedTuple):
@@ -64,7 +63,7 @@ class _Pending(NamedTuple):
 
 
 class _Recent(NamedTuple):
-    """Payloads of one append. batch: of the log, with which they are on disk."""
+    """Payloads of one append. batch: the log's batch that writes them to disk."""
 
     state: GroupState
     first: int
@@ -75,9 +74,9 @@ class _Recent(NamedTuple):
 class GroupLog:
     """A `LogClient`. All methods are for the event loop's thread.
 
-    groups: by number, as the records that were taken say. number: of the next record. last_numbers:
-    that of the last record of each log file with any, the oldest file first. cover: moves on from a
-    log file (rounds.py).
+    groups: by number, in the state after the last record that was taken. number: of the next
+    record. last_numbers: the number of the last record in each log file that has any, oldest file
+    first. cover: brings the rows up to date so that a log file can be removed (rounds.py).
     """
 
     name = NAME
@@ -103,44 +102,44 @@ class GroupLog:
     # Restarting
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
-        """Accept a record that a restart found."""
+        """Take over a record that a restart found. Returns a description of damage, or None."""
         return self._recovery.recover(file, data, record)
 
     def begin(self) -> None:
-        """Begin to write, after the log was read."""
+        """Start to write, after the log was read."""
         self._recovery.end()
         self.number = self._recovery.number
 
     # Writing
 
     def create(self, group: int, me: str, configuration: bytes) -> None:
-        """A member of a new group, or a new member in the place of an old one."""
+        """Create a member of a new group, or replace an old member by a new one."""
         state = self.groups[group] = GroupState(group, me, configuration)
         self._add(state, Item(CREATE, group, text=me, data=configuration))
 
     def remove(self, group: int) -> None:
-        """The member is removed, with all that it has."""
+        """Remove the member and all of its data."""
         self._add(self.groups.pop(group), Item(REMOVE, group))
 
     def save_term(self, group: int, term: int, vote: str) -> None:
-        """The term, and who has the vote in it."""
+        """Save the term, and the member that this one has voted for in it."""
         self._add(self.groups[group], Item(TERM, group, term, text=vote))
 
     def append(self, group: int, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
-        """Entries after the last one."""
+        """Append entries after the last one."""
         state = self.groups[group]
         sizes = tuple([len(payload) for payload in payloads])
         self._keep_recent(state, first, payloads, sum(sizes))
         self._add(state, Item(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
 
     def truncate(self, group: int, first: int) -> None:
-        """The entries from an index on are void."""
+        """Remove the entries from this index on."""
         state = self.groups[group]
         _forget_recent(state, first)
         self._add(state, Item(TRUNCATE, group, first=first))
 
     def reset(self, group: int, snapshot: SnapshotName) -> None:
-        """The log begins after the snapshot; what was received with it takes effect."""
+        """Let the log begin after the snapshot. Entries that were received with it take effect."""
         state = self.groups[group]
         _forget_recent(state, state.kept + 1)
         self._add(state, Item(RESET, group, snapshot.index, state.kept, snapshot.term))
@@ -148,7 +147,7 @@ class GroupLog:
     def receive(
         self, group: int, snapshot: SnapshotName, index: int, term: int, kind: int, payload: bytes
     ) -> None:
-        """An entry before a snapshot that is being received, in the order of their indexes."""
+        """Store an entry that came with a snapshot. They come in the order of their indexes."""
         item = Item(
             RECEIVED, group, snapshot.index, index, term, kind, sizes=(len(payload),),
             snapshot_term=snapshot.term,
@@ -160,11 +159,11 @@ class GroupLog:
         self._log.write_later(sum(item.sizes))
 
     def when_synced(self, waiter: Waiter, number: int) -> None:
-        """Call `waiter.confirm(number, None)` when all that was written so far is on disk."""
+        """Call `waiter.confirm(number, None)` when all writes so far are on disk."""
         self._log.when_safe(waiter, number, None)
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
-        """All that was gathered, as one record."""
+        """All gathered writes as one record."""
         if not self._pending:
             return []
         pending, self._pending = self._pending, []
@@ -199,7 +198,7 @@ class GroupLog:
     # Reading
 
     def read(self, group: int, first: int, last: int, bytes_max: int) -> list[bytes]:
-        """Payloads of consecutive entries from the first one on: at least one.
+        """Payloads of consecutive entries from the first one on. There is at least one.
 
         Raises BeingRead if a thread has to read them; KeyError if the group does not have the
         first one; EntryDamaged; StoreError if it cannot be read.
@@ -224,11 +223,11 @@ class GroupLog:
     # Moving on from a file
 
     def oldest_needed(self) -> int | None:
-        """The oldest log file with a record (GL3)."""
+        """The number of the oldest log file with a record that no round has covered (GL3)."""
         return next(iter(self.last_numbers), None)
 
     async def move_on(self, file: LogFile) -> None:
-        """Have a round cover the file."""
+        """Have a round cover the file, so that the log can remove it."""
         await self.cover(file)
 
 

@@ -1,14 +1,14 @@
-"""The record with which the log keeps what all groups have written in one batch. Pure.
+"""The record of the node's log with the writes of all groups in one batch. Pure.
 
-It is a named record (formats.py). After the name its head has
+It is a named record (formats.py). After the name, its head has
 
     number    u64       of the record; the next one has the next number
 
     what      u8        one of the constants below
-    group     u64       and the fields of what it is, see `_Item`
+    group     u64       and the fields of this kind of item, see `Item`
 
 The bodies of the record are the payloads in the order of the items, each after its checksum (u32).
-So a payload can be read alone, and a damaged one costs one group its entry and others nothing.
+So a payload can be read alone, and damage to one affects only the group it belongs to.
 
 A record with 1 MiB of payloads or more is encoded by the thread that writes it (large_records.py).
 """
@@ -34,13 +34,13 @@ _CRC = struct.Struct("<I")
 
 
 class Item(NamedTuple):
-    """One write of one group. The fields that it has, by what it is:
+    """One write of one group. Its fields depend on `what`:
 
-    CREATE     text: the member's name; data: the configuration. All before it is void.
-    REMOVE     the group is void.
-    TERM       number: the term; text: who has the vote.
+    CREATE     text: the member's name; data: the configuration. Earlier items are void.
+    REMOVE     the group is removed.
+    TERM       number: the term; text: the member that was voted for.
     ENTRIES    first, term, kind; sizes of the payloads.
-    TRUNCATE   first: the entries from there on are void.
+    TRUNCATE   first: the entries from this index on are removed.
     RESET      number, term: of the snapshot after which the log begins; first: entries through this
                index stay, as bodies only.
     RECEIVED   number, snapshot_term: of the snapshot that it came with; first: the index of the
@@ -60,14 +60,14 @@ class Item(NamedTuple):
 
 
 class EncodedItem(NamedTuple):
-    """An item as it waits for a record."""
+    """An item that waits for the next record."""
 
     head: bytes
     payloads: list[bytes]
 
 
 def encode_item(item: Item, payloads: list[bytes]) -> EncodedItem:
-    """An item with its payloads, whose sizes need not be in it."""
+    """Encode an item. Its sizes are taken from the payloads."""
     start = _START.pack(item.what, item.group)
     if item.what == ENTRIES:
         count = len(payloads)
@@ -108,7 +108,7 @@ class _LargeGroupRecord(LargeRecord):
 
 
 def encode_group_record(number: int, items: list[EncodedItem]) -> tuple[LogRecord, list[int]]:
-    """A record, and the offset in it of each payload."""
+    """A record, and the offset of each payload in it."""
     payloads = [payload for item in items for payload in item.payloads]
     content = _NUMBER.pack(number) + b"".join([item.head for item in items])
     body_bytes = sum(map(len, payloads)) + CRC_BYTES * len(payloads)
@@ -130,7 +130,7 @@ def _with_checksums(payloads: list[bytes]) -> list[bytes]:
 
 
 def is_intact(data: bytes | memoryview, offset: int, size: int) -> bool:
-    """Whether the payload at this offset has its checksum before it."""
+    """Whether the payload at this offset matches the checksum before it."""
     start = offset - CRC_BYTES
     if start < 0 or offset + size > len(data):
         return False

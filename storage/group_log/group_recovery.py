@@ -1,10 +1,10 @@
-"""What a restart finds of all groups: the rows, and the records of the log after them.
+"""Rebuilds the state of all groups at a restart: from the rows, and the log's records after them.
 
-A record is applied to those groups whose rows do not cover it yet. Records have consecutive
-numbers. If one is missing, nothing tells which groups it had writes of: all groups that there were
-are doubtful. The last record of the log may have payloads that are torn, because the node stopped
-while it wrote it. Nothing in it was reported as synced, so it is left out, and its number is used
-again.
+A record is applied to the groups whose rows do not cover it yet. Records have consecutive numbers.
+If one is missing, it is unknown which groups it had writes of, so none of the groups that existed
+then can be trusted. The last record of the log may have payloads that are torn, because the node
+stopped while it wrote it. Nothing in it was reported as synced, so it is ignored, and its number is
+used again.
 """
 
 import struct
@@ -32,9 +32,9 @@ from leveret.storage.log.torn_end import torn_from
 from leveret.storage.messages.formats import Record
 
 MACHINE = (1 << 63) - 1
-"""The file number of the row with the state of a group's machine."""
+"""The file number that stands for the row with the state of a group's machine."""
 COVERED = Key(0, STATE)
-"""The row with the number of the last record in the files that the log has given up."""
+"""The row with the number of the last record in the files that the log has removed."""
 
 _PLACES = struct.Struct("<QQI")
 
@@ -51,10 +51,11 @@ class _Doubtful(NamedTuple):
 
 
 class GroupRecovery:
-    """The groups of a node, as `LogReader` hands out their records. `end` after the last one.
+    """The groups of a node, while `LogReader` reads their records. `end` is called after the last
+    one.
 
-    groups: by number. number: of the next record. last_numbers: that of the last record of each log
-    file with any, the oldest file first.
+    groups: by number. number: of the next record. last_numbers: the number of the last record in
+    each log file that has any, oldest file first.
     """
 
     kinds = frozenset({KIND})
@@ -111,7 +112,7 @@ class GroupRecovery:
         return f"has {len(bad)} damaged entries of {NAME} in its record at offset {record.offset}"
 
     def _settle(self, number: int) -> None:
-        """A record follows one with damaged payloads. If it has the same number, that was torn."""
+        """Drop the record with bad payloads if the next one has the same number: it was torn."""
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None and doubtful.number < number:
             self._take(doubtful.file, doubtful.items, doubtful.offsets, doubtful.bad)
@@ -147,18 +148,18 @@ class GroupRecovery:
             state.damage = state.damage or reason
 
     def end(self) -> None:
-        """The last record was read: find out which groups cannot be used."""
+        """Find out which groups cannot be used, after the last record was read."""
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None and not (doubtful.may_be_torn and doubtful.file.size == TORN):
             self._take(doubtful.file, doubtful.items, doubtful.offsets, doubtful.bad)
         for state in self.groups.values():
             state.damage = state.damage or state.find_damage()
-            # What tells of the damage may be given up with its log file.
+            # The log file that shows the damage may be removed.
             state.has_moved = state.has_moved or bool(state.damage)
 
 
 def load_places(state: GroupState, file: int, row: bytes) -> None:
-    """Take over a row with the places of entries in one file."""
+    """Load a row with the places of entries in one file."""
     try:
         index, term, places_bytes = _PLACES.unpack_from(row)
         places_end = _PLACES.size + places_bytes

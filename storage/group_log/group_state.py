@@ -1,7 +1,7 @@
-"""What the log knows of one group: its writes in their order, as they are taken into records.
+"""The log's state of one group: its writes in their order, as they are put into records.
 
 The log applies each item when it encodes the record with it, and again when a restart reads the
-record. So the state in memory is what a restart finds after that record.
+record. So the state in memory is the one that a restart finds after that record.
 
     discarded ... entries through this index are bodies only: those in live runs
     kept      ... entries through this index stay when a snapshot that was received takes effect
@@ -33,7 +33,7 @@ NOT_TAKEN = -1
 
 
 class SnapshotName(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Which snapshot: the last entry that it covers, and the term of that."""
+    """Identifies a snapshot by the last entry that it covers, and the term of this entry."""
 
     index: int
     term: int
@@ -52,7 +52,7 @@ class FoundRun(msgspec.Struct, frozen=True):
 
 
 class GroupHead(msgspec.Struct, frozen=True, array_like=True):
-    """The row of a group: all but its entries and the state of its machine."""
+    """The row of a group: everything except its entries and the state of its machine."""
 
     me: str
     term: int
@@ -66,14 +66,16 @@ class GroupHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupState:
-    """One group.
+    """The state of one group.
 
     me: the name of the member on this node. configuration: that of the snapshot, as bytes.
-    live: runs of the entries that the snapshot refers to; None while that is not known.
-    pins: runs that are being sent to other members, by who sends them, needed as live ones are.
-    recent: payloads in memory, by index. record: the last one that the rows of the group cover.
-    first_file: the oldest log file with a later one. has_moved: entries were truncated or moved
-    since the rows were written, or damage was found, so that none of these may stay as it is.
+    live: runs of the entries that the snapshot refers to; None while these are unknown.
+    pins: runs that are being sent to other members, by the object that sends them; they are needed
+    as live runs are.
+    recent: payloads in memory, by index. record: the last record that the rows of the group cover.
+    first_file: the oldest log file with a later record. has_moved: entries were truncated or moved
+    since the rows were written, or damage was found, so that all of the rows have to be written
+    again.
     damage: why the group cannot be used; empty if it can. bad: entries whose payload did not match
     its checksum at the start.
     """
@@ -115,7 +117,7 @@ class GroupState:
 
     @classmethod
     def of_head(cls, group: int, head: GroupHead) -> "GroupState":
-        """A group as its row says."""
+        """A group in the state that its row has."""
         state = cls(group, head.me, head.configuration)
         state.term, state.vote = head.term, head.vote
         state.snapshot = head.snapshot
@@ -126,9 +128,9 @@ class GroupState:
     # Writes
 
     def apply(self, item: Item, file: int, offsets: list[int]) -> None:
-        """Apply a write, whose payloads are at these offsets of a log file.
+        """Apply a write. offsets: where its payloads are in the log file.
 
-        CREATE and REMOVE make and end the object itself.
+        CREATE and REMOVE are not applied here: they create and remove the whole object.
         """
         if self.first_file == NOT_TAKEN:
             self.first_file = file
@@ -183,7 +185,7 @@ class GroupState:
         return max(self.blocks[-1].last if self.blocks else 0, self.discarded)
 
     def runs(self) -> Iterator[FoundRun]:
-        """The entries of the log: those that are not only bodies."""
+        """The entries of the log, without those that are bodies only."""
         for block in self.blocks:
             first = max(block.first, self.discarded + 1)
             if block.last >= first:
@@ -191,10 +193,10 @@ class GroupState:
 
     @property
     def lacks_reset(self) -> bool:
-        """Whether a restart found a snapshot that was received, and a log without entries that was
-        to be reset after it.
+        """Whether a restart found a received snapshot and an empty log that was not yet reset after
+        it.
 
-        If the log has entries, they tell that it has to be reset.
+        If the log has entries, they show that it has to be reset.
         """
         return self.snapshot.index > self.discarded and next(self.runs(), None) is None
 
@@ -213,7 +215,7 @@ class GroupState:
         return ""
 
     def needed(self, discarded: int, live: Runs | None) -> list[Block]:
-        """The blocks that are needed if entries through an index are discarded."""
+        """The blocks that are needed if the entries through an index are discarded."""
         if live is None:
             return list(self.blocks)
         if self.pins:

@@ -1,10 +1,10 @@
-"""The files of all Raft groups of a node, put together.
+"""Everything that a node stores for its Raft groups: connects the log, the rows and kept files.
 
     DIR/quorum/0000000001.groups    the snapshots of groups, and where their entries are (rows.py)
     DIR/quorum/0000000001.log       log files that are kept for their entries (kept_files.py)
 
-The entries themselves are records of the node's log. A store is made before the log is read, and
-begun after that.
+The entries themselves are records of the node's log. A store is created before the log is read, and
+started (`begin`) after that.
 """
 
 import logging
@@ -28,9 +28,9 @@ logger = logging.getLogger("leveret.store")
 
 
 class GroupStore:
-    """The groups of one node.
+    """The stored groups of one node.
 
-    log: writes and reads entries; it is a client of the node's log. rounds: from `begin` on.
+    log: writes and reads entries; it is a client of the node's log. rounds: exists from `begin` on.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class GroupStore:
         return bool(self._kept.numbers)
 
     def close_files(self) -> None:
-        """The store is closed: nothing is read any longer."""
+        """Close the files that are open for reading."""
         self.log.reader.close_all()
 
     def begin(self, worker: Worker, source: SnapshotSource) -> None:
-        """Begin to write, after the log was read. worker: a thread for the disk."""
+        """Start to write, after the log was read. worker: a thread for the disk."""
         self.log.begin()
         for problem in self._rows.problems:
             logger.error("%s", problem)

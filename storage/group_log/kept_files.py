@@ -1,17 +1,18 @@
-"""Log files that are kept for the entries in them, after the log has no need of them.
+"""Log files that are kept for the entries in them when the log no longer needs them.
 
-The file gets a second name in the groups' directory, by a hard link: nothing is copied. Where the
-file system has no links, the needed byte ranges are copied to the same offsets of a new file. What
-is not needed in a kept file is punched out, and a file without needed entries is removed.
+A kept file gets a second name in the groups' directory, a hard link, so nothing is copied. Where
+the file system has no links, the needed byte ranges are copied to the same offsets of a new file.
+The parts of a kept file that are not needed are freed by punching holes. A file without needed
+entries is removed.
 
-**Promise.** A needed entry is readable at its offset from the moment when the log gives up the
-file. **Not promised.** That the space of entries that are not needed is free at once, or ever where
-the file system cannot punch holes.
+**Promise.** A needed entry stays readable at its offset after the log has removed the file. **Not
+promised.** That the space of unneeded entries is freed at once, or at all where the file system
+cannot punch holes.
 
 Invariants:
 
 KF1  A file is linked, and its name is on disk, before the log removes its own name.
-KF2  Nothing is punched out that a row on disk refers to, nor anything of a file that the log needs.
+KF2 No hole is punched into bytes that a row on disk refers to, nor into a file that the log needs.
 KF3  A file is removed when no row on disk refers to it.
 """
 
@@ -22,14 +23,13 @@ from leveret.storage.disk.disk import Disk
 
 SUFFIX = ".log"
 HOLE_BYTES_MIN = 16 * 1024
-"""Smaller holes are not punched: a file system frees whole blocks, and each hole costs it a
-record."""
+"""Smaller holes are not punched: a file system frees whole blocks, and has to record each hole."""
 
 
 class KeptFiles:
-    """The kept files of one node. For one thread at a time, but for `path` and `numbers`.
+    """The kept files of one node. For one thread at a time, except `path` and `numbers`.
 
-    numbers: of the files whose entries are read here.
+    numbers: of the log files whose entries are read from their kept copies or links.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -47,15 +47,16 @@ class KeptFiles:
         return self._disk.used_bytes(self.path(number))
 
     def keep(self, number: int, log_path: Path, needed: Iterable[tuple[int, int]]) -> None:
-        """Keep a log file for the needed byte ranges (KF1), which takes effect with `finish`.
+        """Keep a log file for the needed byte ranges (KF1). This takes effect with `finish`.
 
-        Raises StoreError. Until then all of the file may be read, and a copy has not all of it.
+        Until then any part of the log file may be read, and a copy has only the needed parts.
+        Raises StoreError.
         """
         path = self.path(number)
         if number in self.numbers:
             return
         if number in self._unfinished:
-            self._disk.remove(path)  # Another round has failed after this step.
+            self._disk.remove(path)  # An earlier round has failed after this step.
             self._unfinished.discard(number)
         if not self._disk.link(log_path, path):
             self._copy(log_path, path, needed)
@@ -64,7 +65,7 @@ class KeptFiles:
         self._disk.passed("groups.linked")
 
     def finish(self, number: int) -> None:
-        """The rows on disk need nothing else of a log file: its entries are read here, if any."""
+        """From now on read the file's entries from here: no row on disk needs the others."""
         if number in self._unfinished:
             self._unfinished.discard(number)
             self.numbers.add(number)
@@ -103,7 +104,7 @@ class KeptFiles:
 
 
 def joined(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """Ranges in their order, those with a small gap between them as one."""
+    """The ranges in their order, with those joined that have only a small gap between them."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and start - found[-1][1] < gap:

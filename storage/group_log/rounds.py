@@ -1,32 +1,33 @@
-"""Rounds of snapshots: the groups' rows are brought up to date, so that the log may give up a file.
+"""Rounds of snapshots: they bring the groups' rows up to date, so that the log can remove a file.
 
-When the log is to give up its oldest file, each group that has written to it since its rows were
-written is asked for a snapshot. One change of the rows (rows.py) has all of these, and where each
-group's entries are in which file. The file is kept under another name if any entry in it is needed.
-Kept files of which much is no longer needed are punched, and those without needed entries are
-removed.
+Before the log removes its oldest file, each group that has written to it since its rows were
+written is asked for a snapshot. All of these are put into the rows in one change (rows.py), with
+the places of each group's entries in each file. The file is kept under another name if any entry in
+it is needed. Holes are punched into kept files of which much is no longer needed, and kept files
+without needed entries are removed.
 
-Rows of kept files stay as they are while all that changes is that fewer entries are needed. A group
-whose entries were truncated, or came with a snapshot that has taken effect, gets all of its rows
-again with the next round: the old ones would be wrong beside a later record.
+The rows of a kept file are not rewritten merely because fewer entries are needed. If entries of a
+group were truncated, or came with a snapshot that has taken effect, the next round rewrites all
+rows of this group: the old ones would be wrong together with a later record.
 
 A round, step by step; the node may crash after any of them:
 
-    1  the groups give their snapshots; then the plan of the round is made, in one turn
-    2  the log is synced, so that all that the plan is made from is on disk
+    1  snapshots of the groups are taken; then the round is planned, in one turn
+    2  the log is synced, so that everything that the plan is based on is on disk
     3  the log file gets its second name
-    4  the rows are changed, and then what can be read
-    5  kept files are punched or removed
-    6  the log gives up the file (retirement.py)
+    4  the rows are changed, and then the set of readable entries
+    5  holes are punched into kept files, or they are removed
+    6  the log removes the file (retirement.py)
 
-Before step 4 a restart finds the old rows and all records after them, in the log's own files; after
-it the new rows, which cover the records of the file. A second name that no row needs is removed.
+Before step 4 a restart finds the old rows, and all records after them in the log's own files. After
+step 4 it finds the new rows, which cover the records of the file. A second name that no row needs
+is removed.
 
 Invariants:
 
-GSR1  What a row says is on disk before the row is.
-GSR2  Entries are given up only by a snapshot whose row is on disk.
-GSR3  A row says where each needed entry of its group is, as of the record that it covers.
+GSR1 The entries that a row refers to are on disk before the row is.
+GSR2 Entries are discarded only when the row of a snapshot that covers them is on disk.
+GSR3 The rows have the place of each needed entry of their group, as of the record they cover.
 """
 
 import asyncio
@@ -48,14 +49,14 @@ from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFile, LogFiles
 
 FREED_BYTES_MIN, FREED_SHARE = 1024 * 1024, 4
-"""A kept file is punched when more than this many bytes, and more than one in 4, are unneeded."""
+"""Holes are punched if more bytes than this, and more than one in 4 of the file, are unneeded."""
 
 
 class Snapshot(NamedTuple):
     """The state of a group's machine after an entry.
 
-    configuration: as bytes. live: runs of the entries that it refers to. discard: entries through
-    this one are not needed for members that are behind; at most the snapshot's.
+    configuration: as bytes. live: runs of the entries that it refers to. discard: the last entry
+    that members which are behind do not need; at most the last one that the snapshot covers.
     """
 
     name: SnapshotName
@@ -66,7 +67,7 @@ class Snapshot(NamedTuple):
 
 
 class StoredSnapshot(NamedTuple):
-    """A snapshot that is on disk. state: that of the machine."""
+    """A snapshot that is on disk. state: of the machine."""
 
     name: SnapshotName
     configuration: bytes
@@ -74,17 +75,17 @@ class StoredSnapshot(NamedTuple):
 
 
 class SnapshotSource(Protocol):
-    """The service of the groups."""
+    """Takes snapshots of groups: the service that runs them."""
 
     async def take(self, group: int) -> Snapshot | None:
-        """A snapshot of what a group has applied; None if there is nothing new."""
+        """A snapshot of the entries that a group has applied; None if there are no new ones."""
 
     def taken(self, group: int, snapshot: Snapshot) -> None:
         """A snapshot is on disk, and the entries that it allows to discard are discarded."""
 
 
 class _GroupPlan(NamedTuple):
-    """What becomes of one group. blocks: its needed ones."""
+    """The part of the plan for one group. blocks: those that it needs."""
 
     state: GroupState
     snapshot: Snapshot | None
@@ -92,7 +93,7 @@ class _GroupPlan(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A round. needed: blocks by their file. free, remove: kept files."""
+    """The steps of one round. needed: blocks by file. free, remove: kept files."""
 
     groups: list[_GroupPlan]
     put: dict[Key, bytes]
@@ -118,13 +119,13 @@ class Rounds:
         self._source = source
         self._lock = asyncio.Lock()
         self._space: dict[int, int] = {}
-        """The bytes that each kept file may have: those needed when it was punched last."""
+        """For each kept file, how many bytes were needed when holes were last punched into it."""
         group_log.cover = self.cover
 
     def begin(self) -> None:
         """Remove the names of kept files that no row needs, after the log was read.
 
-        A file that the log still has is kept again when the log gives it up.
+        A file that the log still has is kept again before the log removes it.
         """
         oldest = self._files.files[0].number
         needed = {key.file for key in self._rows.keys}
@@ -135,7 +136,7 @@ class Rounds:
                 self._space[number] = self._kept.used_bytes(number)
 
     async def cover(self, file: LogFile) -> None:
-        """Have the rows cover all records of the oldest log file, and keep it if it is needed."""
+        """Let the rows cover all records of the oldest log file. Keep the file if it is needed."""
         async with self._lock:
             due = [
                 state
@@ -146,7 +147,7 @@ class Rounds:
             self._group_log.last_numbers.pop(file.number, None)
 
     async def free_space(self, groups: Iterable[int]) -> bool:
-        """Take snapshots of groups, and give back the space that these do not need.
+        """Take snapshots of groups, and free the disk space that these do not need.
 
         Returns False if a full disk has no room for the rows.
         """
@@ -160,10 +161,10 @@ class Rounds:
         return True
 
     async def install(self, state: GroupState, snapshot: Snapshot, kept: int) -> None:
-        """Have a snapshot that was received on disk. Entries through `kept` are not part of it.
+        """Write a received snapshot to disk. kept: the last entry that is not part of it.
 
-        The group's log is as before, until it is reset. Nothing happens if the member was removed
-        meanwhile.
+        The group's log does not change until it is reset. If the member has been removed, nothing
+        happens.
         """
         async with self._lock:
             is_there = self._group_log.groups.get(state.group) is state
@@ -171,7 +172,8 @@ class Rounds:
                 await self._run([state], {state.group: snapshot}, None, kept)
 
     async def pin(self, group: int, user: object) -> StoredSnapshot:
-        """The newest snapshot of a group. What it refers to stays until the pin is taken out.
+        """The newest snapshot of a group. The entries that it refers to stay until the pin is
+        removed.
 
         Raises KeyError if the group is not there, StoreError if the snapshot cannot be read.
         """
@@ -195,7 +197,8 @@ class Rounds:
         kept: int | None = None,
     ) -> None:  # fmt: skip
         if file is None:
-            # A record that creates a group may not be taken yet, and would void its rows.
+            # The record that creates a group may not have been taken yet. Applied later, it would
+            # void the rows.
             await self._log.sync()
         groups = self._group_log.groups
         due = [state for state in due if groups.get(state.group) is state]
@@ -263,8 +266,8 @@ class Rounds:
     def _plan_places(
         self, groups: list[_GroupPlan], blocks: dict[int, list[Block]], put: dict[Key, bytes]
     ) -> set[Key]:
-        """Put rows of the files that the log still has, and of all files of a group whose entries
-        have moved; returns the rows that are to go.
+        """Put rows for the files that the log still has, and for all files of a group whose entries
+        have moved. Returns the rows to delete.
         """
         oldest = self._files.files[0].number
         wanted: set[Key] = set()
@@ -289,7 +292,7 @@ class Rounds:
     ) -> tuple[dict[int, list[Block]], list[int]]:
         """The needed blocks by their file, and the kept files of which much is not needed.
 
-        The rows of these are written again: nothing that is freed is in a row.
+        The rows of these files are rewritten, so that no row refers to freed entries.
         """
         needed: dict[int, list[Block]] = {}
         for group, state in self._group_log.groups.items():
@@ -308,7 +311,7 @@ class Rounds:
         return needed, free
 
     def _given_up(self) -> list[int]:
-        """The kept files that the log no longer has."""
+        """The kept files that the log has removed."""
         oldest = self._files.files[0].number
         return sorted([number for number in self._kept.numbers if number < oldest])
 

@@ -1,26 +1,25 @@
 """Rows on disk that are changed together: the snapshots of groups, and where their entries are.
 
-A row is bytes, and belongs to a group and a log file (`STATE`: to the group alone). A round puts
-and deletes rows of any number of groups; all of it takes effect, or nothing.
+A row is bytes, and belongs to a group and a log file (`STATE`: to the group only). A round puts and
+deletes rows of any number of groups. Either the whole round takes effect, or nothing of it.
 
-**Promise.** When `change` has returned the round is on disk, and a restart finds all rows as they
-are then. After a crash in the middle, or an error, it finds them as they were before.
+**Promise.** When `change` has returned, the round is on disk, and a restart finds all rows as they
+are then. After a crash during `change`, or an error, it finds them as they were before.
 
-**Not promised.** That damaged rows can be read: their groups are named, and no other row is
-doubted. If a whole round is damaged, no group can be trusted: a stale row must not be taken for a
-newer one.
+**Not promised.** That damaged rows can be read: their groups are named, and all other rows can be
+trusted. If a whole round is damaged, no group can be trusted, because any row may be out of date.
 
-**Mechanism.** Rounds are appended to one file and synced. A round is its rows and then a record
-that lists them. What follows the last such record is an unfinished round, and is cut off; so is a
-last round that lacks one of its rows, since a disk writes the sectors of one round in any order.
-When most of the file is of replaced rows, all rows are written to a new one, which takes its place
-when it is renamed. The records are those of formats.py, with kinds of their own.
+**Mechanism.** Rounds are appended to one file and synced. A round consists of its rows and then a
+record that lists them. Bytes after the last such record are an unfinished round, and are removed.
+So is a last round that lacks one of its rows, since a disk writes the sectors of one round in any
+order. When most of the file consists of replaced rows, all rows are written to a new file, which is
+then renamed to take its place. The records have the format of formats.py, with kinds of their own.
 
 Invariants:
 
-RO1  The rows of a round count when all of them and the record that ends it are on disk.
+RO1 The rows of a round are used only if all of them, and the record that ends it, are on disk.
 RO2  Rounds have consecutive numbers in one file, from 1.
-RO3  The file of the highest number is the right one; it was synced before it had its name.
+RO3 The file with the highest number is the current one. It was synced before it got its name.
 """
 
 import struct
@@ -44,7 +43,7 @@ from leveret.storage.messages.formats import (
 MAGIC = b"LvrtGrp\0"
 SUFFIX = ".groups"
 STATE = 0
-"""The file number of the row that belongs to a group alone."""
+"""The file number of the row that belongs to the group only."""
 ROW, ROUND = 32, 33
 GARBAGE_BYTES_MIN = 1024 * 1024
 
@@ -54,7 +53,7 @@ _KEY = struct.Struct("<QQ")
 
 
 class Key(NamedTuple):
-    """Which row."""
+    """Identifies a row."""
 
     group: int
     file: int
@@ -68,7 +67,7 @@ class _Place(NamedTuple):
 
 
 class _Round:
-    """A round as the file has it. end: its end. rows: those of its rows that are intact."""
+    """A round that was read. end: its end in the file. rows: those that are intact."""
 
     __slots__ = ("deleted", "end", "number", "put", "rows")
 
@@ -82,15 +81,15 @@ class _Round:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its rows are intact (RO1)."""
+        """Whether all rows of the round are intact (RO1)."""
         return all(key in self.rows for key in self.put)
 
 
 class Rows:
-    """All rows. `load` first; then `change` and `read`, for one thread at a time.
+    """All rows. Call `load` first, then `change` and `read`; for one thread at a time.
 
-    damaged: the groups with a row that cannot be read; is_doubtful: no group can be trusted.
-    problems: what was damaged, as sentences.
+    damaged: the groups with a row that cannot be read. is_doubtful: no group can be trusted.
+    problems: descriptions of the damage, as sentences.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -107,20 +106,20 @@ class Rows:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the current file."""
         return self._path(self._number)
 
     @property
     def keys(self) -> set[Key]:
-        """All rows that there are."""
+        """The keys of all rows."""
         return set(self._places)
 
     # Reading
 
     def load(self, changes_files: bool = True) -> dict[Key, bytes]:
-        """Read all rows. Raises StoreError if the file cannot be read, or is of another version.
+        """Read all rows. Raises StoreError if the file cannot be read, or another version wrote it.
 
-        changes_files: files that are not needed are removed.
+        changes_files: whether files that are not needed are removed.
         """
         numbers = row_file_numbers(self._disk, self._directory)
         if not numbers:
@@ -190,16 +189,16 @@ class Rows:
             self._places.pop(key, None)
 
     def read(self, key: Key) -> bytes:
-        """A row. Raises KeyError, and StoreError if it cannot be read."""
+        """A row. Raises KeyError if there is none, StoreError if it cannot be read."""
         place = self._places[key]
         return self._disk.read(self.path, place.offset, place.size)
 
     # Changing
 
     def change(self, put: dict[Key, bytes], delete: set[Key]) -> None:
-        """Make a round. For a worker's thread. Raises StoreError.
+        """Write a round. For a worker's thread. Raises StoreError.
 
-        DiskFull may be tried again. After any other error it is not known what is on disk.
+        After DiskFull it may be called again. After any other error it is unknown what is on disk.
         """
         if self._has_failed:
             raise StoreError(f"{self.path} is no longer written: an earlier sync failed")
@@ -264,7 +263,7 @@ class Rows:
 def _encode_round(
     number: int, offset: int, put: dict[Key, bytes], delete: set[Key]
 ) -> tuple[bytes, dict[Key, _Place]]:
-    """The records of a round, which begin at an offset, and the places of its rows."""
+    """The records of a round, and the places of its rows. offset: of the round in the file."""
     pieces: list[bytes] = []
     places = {}
     for key, row in put.items():
