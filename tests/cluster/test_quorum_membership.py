@@ -4,6 +4,7 @@ The nodes are started once for all tests. Each test has queues of its own, and l
 """
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -145,3 +146,58 @@ def test_a_queue_with_too_few_members_gets_more(cluster):
     names = [a.name, b.name, c.name]
     a.wait_until(lambda: shown(a, "small")[1] == names, "it has members on all nodes")
     a.ctl("clear_policy", "larger")
+
+
+def test_a_hundred_queues_are_declared_while_a_node_starts(cluster):
+    a, b, c = cluster
+    c.stop(signal.SIGKILL)
+    queues = [f"many{number}" for number in range(100)]
+
+    def declare_some(node, some):
+        if node is c:
+            node.wait_until(lambda: node.is_ready, "it is ready")
+        declare_all(node, some)
+
+    c.start(waits=False)
+    shares = [(a, queues[:45]), (b, queues[45:90]), (c, queues[90:])]
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(declare_some, *share) for share in shares]:
+            done.result()
+    for node in (a, c):
+        rows = {row["name"]: row for row in node.ctl_json("list_queues", "name", "members")}
+        assert all(len(rows[queue]["members"]) == 3 for queue in queues)
+    with c.connect() as connection:
+        channel = connection.channel()
+        for queue in queues:
+            assert [body for body, _ in take(channel, queue, 1)] == [queue.encode()]
+            channel.queue_delete(queue)
+
+
+def declare_all(node, queues):
+    """Quorum queues with a message each."""
+    with node.connect() as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for queue in queues:
+            channel.queue_declare(queue, durable=True, arguments=QUORUM)
+            channel.basic_publish("", queue, queue.encode(), mandatory=True)
+
+
+@pytest.mark.parametrize("dies", [0, 1, 2], ids=["leader", "other", "new"])
+def test_a_member_is_added_although_a_node_dies_meanwhile(cluster, dies):
+    queue = f"cut{dies}"
+    leader, other, new = cluster
+    declare(leader, queue, b"1", b"2", **{"x-quorum-initial-group-size": 2})
+    members = shown(leader, queue)[1]
+    other, new = sorted(cluster[1:], key=lambda node: node.name not in members)
+    with ThreadPoolExecutor() as threads:
+        adding = threads.submit(other._run_ctl, "add_member", queue, new.name)
+        (leader, other, new)[dies].stop(signal.SIGKILL)
+        (leader, other, new)[dies].start()
+        adding.result()
+    # It may have died before the command was carried out.
+    other.ctl("add_member", queue, new.name)
+    other.ctl("delete_member", queue, leader.name)
+    other.ctl("delete_member", queue, other.name)
+    assert shown(other, queue) == (new.name, [new.name])
+    assert bodies(leader, queue, 2) == [b"1", b"2"]
