@@ -171,6 +171,8 @@ class MembershipChanges:
         node, is_disc, present = change.node, change.is_disc, self._members
         if change.kind == JOIN:
             members.join(present, node, is_disc, own={})
+            if node in present:
+                await self._tell_emptied(node)
             await self._declare(put_member(node, is_disc))
         elif change.kind == CHANGE_TYPE:
             members.change_type(present, node, is_disc, running=running - {node})
@@ -189,6 +191,13 @@ class MembershipChanges:
     async def _move_queues(self, old: str, new: str) -> None:
         await self._declare_all(
             vhost.kinds.of(queue.kind).node_renamed(vhost.name, queue, old, new)
+            for vhost, queue in self._queues()
+        )
+
+    async def _tell_emptied(self, node: str) -> None:
+        """A member joins again: it has nothing of what it had."""
+        await self._declare_all(
+            vhost.kinds.of(queue.kind).node_emptied(vhost.name, queue, node)
             for vhost, queue in self._queues()
         )
 

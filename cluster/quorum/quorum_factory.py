@@ -35,6 +35,7 @@ from leveret.cluster.quorum.membership_record import (
     RecordError,
     RefusedChange,
     RenameNode,
+    ReplaceMember,
     changed,
     decode_change,
     decode_record,
@@ -176,13 +177,15 @@ class QuorumFactory(QueueFactory):
         what = resource(QUEUE, queue.name, vhost)
         if len(nodes) == 1:
             logger.warning("%s is deleted: its only member was on node %s", what, node)
-        elif len(nodes) > 2 and 2 * len(left.intersection(nodes)) <= len(nodes):
-            logger.error(
-                "%s has no leader: most of its members do not run. Start their nodes, or, if these "
-                "are lost, run `leveretctl force_shrink_member_to_current_member` on one that runs",
-                what,
-            )  # fmt: skip
         return self._change(vhost, queue, LeaveNode(node))
+
+    def node_emptied(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
+        """The node gets another member, unless it had the only one: it begins again then."""
+        record = decode_record(queue.placement.record)
+        member = record.of_node(node)
+        if member is None or len(record.members) == 1:
+            return None
+        return self._change(vhost, queue, ReplaceMember(node, member.number))
 
     def members(self, queue: QueueClient) -> QueueMembers:
         """The members, and which of them leads."""

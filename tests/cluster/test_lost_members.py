@@ -131,3 +131,29 @@ def test_a_directory_of_another_node_is_not_used(cluster):
     c.start()
     assert "is that of node b@127.0.0.1, from which they were copied: it is removed" in c.log
     assert_has_everything(c, [a, b], "copied", b"1")
+
+
+def test_a_node_that_was_emptied_joins_again(cluster):
+    a, b, c = cluster
+    declare(c, "emptied", b"1", b"2")
+    declare(c, "gone", b"1", **{"x-quorum-initial-group-size": 1})
+    come_back_empty(c, a)
+    assert "'emptied'> on node" not in a.log + b.log, "its new member is no surprise"
+    assert_has_everything(c, [a, b], "emptied", b"1", b"2")
+    declare(a, "gone", b"3", **{"x-quorum-initial-group-size": 1})
+    assert bodies(c, "gone", 1) == [b"3"]
+
+
+def test_a_queue_that_has_lost_most_members_says_what_to_do(cluster):
+    a, b, c = cluster
+    declare(b, "most", b"1", b"2")
+    assert shown(a, "most")[0] == b.name
+    for node in (b, c):
+        node.stop(signal.SIGKILL)
+    for node in (b, c):
+        a.ctl("forget_cluster_node", node.name)
+    a.wait_for_log("'most'> has no leader: most of its members are lost")
+    a.ctl("force_shrink_member_to_current_member", "most")
+    assert bodies(a, "most", 2) == [b"1", b"2"]
+    for node in (b, c):
+        come_back_empty(node, a)

@@ -109,6 +109,13 @@ class QueueFactory:
         """
         return None
 
+    def node_emptied(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
+        """The declaration for a member of the cluster that joins again, without what it had.
+
+        None: the queue does not change.
+        """
+        return None
+
     # The members of a replicated queue, for operators
 
     def members(self, queue: QueueClient) -> QueueMembers | None:

@@ -35,7 +35,8 @@ class DeclaredGroup:
 
     lost: the name of the member that this node did not find when it started. lost_by_others: the
     members that their nodes did not find. waits_for_node: the member here can go on alone, if the
-    node of the other one is removed from the cluster.
+    node of the other one is removed from the cluster. stuck_since_ms: when most of the voters were
+    found to be no members by the record; 0 if they are not, -1 if this was logged.
     """
 
     queue: QuorumQueueClient
@@ -52,6 +53,7 @@ class DeclaredGroup:
         self.lost = ""
         self.lost_by_others: set[str] = set()
         self.waits_for_node = False
+        self.stuck_since_ms = 0
         self.set_record(record)
         self._rules = rules
         self._groups = groups

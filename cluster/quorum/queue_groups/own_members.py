@@ -139,7 +139,8 @@ class OwnMembers:
             member.forced_from = record.forced_from
             if member.damage:
                 return [Damaged(group, member.me)] if member.is_to_be_replaced else []
-            declared.waits_for_node = self._goes_on_alone(declared, member)
+            goes_on = self._goes_on_alone(declared, member)
+            declared.waits_for_node = self._is_stuck(declared, member) or goes_on
             return []
         if member is not None:
             if member.damage or number_of(member.me) < record.forced_from:
@@ -180,6 +181,25 @@ class OwnMembers:
             )  # fmt: skip
         member.become_only_member()
         return False
+
+    def _is_stuck(self, declared: DeclaredGroup, member: GroupMember) -> bool:
+        """Whether to look again, since the group cannot elect a leader that follows the record."""
+        voters = member.raft.state.log.configuration.voters
+        left = [name for name in voters if declared.record.named(name) is not None]
+        if declared.use.leader or 2 * len(left) > len(voters):
+            declared.stuck_since_ms = 0
+            return False
+        now_ms = self._clock.now_ms()
+        if not declared.stuck_since_ms:
+            declared.stuck_since_ms = now_ms
+        elif 0 < declared.stuck_since_ms <= now_ms - LOOK_MS:
+            declared.stuck_since_ms = -1
+            logger.error(
+                "%r has no leader: most of its members are lost. `leveretctl "
+                "force_shrink_member_to_current_member` on this node recovers it with what the "
+                "member here has", declared.queue,
+            )  # fmt: skip
+        return True
 
     def removed(self, group: int) -> None:
         """The member of a group was removed from it."""
