@@ -1,4 +1,4 @@
-"""The commands that a node's clients ask for: how each is encoded, and what its outcome means.
+"""The commands of a node's clients: how each is encoded, and what happens on its outcome.
 
 Consumers and basic.get are in consumers.py.
 """
@@ -34,11 +34,11 @@ RETURN: Final = 2
 RETURN_FAILED: Final = 3
 RETURN_UNSEEN: Final = 4
 DISCARD: Final = 5
-"""What becomes of deliveries. Failed: the client did not ask for the return. Unseen: it was not
-given them.
+"""What to do with deliveries. Failed: the client did not ask for the return. Unseen: the deliveries
+were not handed to the client.
 """
 DEFAULT_PRIORITY: Final = 4
-"""That of messages without one."""
+"""The priority of messages that have none."""
 NODE_BITS: Final = 10
 """Bits of the node's name in the number of a sender."""
 MESSAGE_BYTES: Final = 100
@@ -56,17 +56,17 @@ class JoinGroup(Command):
         self._incarnation = incarnation
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes."""
+        """Encode the command."""
         return encode_command(Join(sender, self.number, seen, self._node, self._incarnation))
 
     def sender_ended(self) -> bool:
-        """The next sender has one of its own."""
+        """The next sender has its own first command."""
         return False
 
 
 class NodeSenders:
-    """The senders of all clients of queues on a node, so that no two have the same number: a
-    queue's client may be made again. node, incarnation: those of this node.
+    """Numbers the senders of all clients of queues on a node, so that no two have the same number,
+    even if a queue's client is created again. node, incarnation: of this node.
     """
 
     __slots__ = ("_incarnation", "_node", "_number")
@@ -80,18 +80,18 @@ class NodeSenders:
         self._number = incarnation << NODE_BITS | own
 
     def next_number(self) -> int:
-        """The number of the next one."""
+        """The number of the next sender."""
         self._number += 1 << NODE_BITS
         return self._number
 
     def join(self) -> JoinGroup:
-        """The first command of one."""
+        """The first command of a sender."""
         return JoinGroup(self._node, self._incarnation)
 
 
 class HeldRun:
-    """A run of a publisher that waits for the queue. place: that of its first message in the
-    command. first: its publisher's number of this message.
+    """A run of messages whose publisher waits for the queue. place: of its first message in the
+    command. first: the publisher's number of this message.
     """
 
     __slots__ = ("count", "first", "place", "publisher")
@@ -104,10 +104,10 @@ class HeldRun:
 
 
 class Publish(Command):
-    """Publishes messages: the runs that came in one turn.
+    """Publishes messages: the runs that arrived in one turn.
 
     It holds the runs of publishers that wait for a confirm (`Publisher.hold`). The messages are
-    forgotten when they are encoded. size: about how much memory they take.
+    dropped once they are encoded. size: about how much memory they take.
     """
 
     __slots__ = ("_held", "_hold", "_messages", "_messages_at", "_runs", "size")
@@ -125,7 +125,7 @@ class Publish(Command):
         return f"<Publish {self.number}>"
 
     def add(self, publication: Publication) -> None:
-        """One more run, before the command has a number."""
+        """Add a run, before the command has a number."""
         messages = publication.messages
         publisher = publication.publisher
         if publisher is not None:
@@ -143,7 +143,7 @@ class Publish(Command):
         _add_alike(self._runs, messages, 0 if ttl_ms is None else ttl_ms + 1)
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes. The messages are encoded once."""
+        """Encode the command, with its messages once."""
         start = encode_command(Enqueue(sender, self.number, seen, self._runs))
         messages_at, self._messages_at = self._messages_at, len(start)
         if messages_at:
@@ -153,7 +153,7 @@ class Publish(Command):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def applied(self, result: object) -> None:
-        """The queue has the messages, except for those that it has refused."""
+        """The queue has the messages, except those that it has refused."""
         if isinstance(result, Result):
             self._refuse(result.refused)
         held, self._held = self._held, []
@@ -175,12 +175,12 @@ class Publish(Command):
                     run.publisher.refuse(run.first + place - run.place)
 
     def is_in_doubt(self) -> bool:
-        """The publishers are told that the messages are not taken: they may publish them again."""
+        """Refuse the messages: the publishers may publish them again."""
         self._end(is_settled=False)
         return False
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
-        """The runs count as confirmed if the queue is deleted; otherwise they are refused."""
+        """Confirm the runs if the queue is deleted; refuse them if the node stops."""
         self._end(is_deleted)
 
     def _end(self, is_settled: bool) -> None:
@@ -191,7 +191,7 @@ class Publish(Command):
 
 
 def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:
-    """Add messages to the runs of an `Enqueue`: those that follow each other and are alike."""
+    """Add messages to the runs of an `Enqueue`. A run is consecutive messages that are alike."""
     last: object = None
     size: i64 = -1
     priority: i64 = DEFAULT_PRIORITY
@@ -225,7 +225,7 @@ class SettleHeld(Command):
         self._positions = positions
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes."""
+        """Encode the command."""
         action, consumer, positions = self._action, self._consumer, self._positions
         if action == SETTLE:
             return encode_command(Settle(sender, self.number, seen, consumer, positions))
@@ -243,26 +243,26 @@ class SettleHeld(Command):
 
 
 class CancelConsumer(Command):
-    """Ends a consumer. returns: what it holds is returned, since its channel has ended."""
+    """Ends a consumer. returns: whether its messages are returned, as its channel has ended."""
 
     __slots__ = ("_cancelled", "_consumer", "_returns")
 
     def __init__(
         self, consumer: Subscription, returns: bool, cancelled: Callable[[], object]
     ) -> None:
-        """cancelled: called when it gets nothing more."""
+        """cancelled: called when the consumer gets no more messages."""
         super().__init__()
         self._consumer = consumer
         self._returns = returns
         self._cancelled = cancelled
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes. The consumer has a number: it has subscribed before."""
+        """Encode the command. The consumer has a number: it has subscribed before."""
         consumer = self._consumer.number
         return encode_command(Cancel(sender, self.number, seen, consumer, self._returns))
 
     def applied(self, result: object) -> None:
-        """The consumer gets nothing more."""
+        """The consumer gets no more messages."""
         self._cancelled()
 
     def sender_ended(self) -> bool:
@@ -276,7 +276,7 @@ class CancelConsumer(Command):
 
 
 class PurgeQueue(Command):
-    """Drops the ready messages. question: gets their number."""
+    """Drops the ready messages. question: is answered with their number."""
 
     __slots__ = ("_question",)
 
@@ -285,7 +285,7 @@ class PurgeQueue(Command):
         self._question = question
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes."""
+        """Encode the command."""
         return encode_command(Purge(sender, self.number, seen))
 
     def applied(self, result: object) -> None:
@@ -293,5 +293,5 @@ class PurgeQueue(Command):
         self._question.give(result.value if isinstance(result, Result) else 0)
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
-        """There is no queue to ask."""
+        """Answer with an error."""
         self._question.refuse(error)

@@ -1,7 +1,7 @@
 """The consumers of a quorum queue on this node, and the requests for one message (basic.get).
 
-The group gives a consumer as many messages as its prefetch limit allows. What a consumer has no
-room for now (its client does not read) waits here, not decoded.
+The group gives a consumer as many messages as its prefetch limit allows. If the consumer has no
+room for them, because its client does not read, they wait here and are not decoded.
 """
 
 from collections import deque
@@ -25,15 +25,15 @@ from leveret.cluster.remote_queues.message_runs import RunError
 from leveret.storage.messages.message import Entry
 
 CREDIT_MAX: Final = 2000
-"""How many messages a consumer without a prefetch limit may hold, as in RabbitMQ."""
+"""How many messages a consumer without a prefetch limit can hold, as in RabbitMQ."""
 PRIORITY_MAX: Final = (1 << 31) - 1
-"""Clients may ask for priorities of 64 bits. Beyond this one, they are all alike."""
+"""Clients can ask for priorities of 64 bits. All above this one count as this one."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
-"""About the most that one consumer is given at once, so that large bodies do not pile up on it."""
+"""Roughly the most bytes given to one consumer at a time, so that large bodies do not pile up."""
 
 
 class ConsumedQueue(Protocol):
-    """The queue (quorum_queue_client.py). reader: decodes deliveries."""
+    """The queue that is consumed (quorum_queue_client.py). reader: decodes deliveries."""
 
     reader: DeliveryReader
     may_redeliver: bool
@@ -43,7 +43,7 @@ class ConsumedQueue(Protocol):
         """Whether basic.get shows a delivery count of 0."""
 
     def settle_taken(self, first: int, count: int) -> None:
-        """Deliveries that need no ack were handed over. first: the number of the first entry."""
+        """Settle deliveries that need no ack, once handed over. first: the first entry's number."""
 
     def give_back(self, first: int, count: int) -> None:
         """Return deliveries that were not handed over. first: the number of the first entry."""
@@ -52,14 +52,14 @@ class ConsumedQueue(Protocol):
         """Reject deliveries that cannot be read. first: the number of the first entry."""
 
     def forget(self, subscription: Subscription) -> None:
-        """It gets nothing more."""
+        """The subscription gets no more messages."""
 
     def take_again(self, taken: "TakenMessage") -> None:
-        """A message was returned before it was taken: take another one."""
+        """Take another message, because this one was returned before it was taken."""
 
 
 class ClientConsumer(Subscription):
-    """A consumer of this node. question: the one of its subscription."""
+    """A consumer on this node. question: is answered when it is subscribed."""
 
     __slots__ = (
         "_credit",
@@ -89,7 +89,7 @@ class ClientConsumer(Subscription):
         return f"<ClientConsumer {self.consumer!r}>"
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes."""
+        """Encode the command."""
         consumer = self.consumer
         command = Checkout(
             sender, self.number, seen, text(consumer.tag), self._credit, self._priority,
@@ -99,25 +99,25 @@ class ClientConsumer(Subscription):
         return encode_command(command)
 
     def applied(self, result: object) -> None:
-        """It gets messages from now on, perhaps not for the first time."""
+        """From now on the consumer gets messages. This is called again with each new sender."""
         if not self._is_told:
             self._is_told = True
             self._question.give(None)
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
-        """There is no queue to consume."""
+        """Answer with an error."""
         self._question.refuse(error)
 
     # Deliveries
 
     def arrived(self, runs: list[DeliveredRun]) -> None:
-        """Deliveries have arrived."""
+        """Take deliveries that have arrived."""
         if not self._is_cancelled:
             self._waiting += runs
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Give the consumer what it has room for."""
+        """Give the consumer as many messages as it has room for."""
         waiting, consumer = self._waiting, self.consumer
         while waiting:
             room = consumer.room()
@@ -130,7 +130,7 @@ class ClientConsumer(Subscription):
                 consumer.deliver(entries)
 
     def _take(self, room: int) -> list[Entry]:
-        """The next entries of one run; none if they cannot be read."""
+        """The next entries of one run. None of them if they cannot be read."""
         delivered = self._waiting[0]
         run = delivered.run
         count: i64 = min(room, run.count)
@@ -157,8 +157,8 @@ class ClientConsumer(Subscription):
     # Its end
 
     def timed_out(self) -> None:
-        """Its channel is closed, which cancels it. Nothing that waits is handed over: another
-        consumer may have it.
+        """Close the consumer's channel, which cancels the consumer. Waiting deliveries are not
+        handed over: another consumer may have got them.
         """
         if not self._is_cancelled:
             self._is_cancelled = True
@@ -166,8 +166,8 @@ class ClientConsumer(Subscription):
             self.consumer.timed_out()
 
     def cancel(self, channel_ended: bool) -> None:
-        """The consumer is about to be cancelled. If its channel has ended, it gets nothing more,
-        and the group takes back what it holds.
+        """Prepare to cancel the consumer. If its channel has ended, it gets no more messages, and
+        the group takes back those that it holds.
         """
         if channel_ended:
             self._is_cancelled = self.holder.has_ended = True
@@ -175,7 +175,7 @@ class ClientConsumer(Subscription):
             self._waiting.clear()
 
     def cancelled(self) -> None:
-        """The group gives it nothing more: what waits goes back."""
+        """Return the waiting messages, after the group has cancelled the consumer."""
         self._is_cancelled = True
         self.consumer.is_waiting = False
         waiting, self._waiting = self._waiting, deque()
@@ -187,12 +187,12 @@ class ClientConsumer(Subscription):
         self._queue.forget(self)
 
     def holder_ended(self) -> None:
-        """The group has taken back what waits."""
+        """Drop the waiting deliveries, which the group has taken back."""
         self._waiting.clear()
 
 
 class TakenMessage(Subscription):
-    """Takes one message. question: the one that it answers."""
+    """Takes one message. question: is answered with it."""
 
     __slots__ = (
         "_delivered", "_has_timed_out", "_left", "_queue", "ack_required", "question",
@@ -208,11 +208,11 @@ class TakenMessage(Subscription):
         self._left = -1
 
     def encode(self, sender: int, seen: int) -> bytes:
-        """Its bytes."""
+        """Encode the command."""
         return encode_command(Get(sender, self.number, seen, not self.ack_required))
 
     def applied(self, result: object) -> None:
-        """There is a message, which is delivered before or after this, or none."""
+        """The result says whether there is a message. It is delivered before this or after it."""
         if self._has_timed_out:
             return
         if isinstance(result, Result) and result.outcome == Outcome.GOT:
@@ -223,7 +223,7 @@ class TakenMessage(Subscription):
             self.question.give(None)
 
     def arrived(self, runs: list[DeliveredRun]) -> None:
-        """The message has arrived."""
+        """Take the message that has arrived."""
         self._delivered = runs[0]
         self._give()
 
@@ -245,23 +245,23 @@ class TakenMessage(Subscription):
         self.question.give(Got(entry, self._left))
 
     def timed_out(self) -> None:
-        """The message was returned before it arrived with its result: another one is taken."""
+        """Take another message, because this one was returned before its result arrived."""
         self._has_timed_out = True
         self._queue.take_again(self)
 
     def sender_ended(self) -> bool:
-        """The group has taken the message back, if there was one: another one is taken."""
+        """Take another message, because the group has taken back this one, if there was one."""
         return not self._has_timed_out
 
     def holder_ended(self) -> None:
-        """The group has taken the message back, if there was one."""
+        """Drop the message, which the group has taken back, if there was one."""
         self._delivered, self._left = None, -1
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
-        """There is no queue to take a message from."""
+        """Answer with an error."""
         self.question.refuse(error)
 
 
 def number_of(holder: Holder, position: int) -> int:
-    """The number of an entry of a holder (holders.py)."""
+    """The number of the entry at a position in the queue (holders.py)."""
     return holder.key << POSITION_BITS | position

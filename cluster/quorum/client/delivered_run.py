@@ -1,4 +1,4 @@
-"""Deliveries that have arrived at a node and are not decoded yet."""
+"""Deliveries that have arrived at this node and are not decoded yet."""
 
 from leveret.cluster.quorum.machine.runs import Run
 
@@ -21,6 +21,6 @@ class DeliveredRun:
         return f"<{self.run.count} deliveries from position {self.run.position}>"
 
     def after(self, skipped: int) -> "DeliveredRun":
-        """Without the first deliveries."""
+        """The run without its first deliveries."""
         run = self.run
         return DeliveredRun(run.part(skipped, run.count - skipped), self.data, self.start)

@@ -1,7 +1,7 @@
 """Decodes deliveries when a consumer takes them.
 
-The deliveries of one consumer mostly go on in the same run of messages, so the reader stays where
-it is, and leaves out what went to other consumers.
+The next deliveries of a consumer are mostly in the same run of messages. So the reader keeps its
+place in the run, and skips messages that went to other consumers.
 
 Consumers see how often a message was returned in the header `x-delivery-count`, as in RabbitMQ:
 from the first return on, or always if the message was taken with basic.get.
@@ -19,7 +19,7 @@ DELIVERY_COUNT = "x-delivery-count"
 
 
 class DeliveryReader:
-    """Decodes deliveries. addresses: shared by all messages that come from other nodes."""
+    """Decodes deliveries. addresses: shared by all messages from other nodes."""
 
     __slots__ = ("_addresses", "_data", "_place", "_reader", "_start")
 
@@ -35,7 +35,7 @@ class DeliveryReader:
     ) -> list[Entry]:
         """The first messages of a run as entries, numbered from `first`. Raises RunError.
 
-        shows_zero: the first delivery has a count, too.
+        shows_zero: whether a message that was never returned has a count, too.
         """
         run = delivered.run
         reader = self._reader
@@ -56,12 +56,12 @@ class DeliveryReader:
         return entries
 
     def forget(self) -> None:
-        """Nothing has to be decoded: keep no bytes."""
+        """Keep no bytes, while nothing has to be decoded."""
         self._data, self._reader = b"", None
 
 
 def _count(entries: list[Entry], delivery_count: int) -> None:
-    """Show the delivery count. Messages that share their properties still do so."""
+    """Add the delivery count to messages. Messages that share their properties still share them."""
     published: ContentHeader | None = None
     counted: ContentHeader | None = None
     for entry in entries:
@@ -76,7 +76,7 @@ def _count(entries: list[Entry], delivery_count: int) -> None:
 
 
 def with_count(header: ContentHeader, delivery_count: int) -> ContentHeader:
-    """The properties with a delivery count."""
+    """The properties with a delivery count added."""
     headers = {**header.headers, DELIVERY_COUNT: ("l", delivery_count)}
     # RabbitMQ sorts a table in which it sets a value.
     return header.replace(headers=dict(sorted(headers.items()))).as_persistent()

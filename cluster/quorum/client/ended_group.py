@@ -1,7 +1,7 @@
-"""What a queue that has ended has in the place of its group and of its figures.
+"""Takes the place of the group, and of the figures, of a queue that has ended.
 
-Without it the queue, its service and its figures would refer to each other, and be freed by a full
-collection of garbage only.
+Without it, the queue, its service and its figures would refer to each other, and only a full
+garbage collection would free them.
 """
 
 from collections.abc import Mapping
@@ -25,34 +25,34 @@ class EndedGroup:
     is_away = True
 
     def now_ms(self) -> int:
-        """No time passes."""
+        """A time; it does not advance."""
         return 0
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
-        """There is no leader."""
+        """Do nothing."""
 
     def send(self, session: int, commands: list[bytes]) -> None:
-        """There is no leader."""
+        """Do nothing."""
 
     def ask_length(self, answer: Answer[QueueLength]) -> None:
-        """There is no group to ask."""
+        """Refuse the request: the group is gone."""
         answer.refuse(internal_error(_GONE))
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
-        """There is no group to ask."""
+        """Refuse the request: the group is gone."""
         answer.refuse(internal_error(_GONE))
 
     def want_counts(self, figures: TakesCounts | None = None) -> None:
-        """There is no group to ask."""
+        """Do nothing."""
 
     def watch(self, demand: Demand | None) -> None:
-        """There is no queue."""
+        """Do nothing."""
 
     def configure(self, options: QueueOptions) -> None:
-        """There is no queue."""
+        """Do nothing."""
 
     def close(self, is_deleted: bool) -> None:
-        """It has ended."""
+        """Do nothing."""
 
 
 ENDED_GROUP: Final = EndedGroup()

@@ -1,8 +1,8 @@
-"""What the clients of a node ask of a quorum queue in one turn, gathered in as few commands as
-possible: one for all that they publish, and one for each consumer whose deliveries they settle.
+"""Gathers the requests of a node's clients to a quorum queue in one turn into as few commands as
+possible: one for all publishes, and one for each consumer whose deliveries are settled.
 
-Promise: what one client asks takes effect in its order (Q1 in queue_client.py). But what is
-acknowledged may be so after later publishes, which makes no difference for the queue.
+Promise: the requests of one client take effect in its order (Q1 in queue_client.py). Only
+acknowledgements may take effect after later publishes, which makes no difference to the queue.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.storage.messages.message import Entry
 
 PUBLISH_BYTES_MAX: Final = 512 * 1024
-"""A command of this size is not added to: an eighth of what a leader sends to a member at once."""
+"""Nothing is added to a command of this size. A leader sends 8 times this to a member at once."""
 
 
 class Gathered:
@@ -60,7 +60,7 @@ class Gathered:
             self._flush_publish()
 
     def flush(self) -> None:
-        """Make commands of what is gathered."""
+        """Add commands with the gathered requests to the group's stream."""
         if self._publish is not None:
             self._flush_publish()
         if self._settlement:

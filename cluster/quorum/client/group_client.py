@@ -1,32 +1,34 @@
-"""A node's use of one quorum queue: what it asks of the group, and what it gets, over all leaders.
+"""A node's use of one quorum queue: its commands to the group and what it gets, over all leaders.
 
-**Promises.** What `add` takes is done by the group once, in this order, whatever becomes of leaders
-and links; each command is told its result (`Command.applied`). Each delivery arrives once.
+**Promises.** The group applies each command given to `add` once, in this order, even if leaders
+change and links are lost. Each command is told its result (`Command.applied`). Each delivery
+arrives once.
 
-**Not promised.** That anything is done while no leader has a majority. That deliveries stay valid
-if the group takes this node for gone: then the *sender* has ended.
+**Not promised.** That commands are applied while no leader has a majority. That deliveries stay
+valid if the group considers this node down: then the *sender* has ended.
 
 **Mechanism.** All commands of the node are one numbered stream (numbered_commands.py), of one
 sender. The group applies command n + 1 of a sender only after n, and answers with results and with
-the number through which it has applied. When a leader is found the client attaches to it: it says
-what it has received. The leader says through which number it has applied commands, and the client
-sends those after it, and gets the results and the deliveries that it lacks. What a former leader
-had on the way is lost with its session: sessions have numbers, and both ends drop what belongs to
-an earlier one.
+the number through which it has applied. When a leader is found, the client attaches to it and tells
+it what it has received. The leader answers through which number it has applied commands. The client
+sends the commands after that one, and gets the results and deliveries that it lacks. Sessions have
+numbers, and both ends drop messages of an earlier session, so nothing that a former leader still
+has on the way has an effect.
 
-**The end of a sender.** If the group takes the node for gone, it ends the sender: its consumers
-have ended, what they held was returned, and its further commands are void. It keeps the number
-through which it has applied the sender's commands, and the results that the client may lack, until
-the next sender of the node joins. So the client, when it attaches, learns what became of each
-command, and begins the next sender, which subscribes the consumers again and sends the commands
-that were not applied. None is doubled, since no command of the ended sender is applied after that.
+**The end of a sender.** If the group considers the node down, it ends the sender: it ends the
+sender's consumers, returns the messages that they held, and ignores further commands of the sender.
+Until the next sender of the node joins, it keeps the number through which it has applied the
+sender's commands, and the results that the client may lack. So when the client attaches, it learns
+the outcome of each command. It starts the next sender, which subscribes the consumers again and
+sends the commands that were not applied. No command is applied twice, since no command of the ended
+sender is applied after that.
 
-A group that has forgotten the sender (its node was removed from the cluster) knows nothing of its
-commands: a publish that may have been applied is refused.
+A group that has forgotten the sender (its node was removed from the cluster) knows nothing about
+its commands: a publish that may have been applied is refused.
 
 Invariants:
 GC1. A command is kept until it is done, by the last sender.
-GC2. Nothing of a session before the last one has an effect.
+GC2. Messages of a session before the last one have no effect.
 """
 
 from abc import abstractmethod
@@ -41,13 +43,13 @@ from leveret.cluster.quorum.client.numbered_commands import NumberedCommands
 
 
 class Output:
-    """Something that the service is to do, in order."""
+    """Something that the service has to do. Outputs are done in order."""
 
     __slots__ = ()
 
 
 class Attach(Output):
-    """Begin a session with the leader.
+    """Start a session with the leader.
 
     sender, seen: all results of this sender through this number have arrived. received: for each
     consumer, by its number, the number of the last delivery that has arrived.
@@ -63,7 +65,7 @@ class Attach(Output):
 
 
 class Send(Output):
-    """Send commands to the leader, in a session."""
+    """Send commands to the leader in a session."""
 
     __slots__ = ("payloads", "session")
 
@@ -74,9 +76,9 @@ class Send(Output):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Subscription(Command):
-    """The command by which a consumer subscribes, or one message is taken (basic.get).
+    """A command that subscribes a consumer, or takes one message (basic.get).
 
-    holder: holds what it gets; a new one with each number that the command gets.
+    holder: holds the messages that it gets. With each new number the command gets a new holder.
     """
 
     __slots__ = ("holder",)
@@ -87,31 +89,31 @@ class Subscription(Command):
 
     @abstractmethod
     def arrived(self, runs: list[DeliveredRun]) -> None:
-        """Deliveries have arrived. The list, and what is in it, belong to the consumer."""
+        """Take deliveries that have arrived. The list and its runs now belong to the consumer."""
 
     @abstractmethod
     def timed_out(self) -> None:
-        """The group has taken back deliveries that were held for too long. Nothing more is
-        delivered until it is cancelled.
+        """The group has taken back deliveries that were held for too long. It delivers no more
+        messages until the consumer is cancelled.
         """
 
     @abstractmethod
     def holder_ended(self) -> None:
-        """The group has ended the sender, and taken back what has arrived for the consumer."""
+        """The group has ended the sender, and has taken back the consumer's deliveries."""
 
 
 class Senders(Protocol):
     """The senders of a node (commands.py)."""
 
     def next_number(self) -> int:
-        """The number of the next one. The numbers of a node grow, over its restarts too."""
+        """The number of the next sender. The numbers of a node increase, also over restarts."""
 
     def join(self) -> Command:
-        """The first command of one."""
+        """The first command of a sender."""
 
 
 class GroupClient:
-    """A node's use of one quorum queue. session: the last one's number. holders: see holders.py."""
+    """A node's use of one quorum queue. session: its number. holders: see holders.py."""
 
     __slots__ = (
         "_commands",
@@ -132,7 +134,7 @@ class GroupClient:
         self._is_attached = self._is_led = self._is_asked = False
         self.holders = Holders()
         self._commands = NumberedCommands(senders.next_number())
-        # What gets messages, or is to get some, by its number.
+        # The subscriptions that get messages, or will get some, by number.
         self._subscriptions: dict[int, Subscription] = {}
         self._to_send: list[bytes] = []
         self._outputs: list[Output] = []
@@ -152,25 +154,25 @@ class GroupClient:
 
     @property
     def is_led(self) -> bool:
-        """It is known which node leads."""
+        """Whether it is known which node is the leader."""
         return self._is_led
 
     def has_done(self, last: int, sender: int) -> bool:
-        """Whether the commands of a sender through this number are done, or the sender is gone."""
+        """Whether a sender's commands through this number are done, or the sender has ended."""
         return sender != self._commands.sender or self._commands.seen >= last
 
     def take_outputs(self) -> list[Output]:
-        """End a round: what is to be done now, in order."""
+        """Take the outputs that are to be done now, in order."""
         if self._to_send:
             self._outputs.append(Send(self.session, self._to_send))
             self._to_send = []
         outputs, self._outputs = self._outputs, []
         return outputs
 
-    # What the node asks for
+    # Requests of the node
 
     def add(self, command: Command) -> None:
-        """Ask the group for something."""
+        """Give the group a command."""
         if not self._commands.last:
             self._number(self._senders.join())
         self._number(command)
@@ -187,21 +189,21 @@ class GroupClient:
             self._subscriptions[command.number] = command
 
     def forget(self, subscription: Subscription) -> None:
-        """A consumer was cancelled, or its message was taken: it gets nothing more."""
+        """Drop a subscription, which was cancelled or whose message was taken."""
         if self._subscriptions.pop(subscription.number, None) is not None:
             self.holders.close(subscription.holder)
 
     # The leader
 
     def leader_found(self) -> None:
-        """A node that is known to lead can be reached."""
+        """The leader is known and can be reached."""
         self._end_session()
         self._is_led = True
         if self._commands.last:
             self._attach()
 
     def leader_lost(self) -> None:
-        """No node is known to lead, or it cannot be reached."""
+        """The leader is not known, or cannot be reached."""
         self._end_session()
         self._is_led = False
 
@@ -219,20 +221,20 @@ class GroupClient:
             received[number] = subscription.holder.received
         self._outputs.append(Attach(self.session, commands.sender, commands.seen, received))
 
-    # What the leader says
+    # Messages from the leader
 
     def applied(self, session: int, through: int) -> None:
-        """The commands through a number are applied. The results of all of them were told.
+        """The commands through a number are applied, and all of their results were told before.
 
-        The first time in a session, everything was told that the client lacked. Raises ValueError
-        for a command that was not sent.
+        With the first call in a session, the client has everything that it lacked. Raises
+        ValueError for a command that was not sent.
         """
         if session == self.session:
             self._commands.applied(through)
             self._attached()
 
     def _attached(self) -> None:
-        """The leader has answered: send what is not applied."""
+        """Send the commands that are not applied, after the leader has answered."""
         if not self._is_attached:
             self._is_attached = True
             self._to_send = self._commands.after_seen()
@@ -251,15 +253,15 @@ class GroupClient:
             subscription.arrived(fresh)
 
     def timed_out(self, session: int, consumer: int) -> None:
-        """A consumer has held deliveries for too long. Each new leader says so, too."""
+        """A consumer has held deliveries for too long. Each new leader says this again."""
         if session == self.session and consumer in self._subscriptions:
             self._subscriptions[consumer].timed_out()
 
     def sender_unknown(self, session: int) -> None:
-        """The leader does not know the sender, or knows that it has ended.
+        """The leader does not know the sender, or knows that the sender has ended.
 
-        As an answer to a command this says nothing of the commands before it: attach again. When
-        the client attaches, its first command may not be applied yet.
+        As an answer to a command, this says nothing about the commands before it, so the client
+        attaches again. When it attaches, its first command may not have been applied yet.
         """
         if session != self.session:
             return
@@ -272,12 +274,12 @@ class GroupClient:
             self._begin_next([one for one in self._commands if one.is_in_doubt()])
 
     def sender_ended(self, session: int) -> None:
-        """The group has ended the sender. Everything that it has applied was told."""
+        """The group has ended the sender, and the client knows all results of its commands."""
         if session == self.session:
             self._begin_next([one for one in self._commands if one.sender_ended()])
 
     def _begin_next(self, again: list[Command]) -> None:
-        """Begin the next sender. again: the commands that it is to send."""
+        """Start the next sender. again: the commands that it has to send."""
         seen = self._commands.seen
         self.holders.end_all()
         subscriptions, self._subscriptions = self._subscriptions, {}
@@ -294,7 +296,7 @@ class GroupClient:
         self._attach()
 
     def close(self) -> list[Command]:
-        """The queue is deleted, or the node stops; returns the commands that will not be done."""
+        """End: the queue is deleted, or the node stops. Returns the commands left unapplied."""
         self.leader_lost()
         left = list(self._commands)
         self._subscriptions.clear()

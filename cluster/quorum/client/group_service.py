@@ -1,7 +1,7 @@
-"""What a quorum queue asks of the service that knows its group (cluster/quorum/groups).
+"""The interface of the service that connects a quorum queue to its group (cluster/quorum/groups).
 
-The service finds the leader, on this node or another one, carries commands to it, and brings back
-what it does. It calls `leader_found`, `leader_lost` and `told` of `QuorumQueueClient`.
+The service finds the leader, on this node or another one, sends it commands, and receives its
+effects. It calls `leader_found`, `leader_lost` and `told` of `QuorumQueueClient`.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ class TakesCounts(Protocol):
     """The figures of the queue (remote_figures.py)."""
 
     def take_counts(self, counts: CoarseCounts) -> None:
-        """Counts come from the leader."""
+        """Take counts from the leader."""
 
 
 class GroupService(Protocol):
-    """The group of one queue. Without a leader, questions are refused."""
+    """The group of one queue. Without a leader, requests for figures are refused."""
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
-        """Begin a session with the leader (group_client.py)."""
+        """Start a session with the leader (group_client.py)."""
 
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
@@ -38,13 +38,13 @@ class GroupService(Protocol):
         """Ask the leader for all figures."""
 
     def want_counts(self, figures: TakesCounts) -> None:
-        """Ask the leader for the counts, together with those of other queues."""
+        """Ask the leader for the counts, in one request with those of other queues."""
 
     def watch(self, demand: Demand | None) -> None:
-        """Keep this demand up to date while this node leads; None: none."""
+        """Keep this demand up to date while the leader is on this node. None: no demand."""
 
     def configure(self, options: QueueOptions) -> None:
-        """Policies have changed the options: the leader proposes them."""
+        """Have the leader propose the options, which policies have changed."""
 
     def close(self, is_deleted: bool) -> None:
-        """The queue is deleted, or the node stops."""
+        """End: the queue is deleted, or the node stops."""

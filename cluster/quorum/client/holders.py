@@ -1,9 +1,9 @@
-"""Who holds deliveries of a quorum queue on this node: consumers, and clients that took a message.
+"""The holders of a quorum queue's deliveries on this node: consumers, and users of basic.get.
 
-An entry that was delivered names its holder and its position in the queue by one number, which
-settles it: `key << POSITION_BITS | position`. A key is used again only when nothing delivered with
-it is left unsettled. So an entry of a holder that has ended is never taken for one of another
-holder that got the same message later.
+The number of a delivered entry, by which it is settled, contains the key of its holder and its
+position in the queue: `key << POSITION_BITS | position`. A key is used again only when all entries
+delivered with it are settled. So an entry of a holder that has ended is never mistaken for one of
+another holder that got the same message later.
 
 Invariants:
 HO1. A key has one holder from `add` until it is closed, and every entry that it got is settled.
@@ -19,18 +19,19 @@ from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.storage.messages.message import Entry
 
 POSITION_BITS: Final = 40
-"""A queue takes 100,000 messages a second for four months to reach such a position."""
+"""Enough positions for 100,000 messages a second for four months."""
 POSITION_MASK: Final = (1 << POSITION_BITS) - 1
 KEYS_MAX: Final = 1 << 21
 """With the position, a number below 1 << 62, which compiled code handles without a call."""
 
 
 class Holder:
-    """One holder, in the time of one sender.
+    """One holder, for the lifetime of one sender.
 
-    number: the group knows it by this, that of the command by which it began. received: the
+    number: identifies it in the group: the number of the command that created it. received: the
     number of the last delivery that has arrived. unsettled: how many entries were handed over and
-    not settled. is_open: more may be handed over. has_ended: the group has taken all back.
+    not settled. is_open: more may be handed over. has_ended: the group has taken back all of its
+    deliveries.
     """
 
     __slots__ = ("has_ended", "is_open", "key", "number", "received", "unsettled")
@@ -47,7 +48,7 @@ class Holder:
         return f"<Holder {self.number}>"
 
     def receive(self, runs: list[DeliveredRun]) -> list[DeliveredRun]:
-        """Deliveries have arrived; returns those that have not arrived before."""
+        """Take deliveries that have arrived. Returns those that had not arrived before."""
         fresh: list[DeliveredRun] = []
         for delivered in runs:
             run = delivered.run
@@ -85,13 +86,13 @@ class Holders:
         return self._by_key.get(number >> POSITION_BITS)
 
     def settled(self, holder: Holder, count: int) -> None:
-        """Entries of a holder are settled."""
+        """Count entries of a holder as settled."""
         holder.unsettled -= count
         assert holder.unsettled >= 0, "HO1: an entry is settled once"
         self._free_if_unused(holder)
 
     def close(self, holder: Holder) -> None:
-        """A holder gets nothing more. Nothing happens if that is known."""
+        """End a holder: it gets no more deliveries. A second call does nothing."""
         if holder.is_open:
             holder.is_open = False
             self._free_if_unused(holder)
@@ -102,7 +103,7 @@ class Holders:
             self._free.append(holder.key)
 
     def end_all(self) -> None:
-        """The group has ended the sender, and taken back what its holders had."""
+        """End all holders: the group has ended the sender, and has taken back their deliveries."""
         for holder in list(self._by_key.values()):
             holder.has_ended = True
             self.close(holder)
@@ -141,7 +142,7 @@ class Settlement:
         self._first = self._end = number
 
     def take(self, holders: Holders) -> dict[Holder, list[int]]:
-        """What is gathered, by holder: the positions as ascending intervals, first, last ...
+        """Take the gathered positions by holder, as ascending intervals: first, last ...
 
         Entries of holders that have ended are left out: the group has taken them back.
         """

@@ -1,8 +1,8 @@
-"""The commands of one sender: numbered 1, 2, 3 and so on, and kept until they are applied.
+"""The commands of one sender. They are numbered 1, 2, 3 ..., and kept until they are applied.
 
 Invariants:
-NC1. The commands that are kept are those after `seen`, without a gap.
-NC2. A result belongs to a command that is kept. Before it, all commands before that one are done.
+NC1. The kept commands are those after `seen`, without a gap.
+NC2. A result belongs to a kept command. All commands before that one are done first.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class NumberedCommands:
     """The commands of one sender.
 
     sender: its number. last: the number of the last command. seen: all commands through this number
-    were applied, and their results have arrived. kept_bytes: of the commands that are kept.
+    were applied, and their results have arrived. kept_bytes: of the kept commands.
     """
 
     __slots__ = ("_kept", "kept_bytes", "last", "seen", "sender")
@@ -32,7 +32,7 @@ class NumberedCommands:
         return f"<{len(self._kept)} commands of {self.sender}>"
 
     def add(self, command: Command) -> bytes:
-        """Number a command, and encode it; returns its bytes."""
+        """Give a command its number, and encode it. Returns the bytes."""
         self.last += 1
         number = self.last
         command.number = number
@@ -42,11 +42,11 @@ class NumberedCommands:
         return payload
 
     def after_seen(self) -> list[bytes]:
-        """The bytes of the commands that are kept, in order."""
+        """The bytes of the kept commands, in order."""
         return [command.payload for command in self._kept.values()]
 
     def applied(self, through: int) -> None:
-        """The commands through a number are done; those of them that have a result were told it.
+        """The commands through a number are done. Those with a result were told it before.
 
         Raises ValueError for a number that no command has.
         """
@@ -55,7 +55,7 @@ class NumberedCommands:
             self._done(None)
 
     def result(self, number: int, result: object) -> None:
-        """A command has a result. Nothing happens if it is known. Raises ValueError."""
+        """A command has a result. A known result is ignored. Raises ValueError like `applied`."""
         if number > self.seen:
             self._check(number)
             self.applied(number - 1)
@@ -72,5 +72,5 @@ class NumberedCommands:
         command.applied(result)
 
     def __iter__(self) -> Iterator[Command]:
-        """The commands that are kept, in order."""
+        """The kept commands, in order."""
         return iter(self._kept.values())

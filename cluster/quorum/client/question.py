@@ -1,4 +1,4 @@
-"""A client's question to a quorum queue, which is answered in time even without a leader."""
+"""A client's request to a quorum queue, which is answered in time even without a leader."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 
 ANSWER_MS = 10_000
-"""A channel waits for 15 s (channel_operation_timeout), and then cannot tell what it waited for."""
+"""Less than the 15 s that a channel waits (channel_operation_timeout): its own error is vague."""
 
 
 class Question:
-    """A question with a time limit. A value that comes too late is given back (`Answer.give`)."""
+    """A request with a time limit. A value that comes too late is returned (`Answer.give`)."""
 
     __slots__ = ("_answer", "_timer")
 
@@ -19,7 +19,7 @@ class Question:
         self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception],
         time_ms: int = ANSWER_MS,
     ) -> None:  # fmt: skip
-        """late: makes the error if there is no answer in time."""
+        """late: makes the error for when there is no answer in time."""
         self._answer = answer
         self._timer = clock.call_later_ms(time_ms, lambda: answer.refuse(late()))
 

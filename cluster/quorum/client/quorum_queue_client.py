@@ -1,16 +1,16 @@
-"""A quorum queue as the clients of this node use it, wherever its leader is. See `QueueClient`.
+"""The `QueueClient` of a quorum queue, for clients on this node, wherever the leader is.
 
-It is the same object through all changes of the leader. What clients ask becomes commands
-(gathered.py, commands.py, consumers.py) of one stream (group_client.py), which the service of the
-group carries to the leader (group_service.py). Publishes and settlements of one turn are one
-command each.
+The object stays the same when the leader changes. Requests of clients become commands (gathered.py,
+commands.py, consumers.py) of one stream (group_client.py), which the service of the group sends to
+the leader (group_service.py). All publishes of one turn are one command, and so are the settlements
+of each consumer.
 
-While there is no leader with a majority, publishes wait, and publishers are held back
-(unapplied_hold.py). Questions have RabbitMQ's error after a time (question.py). A passive declare
-is answered with the numbers that are known, as in RabbitMQ.
+While there is no leader with a majority, publishes are queued and publishers have to wait
+(unapplied_hold.py). Other requests are answered with RabbitMQ's error after a time limit
+(question.py). A passive declare is answered with the numbers that are known, as in RabbitMQ.
 
 Invariants:
-QC1. Each question is answered once (Q3), in time.
+QC1. Each request is answered once (Q3), in time.
 QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
 """
 
@@ -78,15 +78,15 @@ logger = logging.getLogger("leveret.cluster")
 BEGIN_MS = 5000
 """RabbitMQ's `START_CLUSTER_TIMEOUT`."""
 LENGTH_MS = 1000
-"""How long a passive declare waits for what was asked for before it, and for the leader."""
+"""How long a passive declare waits for earlier requests, and for the leader."""
 
 
 class OwnNode(NamedTuple):
-    """The node of a client, as it needs it.
+    """What all queue clients of a node share.
 
-    senders: shared by the clients of all queues. addresses: shared by all messages that are read.
-    untaken: the bytes that all queues have not taken. shows_zero: basic.get shows a delivery count
-    of 0, as before RabbitMQ 4.
+    senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
+    bytes that queues have not taken yet. shows_zero: whether basic.get shows a delivery count of 0,
+    as before RabbitMQ 4.
     """
 
     name: str
@@ -97,7 +97,7 @@ class OwnNode(NamedTuple):
 
 
 class LengthQuestion(NamedTuple):
-    """Waits for the commands before it. last, sender: of the last one of these."""
+    """A request for the length that waits for earlier commands. last, sender: of the last one."""
 
     last: int
     sender: int
@@ -194,7 +194,7 @@ class QuorumQueueClient(Actor):
     # Turns
 
     def take_turn(self) -> None:
-        """Ask the group for what was gathered, and give consumers what they have room for."""
+        """Send the gathered requests to the group. Hand messages to consumers that have room."""
         credited, self._credited = self._credited, {}
         for consumer in credited:
             consumer.hand_over()
@@ -212,7 +212,7 @@ class QuorumQueueClient(Actor):
     # The leader
 
     def leader_found(self) -> None:
-        """A node that is known to lead can be reached."""
+        """The leader is known and can be reached."""
         self._group.leader_found()
         begun, self._begun = self._begun, []
         for question in begun:
@@ -220,11 +220,11 @@ class QuorumQueueClient(Actor):
         self._turns.wake(self)
 
     def leader_lost(self) -> None:
-        """No node is known to lead, or it cannot be reached."""
+        """The leader is not known, or cannot be reached."""
         self._group.leader_lost()
 
     def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
-        """What the leader does for this client. entries: those that deliveries refer to."""
+        """Take effects of the leader for this client. entries: those that deliveries refer to."""
         tell(self._group, session, effects, entries)
         if self._lengths:
             self._ask_lengths()
@@ -233,7 +233,7 @@ class QuorumQueueClient(Actor):
     # Publishing
 
     def publish(self, publication: Publication) -> None:
-        """Take messages."""
+        """Publish messages."""
         if self.is_deleted:
             return
         self._gathered.publish(publication)
@@ -267,7 +267,7 @@ class QuorumQueueClient(Actor):
             self._turns.wake(self)
 
     def settle_taken(self, first: int, count: int) -> None:
-        """Deliveries that need no ack were handed over. first: the number of the first entry."""
+        """Settle deliveries that need no ack, once handed over. first: the first entry's number."""
         self._gathered.settle_run(SETTLE, first, count)
         self._turns.wake(self)
 
@@ -291,20 +291,20 @@ class QuorumQueueClient(Actor):
         """Whether basic.get shows a delivery count of 0."""
         return self._node.shows_zero
 
-    # Questions
+    # Requests with answers
 
     def _ask(self, command: Command) -> None:
-        """Ask the group for something after all that was asked before."""
+        """Send a command to the group, after all requests that came before."""
         self._gathered.flush()
         self._group.add(command)
         self._turns.wake(self)
 
     def _question(self, answer: Answer[Any], doing: str) -> Question:
-        """A question that is answered in time. doing: what cannot be done otherwise."""
+        """A request that is answered in time. doing: for the error text, what could not be done."""
         return Question(answer, self._clock, lambda: self._timed_out(doing))
 
     def begin(self, answer: Answer[None]) -> None:
-        """Answers when the group, whose queue was declared on this node, has its first leader."""
+        """Answer when the group of a queue declared on this node has its first leader."""
         if self._group.is_led:
             answer.give(None)
             return
@@ -348,7 +348,7 @@ class QuorumQueueClient(Actor):
         self._ask_lengths()
 
     def _ask_lengths(self) -> None:
-        """Send questions whose earlier commands are done. With no leader, give known numbers."""
+        """Send requests whose earlier commands are done. Without a leader, answer known numbers."""
         lengths, self._lengths = self._lengths, []
         for question in lengths:
             if not self._group.is_led:
@@ -364,13 +364,13 @@ class QuorumQueueClient(Actor):
         asked.when_given(lambda: self._length_answered(asked, answer))
 
     def _length_answered(self, asked: Answer[QueueLength], answer: Answer[QueueLength]) -> None:
-        # If the leader is gone, what is known is as good as what the next one would say.
+        # If the leader is gone, the known numbers are as good as those of the next one.
         with suppress(Fault):
             self._known_length = asked.result()
         answer.give(self._known_length)
 
     def purge(self, answer: Answer[int]) -> None:
-        """Drop all ready messages; answers with their number."""
+        """Drop all ready messages. Answers with their number."""
         if self.is_deleted:
             answer.refuse(self.gone)
             return
@@ -400,7 +400,7 @@ class QuorumQueueClient(Actor):
     # Consumers
 
     def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
-        """Add a consumer, whether or not it asks to be the only one."""
+        """Add a consumer. It may ask to be the only one (exclusive)."""
         if self.is_deleted:
             answer.refuse(self.gone)
             return
@@ -411,7 +411,7 @@ class QuorumQueueClient(Actor):
     def cancel(
         self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
     ) -> None:
-        """Remove a consumer. It gets what was given to it before the group has removed it."""
+        """Remove a consumer. It still gets messages given to it before the group removes it."""
         removed = self._consumers.get(consumer)
         if removed is None:
             if answer is not None:
@@ -429,17 +429,17 @@ class QuorumQueueClient(Actor):
             answer.give(None)
 
     def forget(self, subscription: Subscription) -> None:
-        """It gets nothing more."""
+        """Drop a subscription that gets no more messages."""
         self._group.forget(subscription)
 
     def take_again(self, taken: TakenMessage) -> None:
-        """A message was returned before it was taken: take another one."""
+        """Take another message, because this one was returned before it was taken."""
         self._group.forget(taken)
         self._ask(CancelConsumer(taken, True, _nothing))
         self._ask(TakenMessage(self, taken.ack_required, taken.question))
 
     def credit(self, consumer: Consumer) -> None:
-        """A consumer that waited has room again."""
+        """Hand over messages to a consumer that has room again."""
         consumer.is_waiting = False
         waiting = self._consumers.get(consumer)
         if waiting is not None:
@@ -447,7 +447,7 @@ class QuorumQueueClient(Actor):
             self._turns.wake(self)
 
     def watch(self, demand: Demand | None) -> None:
-        """Have the demand kept up to date while this node leads."""
+        """Keep this demand up to date while the leader is on this node."""
         self.demand = demand
         self._service.watch(demand)
 
@@ -455,7 +455,7 @@ class QuorumQueueClient(Actor):
 
     @property
     def is_away(self) -> bool:
-        """Whether no node is known to lead: figures would not be answered."""
+        """Whether no leader is known, so that requests for figures would not be answered."""
         return not self._group.is_led
 
     def now_ms(self) -> int:
@@ -463,7 +463,7 @@ class QuorumQueueClient(Actor):
         return self._clock.now_ms()
 
     def want_counts(self) -> None:
-        """Ask for the counts, together with those of other queues."""
+        """Ask for the counts, in one request with those of other queues."""
         figures = self.figures
         if isinstance(figures, RemoteFigures):
             self._service.want_counts(figures)
@@ -476,24 +476,24 @@ class QuorumQueueClient(Actor):
 
     @property
     def gone(self) -> Exception:
-        """The reason why it answers nothing."""
+        """The error for requests after the end of the queue."""
         return not_found(f"no {self._what}")
 
     def apply(self, options: QueueOptions) -> None:
-        """Policies have changed the options."""
+        """Take options that policies have changed."""
         self.options = _supported(options)
         self._service.configure(self.options)
 
     def delete_now(self) -> Sequence[Consumer]:
-        """The queue is deleted everywhere; returns the consumers that it had."""
+        """End: the queue is deleted everywhere. Returns the consumers that it had."""
         return self._end(is_deleted=True)
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops: publishes that are not applied are refused."""
+        """End: the node stops. Refuses publishes that are not applied."""
         return self._end(is_deleted=False)
 
     def _end(self, is_deleted: bool) -> Sequence[Consumer]:
-        """Answer everything (QC1, QC2)."""
+        """Answer all requests (QC1, QC2)."""
         self._gathered.flush()
         self.is_deleted = True
         if self.demand is not None:
@@ -519,11 +519,11 @@ class QuorumQueueClient(Actor):
 
 
 def _nothing() -> None:
-    """What is cancelled has no client that waits for it."""
+    """Called when a consumer is cancelled whose client does not wait for that."""
 
 
 def _supported(options: QueueOptions) -> QueueOptions:
-    """The options without those that quorum queues do not have."""
+    """The options, without those that quorum queues do not support."""
     if options.overflow == REJECT_PUBLISH_DLX:
         return options._replace(overflow=DROP_HEAD)
     return options

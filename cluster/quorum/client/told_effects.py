@@ -1,6 +1,6 @@
-"""Tells a client what the leader of its group does for it: effects of the machine, in their order.
+"""Passes effects of the leader's machine to the client that they are for, in their order.
 
-Deliveries come with the entries of the log that have the messages.
+Deliveries come together with the log entries that contain the messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +24,9 @@ from leveret.cluster.quorum.machine.runs import Run
 def tell(
     client: GroupClient, session: int, effects: Iterable[Effect], entries: Mapping[int, bytes]
 ) -> None:
-    """Tell the client of a sender those effects that are for it.
+    """Pass to a client the effects that are for its sender.
 
-    entries: those that deliveries refer to, by their indexes.
+    entries: those that deliveries refer to, by index.
     """
     for effect in effects:
         if isinstance(effect, ForClient) and effect.sender != client.sender:

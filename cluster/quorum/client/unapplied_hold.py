@@ -1,8 +1,9 @@
-"""Holding back publishers whose messages the group has not taken yet.
+"""Makes publishers wait while too many of their messages have not been applied by the group.
 
 While no leader has a majority, nothing is applied. So a publisher waits while a queue has more than
-`WINDOW_BYTES` that are not applied; and as only a publisher of many messages at a time asks whether
-it has to wait, there is a limit for all queues together (remote_queues/remote_hold.py).
+`WINDOW_BYTES` of messages that are not applied. Only publishers of many messages at a time ask
+whether they have to wait, so there is also a limit for all queues together
+(remote_queues/remote_hold.py).
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from mypy_extensions import i64
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""What a leader sends to a member that has acknowledged nothing (raft/progress.py)."""
+"""As many bytes as a leader sends ahead to a member that acknowledges none (raft/progress.py)."""
 
 
 class UnappliedHold:
@@ -32,23 +33,23 @@ class UnappliedHold:
         return self._bytes > WINDOW_BYTES
 
     def begin(self, resume: Callable[[], object]) -> None:
-        """A publisher waits; `resume` is called when it may go on."""
+        """Let a publisher wait. `resume` is called when it may continue."""
         self._waiting.append(resume)
 
     def published(self, size: int) -> None:
-        """Messages were published."""
+        """Add the bytes of messages that were published."""
         self._bytes += size
         self._untaken.add(size)
 
     def applied(self, size: int) -> None:
-        """Messages are in the queue, or are given up."""
+        """Subtract the bytes of messages that were applied, or never will be."""
         self._bytes -= size
         self._untaken.add(-size)
         if self._waiting and self._bytes <= WINDOW_BYTES // 2:
             self.release()
 
     def release(self) -> None:
-        """Let all waiting publishers go on."""
+        """Let all waiting publishers continue."""
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()
