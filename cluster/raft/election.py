@@ -72,7 +72,8 @@ def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -
     may have become one since.
     """
     index, configuration = state.log.configuration_at(state.commit)
-    if index > question.configuration_index and sender not in configuration.members:
+    is_as_new = index >= max(question.configuration_index, 1)
+    if is_as_new and sender not in configuration.members:
         return Answer.REMOVED
     if question.is_pre_vote:
         if question.term <= state.term:
