@@ -171,11 +171,11 @@ class Client:
 class GroupedNode:
     """One node. `start` it in a running loop; `kill` ends it as a crash would."""
 
-    def __init__(self, name, directory, ports, file_bytes, kind):
+    def __init__(self, name, directory, ports, file_bytes, kind, disk=None):
         self.name = name
         self._ports = ports
         loop = asyncio.get_running_loop()
-        self.disk = disk = Disk()
+        self.disk = disk = disk or Disk()
         self._workers = [Worker(loop, name) for name in ("log", "pages", "reads")]
         (directory / "log").mkdir(parents=True, exist_ok=True)
         self.files = LogFiles(directory / "log", disk, file_bytes)
@@ -220,7 +220,8 @@ class GroupedNode:
             raise
 
     async def kill(self):
-        assert self.retirement_error is None, self.retirement_error
+        is_lost = self.node_log.failure is not None
+        assert self.retirement_error is None or is_lost, self.retirement_error
         self.groups.close()
         self.node_log.failure = self.node_log.failure or RuntimeError("the node was killed")
         for peer in list(self.links.peers.values()):
@@ -240,12 +241,13 @@ class GroupedNode:
 
 
 class GroupedNodes:
-    """Three nodes, linked with each other."""
+    """Three nodes, linked with each other. disks: by node; a node without has an ordinary one."""
 
-    def __init__(self, directory, file_bytes=FILE_BYTES_MAX, kind=None):
+    def __init__(self, directory, file_bytes=FILE_BYTES_MAX, kind=None, disks=None):
         self.directory = directory
         self.file_bytes = file_bytes
         self.kind = kind or KeepingKind()
+        self.disks = disks or {}
         self.ports = {}
         self.by_name = {}
         self.wanted = {}
@@ -264,7 +266,10 @@ class GroupedNodes:
         return iter(self.by_name.values())
 
     async def start(self, name):
-        node = GroupedNode(name, self.directory / name, self.ports, self.file_bytes, self.kind)
+        node = GroupedNode(
+            name, self.directory / name, self.ports, self.file_bytes, self.kind,
+            self.disks.get(name),
+        )  # fmt: skip
         self.by_name[name] = node
         node.groups.changed = self._follows
         node.groups.lost = lambda group, lost: self._replace(node, group, lost)
