@@ -15,10 +15,10 @@ up to date. If entries in the file are still needed, it is kept under another na
 
 Invariants:
 
-GL1 Records have consecutive numbers, and are applied in their order. To a group, only those are
+GL1  Records have consecutive numbers, and are applied in their order. To a group, only those are
     applied that follow the record its rows cover.
 GL2  A payload is in memory until the batch with it is on disk.
-GL3 A log file with a record of this client is needed until a round has covered it.
+GL3  A log file with a record of this client is needed until a round has covered it.
 """
 
 from collections import deque

@@ -12,7 +12,7 @@ cannot punch holes.
 Invariants:
 
 KF1  A file is linked, and its name is on disk, before the log removes its own name.
-KF2 No hole is punched into bytes that a row on disk refers to, nor into a file that the log needs.
+KF2  No hole is punched into bytes that a row on disk refers to, nor into a file that the log needs.
 KF3  A file is removed when no row on disk refers to it.
 """
 

@@ -25,9 +25,9 @@ is removed.
 
 Invariants:
 
-GSR1 The entries that a row refers to are on disk before the row is.
-GSR2 Entries are discarded only when the row of a snapshot that covers them is on disk.
-GSR3 The rows have the place of each needed entry of their group, as of the record they cover.
+GSR1  The entries that a row refers to are on disk before the row is.
+GSR2  Entries are discarded only when the row of a snapshot that covers them is on disk.
+GSR3  The rows have the place of each needed entry of their group, as of the record they cover.
 """
 
 import asyncio

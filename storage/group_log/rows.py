@@ -17,9 +17,9 @@ then renamed to take its place. The records have the format of formats.py, with 
 
 Invariants:
 
-RO1 The rows of a round are used only if all of them, and the record that ends it, are on disk.
+RO1  The rows of a round are used only if all of them, and the record that ends it, are on disk.
 RO2  Rounds have consecutive numbers in one file, from 1.
-RO3 The file with the highest number is the current one. It was synced before it got its name.
+RO3  The file with the highest number is the current one. It was synced before it got its name.
 """
 
 import struct
