@@ -1,1 +1,1 @@
-"""The service of a node that runs its members of groups, and finds their leaders for clients."""
+"""The service that runs the members of groups on a node, and finds leaders for its clients."""

@@ -1,11 +1,11 @@
-"""What nodes send each other about groups. All that goes to one node in a turn is one frame.
+"""The frames that nodes send each other about groups: one frame to each node in a turn.
 
-A frame is items, one after the other: u8 kind, u32 bytes, and these. `RAFT` is a message of a
-member to another one: u8 bytes of the sender's name, u8 bytes of the receiver's, both names, and
-the message (cluster/raft/messages.py). `OTHER` is msgpack, whose fields are checked as they are
+A frame is a sequence of items: u8 kind, u32 length, and this many bytes. `RAFT` is a message from
+one member to another: u8 length of the sender's name, u8 length of the receiver's, both names, and
+the message (cluster/raft/messages.py). `OTHER` is msgpack, whose fields are checked when it is
 read.
 
-A frame without items is a sign of life.
+A frame without items only shows that the sender is alive.
 """
 
 import struct
@@ -22,7 +22,7 @@ _NAMES = struct.Struct("<BB")
 
 
 class GroupFrameError(ValueError):
-    """Bytes that are no frame of this version."""
+    """The bytes are not a frame of this version."""
 
 
 class RaftItem(NamedTuple):
@@ -34,29 +34,29 @@ class RaftItem(NamedTuple):
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What all others have."""
+    """The base of all other items."""
 
     group: Number
 
 
 class Find(Item, frozen=True, tag=1):
-    """Tell this node who leads, whenever that is the receiver."""
+    """Asks the receiver to tell the sender whenever it becomes the leader."""
 
 
 class Leads(Item, frozen=True, tag=2):
-    """The sender leads, and takes clients."""
+    """The sender is the leader, and accepts clients."""
 
     term: Number
 
 
 class LeadsNoMore(Item, frozen=True, tag=3):
-    """The sender led until now."""
+    """The sender is no longer the leader."""
 
     term: Number
 
 
 class Attach(Item, frozen=True, tag=4):
-    """A client begins a session. received: by its consumer's number, the last delivery it has."""
+    """Starts a session of a client. received: by consumer, the number of the last delivery."""
 
     session: Number
     sender: Number
@@ -72,7 +72,7 @@ class Commands(Item, frozen=True, tag=5):
 
 
 class Told(Item, frozen=True, tag=6):
-    """Effects for a client, and the entries that it needs with them."""
+    """Effects for a client, and the entries that it needs for them."""
 
     session: Number
     effects: bytes
@@ -80,27 +80,27 @@ class Told(Item, frozen=True, tag=6):
 
 
 class Question(Item, frozen=True, tag=7):
-    """A question that needs no entry."""
+    """A request that the leader answers without an entry in the log."""
 
     number: Number
     data: bytes
 
 
 class Answered(Item, frozen=True, tag=8):
-    """The answer to a question; None if the sender does not lead."""
+    """The answer to a `Question`; None if the sender is not the leader."""
 
     number: Number
     data: bytes | None
 
 
 class Damaged(Item, frozen=True, tag=9):
-    """The member on the sender's node has lost what it had: it has to be replaced."""
+    """The member on the sender's node has lost its data, and has to be replaced."""
 
     member: str
 
 
 class Offer(Item, frozen=True, tag=10):
-    """A snapshot for a member that lacks entries. transfer: its number, chosen by the sender."""
+    """Offers a snapshot to a member that lacks entries. transfer: a number the sender chooses."""
 
     transfer: Number
     to: str
@@ -111,21 +111,21 @@ class Offer(Item, frozen=True, tag=10):
 
 
 class Want(Item, frozen=True, tag=11):
-    """Send the snapshot, with the entries that it needs after this index."""
+    """Asks for the snapshot, with the entries that it refers to after this index."""
 
     transfer: Number
     after: Number
 
 
 class StatePiece(Item, frozen=True, tag=12):
-    """A piece of the state, in order."""
+    """A piece of the machine's state, in order."""
 
     transfer: Number
     data: bytes
 
 
 class Body(Item, frozen=True, tag=13):
-    """An entry that the snapshot refers to, in the order of indexes."""
+    """An entry that the snapshot refers to. They are sent in the order of their indexes."""
 
     transfer: Number
     index: Number
@@ -135,13 +135,13 @@ class Body(Item, frozen=True, tag=13):
 
 
 class AllSent(Item, frozen=True, tag=14):
-    """All of a snapshot was sent."""
+    """The snapshot was sent completely."""
 
     transfer: Number
 
 
 class Taken(Item, frozen=True, tag=15):
-    """How many bytes of the snapshot are on disk or in memory, in all."""
+    """How many bytes of the snapshot the receiver has so far, on disk or in memory."""
 
     transfer: Number
     octets: Number
@@ -154,19 +154,19 @@ class Installed(Item, frozen=True, tag=16):
 
 
 class TransferEnded(Item, frozen=True, tag=17):
-    """The transfer of a snapshot is given up, by either end."""
+    """Either end has ended the transfer of a snapshot early."""
 
     transfer: Number
 
 
 class Announced(Item, frozen=True, tag=18):
-    """The sender's node has this member, or is ready to have it, and knows of no leader."""
+    """The sender's node has this member, or is ready to create it, and knows no leader."""
 
     member: str
 
 
 def encode_raft(sender: str, to: str, message: bytes) -> bytes:
-    """An item with a message between members."""
+    """Encode a message between members as an item."""
     names = (sender.encode(), to.encode())
     lengths = _NAMES.pack(len(names[0]), len(names[1]))
     return b"".join(
@@ -176,7 +176,7 @@ def encode_raft(sender: str, to: str, message: bytes) -> bytes:
 
 
 def encode_item(item: Item) -> bytes:
-    """An item of another kind."""
+    """Encode an item of another kind."""
     data = _ENCODER.encode(item)
     return _HEAD.pack(OTHER, len(data)) + data
 

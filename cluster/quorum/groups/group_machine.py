@@ -1,7 +1,7 @@
-"""What a group runs: a state machine whose members apply the same entries alike.
+"""The interface of the state machine that a group runs: all members apply the same entries.
 
-The service knows no more of it. An *effect* is what a leader has to do after an entry: for a
-client, who is named by its sender, or for the node that leads (sender 0).
+The service knows nothing else about the machine. An *effect* is something that the leader has to do
+after an entry, either for a client, identified by its sender, or for the leader's node (sender 0).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,25 +12,25 @@ FOR_THE_LEADER = 0
 
 
 class GroupMachine(Protocol):
-    """The machine of one member. Times are of the wall clock."""
+    """The machine of one member. All times are wall-clock times."""
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
-        """Apply an entry. collects: this member leads, and effects are taken next.
+        """Apply an entry. collects: this member is the leader, and `take_effects` is called next.
 
         Raises ValueError if the entry cannot be applied by this version.
         """
 
     def take_effects(self) -> list[tuple[int, Effect]]:
-        """The effects since the last call, in order, with their senders. Few entries each."""
+        """The effects since the last call, in order, with their senders. Each needs few entries."""
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
         """The entry of a client's command. Raises ValueError if it is damaged."""
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """What a client lacks."""
+        """The effects that a client lacks when it attaches."""
 
     def snapshot(self) -> Iterator[bytes]:
-        """The state as of now, in pieces that take little time each: the machine may go on."""
+        """The current state, in small pieces. Entries may be applied between them."""
 
     def live(self) -> Sequence[tuple[int, int]]:
         """Runs of the entries that the state refers to: the first and the last one of each."""
@@ -42,11 +42,11 @@ class GroupMachine(Protocol):
         """The entry of a tick."""
 
     def answer(self, question: bytes) -> bytes:
-        """The answer to a client's question that needs no entry. Raises ValueError."""
+        """Answer a client's request that needs no entry. Raises ValueError."""
 
 
 class MachineKind(Protocol):
-    """Makes machines, and carries their effects to other nodes."""
+    """Makes machines, and encodes their effects for other nodes."""
 
     def new(self) -> GroupMachine:
         """The machine of a group without entries."""
@@ -55,15 +55,15 @@ class MachineKind(Protocol):
         """The machine with this state. Raises ValueError."""
 
     def entries_of(self, effect: Effect) -> Sequence[int]:
-        """The indexes of the entries that a client needs with an effect."""
+        """The indexes of the entries that a client needs for an effect."""
 
     def without_entry(self, effect: Effect, index: int) -> Effect | None:
-        """An effect without what refers to an entry; None if there is nothing else in it."""
+        """An effect without the parts that refer to an entry; None if nothing is left."""
 
     def needed_parts(
         self, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> tuple[list[Effect], dict[int, bytes]]:
-        """What a client on another node needs of these entries, and effects that fit."""
+        """The parts of entries that a client on another node needs, and effects that match them."""
 
     def encode(self, effects: list[Effect]) -> bytes:
         """Effects as bytes."""
@@ -73,13 +73,13 @@ class MachineKind(Protocol):
 
 
 class GroupUser(Protocol):
-    """A client of a group on this node, such as that of a queue."""
+    """A client of a group on this node, such as the client of a queue."""
 
     def leader_found(self) -> None:
-        """A leader is known: attach to it."""
+        """Attach to the leader, which is known now."""
 
     def leader_lost(self) -> None:
-        """The leader is lost, and with it what was on its way to it and from it."""
+        """The leader is lost, and all messages on the way to it and from it."""
 
     def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
-        """Effects for this client, with the entries that they need."""
+        """Take effects for this client, with the entries that they need."""

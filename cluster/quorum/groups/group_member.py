@@ -1,14 +1,14 @@
-"""The member of one group on this node: its part in Raft, its machine, and the clients if it leads.
+"""A group's member on this node: its part in Raft, its machine, and its clients if it leads.
 
-The service (groups.py) gives it messages, links and times, and marks it; at the end of the turn it
-carries out what Raft asks for, in order, and applies what is committed.
+The service (groups.py) gives it messages, link changes and times, and marks it. At the end of the
+turn the member carries out what Raft asks for, in order, and applies committed entries.
 
 Invariants:
 
-GMB1  Entries are applied in the order of their indexes, each once.
-GMB2  A client is served only after the first entry of the leader's term was applied.
-GMB3  A node is told of a term's leader by that leader alone. The core may have entered a later term
-      before the turn ends in which this member stops serving.
+GMB1 Entries are applied in the order of their indexes, each one once.
+GMB2 Clients are served only after the first entry of the leader's term was applied.
+GMB3 Only the leader of a term tells nodes that it leads this term. The Raft core may be in a later
+     term already before the turn ends in which this member stops serving.
 """
 
 import logging
@@ -67,7 +67,7 @@ from leveret.storage.group_log.group_state import SnapshotName
 
 APPLIED_A_TURN = 2_000
 APPLY_BYTES = 1024 * 1024
-"""Entries that are read together to be applied."""
+"""How many bytes of entries are read together to be applied."""
 STAND_LATER_MS = 10
 
 logger = logging.getLogger("leveret.cluster")
@@ -81,7 +81,7 @@ class MemberHost(Protocol):
     node: str
 
     def now_ms(self) -> int:
-        """A time that never goes back."""
+        """A time that never goes backwards."""
 
     def wall_ms(self) -> int:
         """The wall clock."""
@@ -90,7 +90,7 @@ class MemberHost(Protocol):
         """Have `end_turn` called."""
 
     def may_stand(self, member: "GroupMember") -> bool:
-        """Whether a member may begin an election: not too many others are in one."""
+        """Whether a member may start an election: not too many others are in one."""
 
     def wake_at(self, member: "GroupMember", at_ms: int) -> None:
         """Have `wake` called at a time."""
@@ -104,13 +104,13 @@ class MemberHost(Protocol):
     def tell_use(
         self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> None:
-        """Tell a client on this node."""
+        """Pass effects to a client on this node."""
 
     def is_congested(self, node: str) -> bool:
-        """Whether a node takes no more for now."""
+        """Whether nothing more should be sent to a node for now."""
 
     def members_changed(self, member: "GroupMember") -> None:
-        """The configuration of a group has changed, or its leader."""
+        """The configuration or the leader of a group has changed."""
 
     def member_lost(self, member: "GroupMember", lost: str) -> None:
         """Another member of a group has lost entries: it has to be replaced."""
@@ -119,23 +119,23 @@ class MemberHost(Protocol):
         """Send the newest snapshot to another member."""
 
     def cancel_snapshot(self, member: "GroupMember", to: str) -> None:
-        """A snapshot is no longer wanted."""
+        """Stop sending a snapshot."""
 
     def is_removed(self, member: "GroupMember") -> None:
         """The member was removed from its group."""
 
     def lead_effects(self, member: "GroupMember", effects: list[Effect]) -> None:
-        """Effects for the node that leads."""
+        """Take effects for the leader's node."""
 
 
 class GroupMember:
-    """A group's member here. applied: the last applied entry.
+    """A group's member on this node. applied: the last applied entry.
 
-    damage: why it cannot be used. is_to_be_replaced: it is damaged, and another one on this node is
-    to take its place. obstacle: why it cannot apply the next entry, or its snapshot: a newer
-    version has written it. It keeps entries for the others, and does not lead. wanted: the members
-    that the group is to have; None if they are not known yet. forced_from: nothing is taken from
-    members with lower numbers, which a recovery has given up.
+    damage: why it cannot be used. is_to_be_replaced: it is damaged, and another member on this node
+    has to take its place. obstacle: why it cannot apply the next entry, or its snapshot, which a
+    newer version has written; it still stores entries for the other members, but does not lead.
+    wanted: the members that the group should have; None while these are unknown. forced_from:
+    messages of members with lower numbers, which a recovery has removed, are ignored.
     """
 
     def __init__(
@@ -154,7 +154,9 @@ class GroupMember:
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
         self.times_served = 0
-        """How often it has begun to serve clients. What it applies between has no effects."""
+        """How often it has started to serve clients. Entries applied at other times have no
+        effects.
+        """
         self.sessions = Sessions(self, host.kind)
         self._host = host
         self._log = host.log
@@ -169,13 +171,13 @@ class GroupMember:
 
     @property
     def is_serving(self) -> bool:
-        """Whether this member leads, and takes clients."""
+        """Whether this member is the leader, and accepts clients."""
         return self._is_serving
 
     # Turns
 
     def end_turn(self) -> int:
-        """Do what is due; returns the number of the last write, 0 if there was none."""
+        """Do what is due. Returns the number of the last write, 0 if there was none."""
         if self.damage:
             return 0
         before = self._writes
@@ -231,7 +233,7 @@ class GroupMember:
             self._serve_if_ready()
 
     def _read(self, read: Read) -> None:
-        """Read entries for a member that is behind, once its link takes more."""
+        """Read entries for a member that is behind, if its link is not congested."""
         if self._host.is_congested(node_of(read.member)):
             self._waiting_reads.append(read)
             return
@@ -243,7 +245,7 @@ class GroupMember:
             reading.when_done(lambda: self._read(read))
             return
         except KeyError:
-            return  # They were truncated or discarded meanwhile.
+            return  # They have been truncated or discarded since.
         except StoreError as error:
             self.lost_entry(error)
             return
@@ -251,14 +253,14 @@ class GroupMember:
         self._host.mark(self)
 
     def drained(self, node: str) -> None:
-        """A node takes more."""
+        """More can be sent to a node."""
         self.sessions.drained(node)
         waiting, self._waiting_reads = self._waiting_reads, []
         for read in waiting:
             self._read(read)
 
     def link_down(self, node: str) -> None:
-        """The link to a node is down, and with it what was on its way there."""
+        """The link to a node is down, and all messages on the way there are lost."""
         self.watchers.discard(node)
         self.sessions.end(node)
         self._changes_members = True
@@ -306,7 +308,7 @@ class GroupMember:
         return not self._is_reading and not self.obstacle
 
     def _after_read(self) -> None:
-        """A thread has read what is to be applied; its data are there for this call only."""
+        """Apply entries that a thread has read. The data exist during this call only."""
         self._is_reading = False
         if not self.damage:
             self._apply()
@@ -322,18 +324,18 @@ class GroupMember:
         self._plan_tick()
 
     def installed(self, machine: GroupMachine, index: int) -> None:
-        """A snapshot has taken the place of the log and of the machine."""
+        """A snapshot has replaced the log and the machine."""
         self.machine = machine
         self.applied = self._commit = index
         self.obstacle = ""
         self.raft.may_stand = True
 
     def cannot_apply(self, error: ValueError) -> None:
-        """The next entry, or the snapshot, cannot be applied by this version."""
+        """Stop applying: this version cannot apply the next entry, or the snapshot."""
         self.obstacle = str(error)
         logger.error(
-            "the member of group %d on this node applies nothing after entry %d: %s", self.group,
-            self.applied, self.obstacle,
+            "the member of quorum queue group %d on this node cannot apply entries after entry %d: "
+            "%s", self.group, self.applied, self.obstacle,
         )  # fmt: skip
         self.stop_serving()
         self.raft.may_stand = False
@@ -341,17 +343,17 @@ class GroupMember:
         self._host.mark(self)
 
     def failed(self, error: Exception) -> None:
-        """The program has failed in this member. What it has on disk is in order."""
+        """Stop after an error of the program in this member. Its data on disk are intact."""
         self.is_to_be_replaced = False
-        self.damage = f"it has failed: {error!r}"
+        self.damage = f"an unexpected error: {error!r}"
         logger.error(
-            "the member of group %d on this node stops until the node is started again",
-            self.group, exc_info=error,
+            "the member of quorum queue group %d on this node has stopped after an unexpected "
+            "error; restart the node to start it again", self.group, exc_info=error,
         )  # fmt: skip
         self._stop()
 
     def received(self, sender: str, message: Message) -> None:
-        """A message from another member. Raises MessageError if it is impossible."""
+        """Take a message from another member. Raises MessageError if it is impossible."""
         try:
             self.raft.received(sender, message, self._host.now_ms())
         except EntriesLost as error:
@@ -363,17 +365,18 @@ class GroupMember:
         self._host.mark(self)
 
     def lost_entry(self, error: Exception) -> None:
-        """An entry is lost: other members go on without this one."""
+        """Stop because an entry is lost. The other members continue without this one."""
         if self.damage:
             return
         self.damage = str(error)
         logger.error(
-            "the member of group %d on this node stops: %s", self.group, self.damage
+            "the member of quorum queue group %d on this node has stopped: %s", self.group,
+            self.damage,
         )  # fmt: skip
         self._stop()
 
     def _stop(self) -> None:
-        """Have the others elect a leader, if this member leads."""
+        """Let the others elect a leader, if this member is the leader."""
         self.stop_serving()
         self.raft.give_up_lead(self._host.now_ms())
         for output in self.raft.take_outputs():
@@ -401,7 +404,7 @@ class GroupMember:
         self._host.send_item(node, Leads(self.group, self._serving_term))  # GMB3
 
     def stop_serving(self) -> None:
-        """Tell the clients that this member leads no more, if it did."""
+        """Tell the clients that this member is no longer the leader, if it was."""
         if self._is_serving:
             self._is_serving = False
             self.sessions.end_all()
@@ -410,25 +413,25 @@ class GroupMember:
                 self._host.send_item(node, LeadsNoMore(self.group, self._serving_term))
 
     def watch(self, node: str) -> None:
-        """A node wants to know when this member leads."""
+        """Tell a node whenever this member becomes the leader."""
         self.watchers.add(node)
         if self._is_serving:
             self._tell_leads(node)
 
     def propose(self, commands: list[bytes]) -> bool:
-        """Propose commands; returns whether they were taken. Raises ValueError."""
+        """Propose commands. Returns whether they were accepted. Raises ValueError."""
         if not self._is_serving:
             return False
         wall_ms = self._host.wall_ms()
         return self.propose_entries([self.machine.entry(command, wall_ms) for command in commands])
 
     def propose_entries(self, entries: list[bytes]) -> bool:
-        """Propose entries that the node itself has made; returns whether they were taken."""
+        """Propose entries that the node itself has made. Returns whether they were accepted."""
         if not self._is_serving:
             return False
         self._host.mark(self)
         if not self.raft.propose(entries):
-            # The lead is being handed over: clients attach to the next leader, or here again.
+            # The leadership is being transferred: clients attach to the next leader, or here again.
             self.stop_serving()
             return False
         return True
@@ -444,7 +447,7 @@ class GroupMember:
             self._tick_ms = 0
 
     def wake(self, now_ms: int) -> None:
-        """A time that was asked for has come."""
+        """Called at a time that was asked for."""
         if self.damage:
             return
         if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
@@ -459,7 +462,7 @@ class GroupMember:
     # Clients
 
     def take(self, node: str, item: Item) -> None:
-        """An item of a client, from its node. Raises ValueError."""
+        """Take an item of a client from its node. Raises ValueError."""
         if isinstance(item, Attach):
             if self._is_serving:
                 effects = self.machine.attach(item.sender, item.seen, item.received)
@@ -473,7 +476,7 @@ class GroupMember:
             self._host.send_item(node, Answered(self.group, item.number, data))
 
     def tell(self, session: Session, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
-        """Tell a client of effects."""
+        """Pass effects to a client."""
         if session.node == self._host.node:
             self._host.tell_use(self.group, session.number, effects, entries)
             return
@@ -497,19 +500,19 @@ class GroupMember:
         return self._log.read(self.group, index, index, 1)[0]
 
     def is_congested(self, node: str) -> bool:
-        """Whether a node takes no more for now."""
+        """Whether nothing more should be sent to a node for now."""
         return self._host.is_congested(node)
 
     # The members
 
     def follow(self, wanted: WantedMembers) -> None:
-        """The group is to have these members: while this one leads, it changes them."""
+        """Set the members that the group should have. While this member leads, it changes them."""
         self.wanted = wanted
         self._changes_members = True
         self._host.mark(self)
 
     def announced(self, name: str) -> None:
-        """Another member can be reached, or does not know that it was removed."""
+        """Link another member that has announced itself, or tell it that it was removed."""
         leading, state = self.raft.leading, self.raft.state
         if leading is None:
             return  # The next leader asks all members for their positions.
@@ -521,13 +524,13 @@ class GroupMember:
             self._host.send_raft(self.me, name, Removed(self.group, state.term, index))
 
     def become_only_member(self) -> None:
-        """Go on alone: the other members were given up, and what only they have."""
+        """Continue as the only member, without the others and the entries that only they have."""
         self.stop_serving()
         self.raft.become_only_member(self._host.now_ms())
         self._host.mark(self)
 
     def _change_members(self) -> None:
-        """Begin the next change. If it is refused for now, the next turn tries again."""
+        """Start the next change. If it is refused for now, the next turn tries again."""
         leading, wanted = self.raft.leading, self.wanted
         change = None
         if leading is not None and wanted is not None:

@@ -1,19 +1,20 @@
-"""The groups of a node: a service of links that runs its members and serves its clients.
+"""The groups of a node: a service on the links that runs their members and serves clients.
 
-**Promises.** Those of docs/design/quorum-queues.md, to which this service gives what the core
-needs: writes in order, with one sync for all groups; a link's messages in order, and both ends told
-when it falls; a snapshot on disk before it takes the place of a log. A group in which nothing
-happens costs nothing: no timer, no frame and no call.
+**Promises.** Those of docs/design/quorum-queues.md. This service provides what the Raft core needs
+for them: writes in order, with one sync for all groups; messages of a link in order, and both ends
+told when it goes down; a snapshot on disk before it replaces a log. An idle group costs nothing: no
+timer, no frame and no call.
 
-**Mechanism.** Inputs go to members at once, and mark them. At the end of the turn of the event loop
-each marked member carries out what its core asks for, then one sync is asked for all that was
-written, and all that goes to a node leaves as one frame. Links are watched once for all groups
+**Mechanism.** Inputs are passed to members at once, and mark them. At the end of the turn of the
+event loop each marked member carries out what its core asks for. Then one sync is requested for all
+writes, and everything for one node is sent as one frame. Links are watched once for all groups
 (link_watch.py), and there is one timer for all times (wakes.py).
 
 Invariants:
 
-GT1  What members ask for is carried out in order: writes before the sync that covers them.
-GT2  A frame of a silent link is given to members after they are told that the link is heard.
+GT1 The outputs of members are carried out in order: writes before the sync that covers them.
+GT2 When a frame arrives on a silent link, members are told that the node is heard before they get
+    it.
 """
 
 import asyncio
@@ -66,11 +67,11 @@ from leveret.storage.group_log.rounds import Rounds, Snapshot
 FRAME_BYTES = 256 * 1024
 """A frame is sent before the end of the turn when it has this many bytes."""
 MEMBERS_A_TURN = 200
-"""Members whose turn is ended in one turn of the loop: some milliseconds."""
+"""How many members end their turn in one turn of the loop. This takes some milliseconds."""
 STANDING_MAX, STANDING_MS = 50, 200
 """How many members are in an election at once. One that takes longer is not counted."""
 FREE_CHECKS = 30
-"""Each time links were checked this often, space that snapshots would free is given back."""
+"""How many checks of links there are between attempts to free disk space with snapshots."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -79,10 +80,10 @@ class Groups:
     """The groups of a node. members: by group. node: the name of this node.
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
-    with one that was removed from its group. leads: called with effects for the leader's node.
+    with a member that was removed from its group. leads: called with effects for the leader's node.
     link_changed: called with the name of a node whose link has come up or gone down. lost: called
-    with a group, and the name of a member that has to be replaced. may_join: whether this node is
-    to have a member of a group with this name, which a leader has added.
+    with a group, and the name of a member that has to be replaced. may_join: whether this node
+    should create the group's member with this name, which a leader has added.
     """
 
     def __init__(
@@ -108,7 +109,8 @@ class Groups:
         self._on_node: dict[str, set[int]] = {}
         self._nodes_of: dict[int, set[str]] = {}
         self._watchers: dict[int, set[str]] = {}
-        """The nodes that want to know who leads, of groups that have no member here yet."""
+        """The nodes that want to know the leader of a group, for groups without a member here yet.
+        """
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = False
         self._outgoing: dict[str, list[bytes]] = {}
@@ -119,7 +121,7 @@ class Groups:
         self._wakes = Wakes(clock)
         self._watch = LinkWatch(self, clock, self._checked)
         self._standing: dict[GroupMember, int] = {}
-        """The members that are in an election, since when."""
+        """The members that are in an election, and when it started."""
         self._checks = 0
         self._freeing: asyncio.Task[object] | None = None
         self.sending = SnapshotSending(self)
@@ -129,7 +131,7 @@ class Groups:
     # Life
 
     def begin(self, worker: Worker) -> None:
-        """Begin, after the log was read: run the members that are there. Raises StoreError.
+        """Run the members that are stored, after the log was read. Raises StoreError.
 
         worker: a thread for the disk.
         """
@@ -138,7 +140,7 @@ class Groups:
             self._begin_member(group, state)
 
     def _begin_member(self, group: int, state: GroupState) -> None:
-        """Run a member. Damage, or what a newer version has written, costs this group alone."""
+        """Run a member. Damage, or data of a newer version, only affects this group."""
         machine, stored, data = self.kind.new(), Stored(Configuration()), b""
         obstacle: ValueError | None = None
         if not state.damage:
@@ -168,7 +170,7 @@ class Groups:
         return self._store.rounds
 
     def create(self, group: int, voters: Iterable[str], me: str = "") -> GroupMember:
-        """A member of a group on this node. Without voters it is one that a leader will add."""
+        """Create a member of a group on this node. Without voters, a leader has to add it."""
         me = me or self.node
         configuration = Configuration(tuple(voters))
         self.log.create(group, me, encode_configuration(configuration))
@@ -176,9 +178,9 @@ class Groups:
         return self._add(group, me, Stored(configuration), self.kind.new())
 
     def remove(self, group: int, *, is_replaced: bool = False) -> None:
-        """The member of a group is removed with all that it has: its queue is deleted, say.
+        """Remove the member of a group and all of its data, for example if its queue is deleted.
 
-        is_replaced: another one of this node may take its place.
+        is_replaced: another member on this node may take its place.
         """
         member = self.members.pop(group)
         member.stop_serving()
@@ -192,14 +194,14 @@ class Groups:
         self.log.remove(group)
 
     def use(self, group: int, nodes: Iterable[str], user: GroupUser) -> GroupUse:
-        """A client of a group, which has members on these nodes."""
+        """Add a client of a group that has members on these nodes."""
         use = self._uses[group] = GroupUse(self, self.kind, group, list(nodes), user)
         for node in use.nodes:
             use.find(node)
         return use
 
     def tell_all(self, group: int) -> None:
-        """Tell all nodes when the member here leads: they may have asked before."""
+        """Tell all nodes when the member here becomes the leader: they may have asked earlier."""
         member = self.members.get(group)
         if member is not None:
             for node in (self.node, *self._peers):
@@ -229,7 +231,7 @@ class Groups:
     # Turns
 
     def now_ms(self) -> int:
-        """A time that never goes back."""
+        """A time that never goes backwards."""
         return self._clock.now_ms()
 
     def wall_ms(self) -> int:
@@ -237,7 +239,7 @@ class Groups:
         return int(self._clock.wall_time_s() * 1000)
 
     def mark(self, member: GroupMember) -> None:
-        """Have the member's turn ended."""
+        """Have `end_turn` of the member called."""
         if not member.is_marked:
             member.is_marked = True
             self._marked.append(member)
@@ -276,7 +278,7 @@ class Groups:
             self._schedule()
 
     def confirm(self, first: int, holder: object) -> None:
-        """What was written in a turn is on disk."""
+        """The writes of a turn are on disk."""
         now_ms = self.now_ms()
         for member, writes in self._written.pop(first):
             if self.members.get(member.group) is member and not member.damage:
@@ -284,10 +286,10 @@ class Groups:
                 self.mark(member)
 
     def may_stand(self, member: GroupMember) -> bool:
-        """Whether a member may begin an election: not too many others are in one.
+        """Whether a member may start an election: not too many others are in one.
 
-        When a node dies that led very many groups, all elections at once would take longer than
-        each waits for the answers, and would begin again and again.
+        When a node that led very many groups dies, all elections at once would take longer than
+        each of them waits for answers, and would start again and again.
         """
         now_ms = self.now_ms()
         standing = self._standing
@@ -301,7 +303,7 @@ class Groups:
         return True
 
     def wake_at(self, member: GroupMember, at_ms: int) -> None:
-        """Have the member woken."""
+        """Have `wake` of the member called at a time."""
         self._wakes.at(at_ms, member.wake)
 
     # Sending
@@ -311,7 +313,7 @@ class Groups:
         self._send(node_of(to), encode_raft(sender, to, encode_message(message)))
 
     def send_item(self, node: str, item: Item) -> None:
-        """Send an item to a node. To this one it comes in the next turn."""
+        """Send an item to a node. If it is this node, the item is taken in the next turn."""
         if node == self.node:
             self._own.append(item)
             self._schedule()
@@ -342,18 +344,18 @@ class Groups:
         peer.send(GROUPS_SERVICE)
 
     def reaches(self, node: str) -> bool:
-        """Whether there is a link to a node, or it is this one."""
+        """Whether there is a link to a node, or the node is this one."""
         return node in self._peers or node == self.node
 
     def is_congested(self, node: str) -> bool:
-        """Whether a node takes no more for now."""
+        """Whether nothing more should be sent to a node for now."""
         peer = self._peers.get(node)
         return peer is not None and peer.is_congested
 
     def tell_use(
         self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> None:
-        """Tell a client on this node."""
+        """Pass effects to a client on this node."""
         use = self._uses.get(group)
         if use is not None and use.leader == self.node:
             use.told(session, effects, entries)
@@ -398,13 +400,13 @@ class Groups:
         self.link_changed(node)
 
     def drained(self, peer: Peer) -> None:
-        """A node takes more."""
+        """More can be sent to a node."""
         self.sending.drained(peer.name)
         for member in self.members.values():
             member.drained(peer.name)
 
     def received(self, peer: Peer, payload: bytes) -> None:
-        """A frame has come. Raises ValueError if it is damaged."""
+        """Take a frame. Raises ValueError if it is damaged."""
         items = list(items_of(payload))
         self._watch.received(peer.name)  # GT2
         for item in items:
@@ -427,15 +429,15 @@ class Groups:
                 self.send_item(node, Damaged(message.group, member.me))
             return
         if member.forced_from and number_of(item.sender) < member.forced_from:
-            return  # It was given up, and may have other entries.
+            return  # A recovery has removed that member, which may have other entries.
         if item.sender not in member.raft.state.linked:
             member.raft.link_up(item.sender, self.now_ms())
         member.received(item.sender, message)
 
     def _joining(self, member: GroupMember | None, to: str, message: Message) -> GroupMember | None:
-        """The member of this node that a leader has added; None for a message to no member.
+        """Create the member that a leader has added; None if the message is not for such a member.
 
-        An older member of this node has been removed before.
+        An older member on this node is removed first.
         """
         group = message.group
         is_newer = member is None or number_of(to) > number_of(member.me)
@@ -476,7 +478,7 @@ class Groups:
             member.take(node, item)
 
     def _take_of_member(self, node: str, item: Damaged | Announced) -> None:
-        """What a node says of its member, which concerns the leader."""
+        """Take news about the member of a node, which concern the leader."""
         if isinstance(item, Damaged):
             self.lost(item.group, item.member)
             return
@@ -487,7 +489,7 @@ class Groups:
     # Groups and nodes
 
     def members_changed(self, member: GroupMember) -> None:
-        """The configuration of a group has changed, or its leader."""
+        """The configuration or the leader of a group has changed."""
         group, state = member.group, member.raft.state
         names = [one for one in state.log.configuration.members if one != member.me]
         nodes = {node_of(one) for one in names} - {self.node}
@@ -523,20 +525,20 @@ class Groups:
         return bool(self._on_node.get(node))
 
     def is_silent(self, node: str) -> None:
-        """Nothing comes from a node."""
+        """No frames arrive from a node."""
         now_ms = self.now_ms()
         for member, other in self._members_with(node):
             member.raft.link_silent(other, now_ms)
             self.mark(member)
 
     def is_heard(self, node: str) -> None:
-        """A node was silent, and something has come."""
+        """A frame has arrived from a node that was silent."""
         now_ms = self.now_ms()
         for member, other in self._members_with(node):
             member.raft.link_heard(other, now_ms)
             self.mark(member)
 
-    # What members ask for
+    # Requests of members
 
     def member_lost(self, member: GroupMember, lost: str) -> None:
         """Another member of a group has lost entries: it has to be replaced."""
@@ -547,11 +549,11 @@ class Groups:
         self.sending.send(member, to)
 
     def cancel_snapshot(self, member: GroupMember, to: str) -> None:
-        """A snapshot is no longer wanted."""
+        """Stop sending a snapshot."""
         self.sending.cancel(member, to)
 
     def is_removed(self, member: GroupMember) -> None:
-        """A member was removed from its group. It ends its turn first."""
+        """Remove a member that was removed from its group, after the end of its turn."""
         self._loop.call_soon(self._is_removed, member)
 
     def _is_removed(self, member: GroupMember) -> None:
@@ -559,13 +561,13 @@ class Groups:
             self.removed(member)
 
     def lead_effects(self, member: GroupMember, effects: list[Effect]) -> None:
-        """Effects for the node that leads."""
+        """Take effects for the leader's node."""
         self.leads(member, effects)
 
     # A `SnapshotSource`
 
     async def take(self, group: int) -> Snapshot | None:
-        """A snapshot of what a group has applied."""
+        """A snapshot of the entries that a group has applied."""
         await asyncio.sleep(0)
         member = self.members.get(group)
         return await snapshot_of(member) if member is not None else None
@@ -578,7 +580,7 @@ class Groups:
             member.raft.discarded(snapshot.discard)
 
     def _checked(self) -> None:
-        """Links were checked: from time to time, give back space."""
+        """Called when links were checked. From time to time, free disk space."""
         self._checks += 1
         if self._checks % FREE_CHECKS or self._freeing is not None or not self._store.has_kept:
             return
@@ -594,4 +596,4 @@ class Groups:
     def _freed(self, task: "asyncio.Task[object]") -> None:
         self._freeing = None
         if not task.cancelled() and task.exception() is not None:
-            logger.error("space of quorum queues is not given back: %s", task.exception())
+            logger.error("cannot free disk space of quorum queues: %s", task.exception())

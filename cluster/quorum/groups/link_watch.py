@@ -1,9 +1,9 @@
-"""Whether the nodes on the other ends of links are heard: one check a second for all groups.
+"""Checks whether other nodes still send frames: one check a second for all groups.
 
-A node that has nothing to say sends an empty frame, so a link on which nothing comes for two checks
-is silent. Checks are counted and not time: a check that comes late, because this process did not
-run, is one, and what came before it is still in the socket. A link of which no group has a member
-is not watched.
+A node that has nothing to send sends an empty frame, so a link on which nothing arrives for two
+checks is silent. Checks are counted instead of time: if this process did not run for a while, that
+is one late check, and the frames that arrived before it are still in the socket. A link to a node
+that has no members of this node's groups is not watched.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ class WatchHost(Protocol):
         """Whether a group has members on this node and on that one."""
 
     def is_silent(self, node: str) -> None:
-        """Nothing comes from a node."""
+        """No frames arrive from a node."""
 
     def is_heard(self, node: str) -> None:
-        """A node was silent, and something has come."""
+        """A frame has arrived from a node that was silent."""
 
     def send_sign_of_life(self, peer: Peer) -> None:
         """Send an empty frame."""
 
 
 class _Watched:
-    """One link. frames: that have come, or gone, since the last check."""
+    """One link, with counts of frames received and sent since the last check."""
 
     __slots__ = ("is_silent", "peer", "received", "sent", "silent_checks")
 
@@ -64,7 +64,7 @@ class LinkWatch:
         self._links.pop(node, None)
 
     def received(self, node: str) -> None:
-        """A frame has come."""
+        """A frame was received."""
         link = self._links.get(node)
         if link is None:
             return
@@ -74,7 +74,7 @@ class LinkWatch:
             self._host.is_heard(node)
 
     def sent(self, node: str) -> None:
-        """A frame has gone."""
+        """A frame was sent."""
         link = self._links.get(node)
         if link is not None:
             link.sent += 1
@@ -97,7 +97,7 @@ class LinkWatch:
             self._timer = self._clock.call_later_ms(CHECK_MS, self._check)
 
     def close(self) -> None:
-        """End the checks."""
+        """Stop the checks."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,21 +1,21 @@
-"""The question which members a group has. Its leader answers, whatever the machine is."""
+"""The request for a group's members. The leader answers it, whatever the machine is."""
 
 import msgspec
 
 from leveret.cluster.raft.configuration import Configuration
 
 MEMBERS = b"members"
-"""The question."""
+"""The bytes of the request."""
 
 
 class MembersError(ValueError):
-    """Bytes that are not the answer of this version."""
+    """The bytes are not an answer of this version."""
 
 
 class CurrentMembers(msgspec.Struct, frozen=True, array_like=True):
-    """The members. is_committed: they stay, whatever fails.
+    """The members of a group. is_committed: the configuration is committed.
 
-    reaches_majority: the leader reaches most of the voters.
+    reaches_majority: the leader reaches a majority of the voters.
     """
 
     configuration: Configuration
@@ -24,7 +24,7 @@ class CurrentMembers(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode_members(members: CurrentMembers) -> bytes:
-    """The answer as bytes."""
+    """Encode the answer."""
     return msgspec.msgpack.encode(members)
 
 

@@ -1,10 +1,11 @@
 """The clients that a leader serves: one session for each node.
 
-A session begins when a client attaches, and ends with the lead, with the link, or when the node
-attaches again. Effects go to it in their order, with the entries that the client needs with them.
-If a thread has to read an entry, all later effects of this session wait. An entry that was read is
-kept until its effect is told: the thread's data are there for one call only. An entry whose
-messages have all gone since its effect, by a consumer's end or its timeout, is left out.
+A session starts when a client attaches. It ends with the leadership, with the link, or when the
+node attaches again. Effects are sent to the client in their order, with the entries that it needs
+for them. If a thread has to read an entry, all later effects of this session wait. An entry that
+was read is kept until its effect is sent, because the thread's data exist during one call only. An
+entry is left out if all of its messages have left the queue since the effect, because a consumer
+has ended or timed out.
 """
 
 from collections import deque
@@ -16,29 +17,29 @@ from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 
 TOLD_BYTES = 256 * 1024
-"""Entries that are told together: other groups' items go between."""
+"""The bytes of entries that are sent together. Items of other groups can be sent between."""
 
 
 class SessionHost(Protocol):
-    """The member that leads."""
+    """The member that is the leader."""
 
     def tell(self, session: "Session", effects: list[Effect], entries: Mapping[int, bytes]) -> None:
-        """Tell a client of effects."""
+        """Pass effects to a client."""
 
     def read_entry(self, index: int) -> bytes:
         """Read an entry. Raises as `GroupLog.read`."""
 
     def is_congested(self, node: str) -> bool:
-        """Whether a node takes no more for now: `Sessions.drained` follows."""
+        """Whether nothing more should be sent to a node until `Sessions.drained` is called."""
 
     def lost_entry(self, error: Exception) -> None:
         """An entry cannot be read."""
 
 
 class Session:
-    """One client. sender: as its commands have it. number: of the session, chosen by the client.
+    """The session of one client. sender: of its commands. number: chosen by the client.
 
-    read: entries of the first effect that were read already.
+    read: the entries of the first effect that were already read.
     """
 
     __slots__ = ("effects", "is_reading", "node", "number", "read", "sender")
@@ -66,14 +67,14 @@ class Sessions:
         return self._by_node.get(node)
 
     def begin(self, session: Session, effects: list[Effect]) -> None:
-        """A client has attached, and lacks these effects."""
+        """Start the session of a client that has attached, and lacks these effects."""
         self.end(session.node)
         self._by_node[session.node] = self._by_sender[session.sender] = session
         session.effects += effects
         self._flush(session)
 
     def end(self, node: str) -> None:
-        """The session of a node has ended."""
+        """End the session of a node."""
         session = self._by_node.pop(node, None)
         if session is not None:
             session.effects.clear()
@@ -82,12 +83,12 @@ class Sessions:
                 del self._by_sender[session.sender]
 
     def end_all(self) -> None:
-        """The lead has ended."""
+        """End all sessions: this member is no longer the leader."""
         for node in list(self._by_node):
             self.end(node)
 
     def route(self, effects: list[tuple[int, Effect]]) -> None:
-        """Tell each client its effects. Those of clients that have no session are dropped."""
+        """Send each client its effects. Effects for clients without a session are dropped."""
         told = []
         for sender, effect in effects:
             session = self._by_sender.get(sender)
@@ -99,7 +100,7 @@ class Sessions:
             self._flush(session)
 
     def drained(self, node: str) -> None:
-        """A node takes more."""
+        """More can be sent to a node."""
         session = self._by_node.get(node)
         if session is not None:
             self._flush(session)
@@ -135,7 +136,7 @@ class Sessions:
                 host.tell(session, effects, entries)
 
     def _leave_out(self, session: Session, index: int) -> None:
-        """All messages of an entry are gone by now: the client gets what else the effect has."""
+        """Send the first effect without an entry whose messages have all left the queue."""
         left = self._kind.without_entry(session.effects.popleft(), index)
         if left is not None:
             session.effects.appendleft(left)

@@ -1,10 +1,10 @@
-"""Snapshots that come from leaders (snapshot_sending.py says how).
+"""Receives snapshots from leaders (protocol: snapshot_sending.py).
 
-The entries that come with a snapshot are written to the log as they arrive, and what is
-acknowledged is on disk. When all has come, the snapshot is made durable (rounds.py), and only then
-it takes the place of the log and of the machine. Until then no other snapshot of the group is
-taken: its entries would take the place of those that are not in the log yet. Meanwhile the member
-may be removed, and another one of the same group created.
+The entries that come with a snapshot are written to the log as they arrive, and are on disk before
+they are acknowledged. When everything has arrived, the snapshot is made durable (rounds.py), and
+only then does it replace the log and the machine. Until then no other snapshot of the group is
+accepted: its entries would overwrite those that are not in the log yet. During this time the member
+may be removed, and another member of the same group created.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class ReceivingHost(Protocol):
 
 
 class _Receiving:
-    """One snapshot that is coming. after: the entries through this one are here.
+    """A snapshot that is being received. after: this node has the entries through this one.
 
     stored: the member's part of the log.
     """
@@ -75,7 +75,7 @@ class _Receiving:
 
 
 class SnapshotReceiving:
-    """All snapshots that this node gets: one of a group at a time."""
+    """All snapshots that this node receives: at most one for each group at a time."""
 
     def __init__(self, host: ReceivingHost) -> None:
         self._host = host
@@ -84,7 +84,7 @@ class SnapshotReceiving:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, node: str, item: Item) -> None:
-        """An item about a snapshot has come."""
+        """Take an item about a snapshot."""
         if isinstance(item, Offer):
             self._offered(node, item)
             return
@@ -129,13 +129,13 @@ class SnapshotReceiving:
         self._host.send_item(node, Want(offer.group, offer.transfer, one.after))
 
     def _acknowledge(self, one: _Receiving) -> None:
-        """Tell the leader what is on disk, as soon as it is."""
+        """Tell the leader how many bytes have arrived, as soon as they are on disk."""
         if not one.waits_for_sync and one.octets > one.acknowledged:
             one.waits_for_sync = True
             self._host.log.when_synced(_Acknowledging(self, one), one.octets)
 
     def synced(self, one: _Receiving, octets: int) -> None:
-        """Bytes are on disk, in all this number."""
+        """The first `octets` bytes are on disk."""
         one.waits_for_sync = False
         if self._by_group.get(one.offer.group) is one:
             one.acknowledged = octets
@@ -147,7 +147,7 @@ class SnapshotReceiving:
         state = b"".join(one.state)
         try:
             if len(state) != offer.state_bytes:
-                raise ValueError(f"{len(state)} of its {offer.state_bytes} bytes have come")
+                raise ValueError(f"only {len(state)} of its {offer.state_bytes} bytes have arrived")
             machine = self._host.kind.restore(state) if state else self._host.kind.new()
             configuration = decode_configuration(offer.configuration)
             live = machine.live()
@@ -158,8 +158,8 @@ class SnapshotReceiving:
                 await self._host.rounds.install(one.stored, snapshot, one.after)
         except (StoreError, ValueError) as error:
             logger.error(
-                "a snapshot of group %d from node %s is not installed: %s", offer.group, one.node,
-                error,
+                "cannot install a snapshot of quorum queue group %d from node %s: %s", offer.group,
+                one.node, error,
             )  # fmt: skip
             self._end(one, TransferEnded(offer.group, offer.transfer))
             return
@@ -182,7 +182,7 @@ class SnapshotReceiving:
             self._host.send_item(one.node, item)
 
     def removed(self, member: GroupMember) -> None:
-        """A member is removed from this node: what still comes for it is dropped."""
+        """Forget the snapshot of a member that is removed. Items that still arrive are dropped."""
         one = self._by_group.get(member.group)
         if one is not None and one.member is member:
             self._end(one, TransferEnded(member.group, one.offer.transfer))
@@ -194,12 +194,12 @@ class SnapshotReceiving:
 
 
 class _Acknowledging:
-    """Waits for the sync of what has come."""
+    """Waits for the sync of received bytes."""
 
     def __init__(self, receiving: SnapshotReceiving, one: _Receiving) -> None:
         self._receiving = receiving
         self._one = one
 
     def confirm(self, first: int, holder: object) -> None:
-        """Bytes are on disk, in all this number."""
+        """The first `first` bytes are on disk."""
         self._receiving.synced(self._one, first)

@@ -1,4 +1,4 @@
-"""Snapshots on their way to members that lack entries the leader has discarded.
+"""Sends snapshots to members that lack entries which the leader has discarded.
 
     leader                      member
     Offer                 ->
@@ -8,10 +8,10 @@
     AllSent               ->
                           <-    Installed
 
-Of the entries that the snapshot refers to, the member has those that it had committed itself. At
-most `WINDOW_BYTES` of a transfer are on the way, and `TRANSFERS_MAX` transfers to one node; others
-wait. Either end gives a transfer up with `TransferEnded`. The entries that are sent stay needed
-until then.
+Of the entries that the snapshot refers to, the member has those that it has committed itself. At
+most `WINDOW_BYTES` of a transfer, and `TRANSFERS_MAX` transfers to one node, are on the way; others
+wait. Either end can end a transfer early with `TransferEnded`. The entries of the snapshot stay on
+disk until the transfer ends.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from leveret.storage.group_log.rounds import Rounds
 PIECE_BYTES = 256 * 1024
 WINDOW_BYTES = 1024 * 1024
 TRANSFERS_MAX = 4
-"""How many windows may be on the way to a node."""
+"""How many transfers to one node can be active."""
 
 
 class SendingHost(Protocol):
@@ -63,11 +63,11 @@ class SendingHost(Protocol):
         """Send an item to a node."""
 
     def is_congested(self, node: str) -> bool:
-        """Whether a node takes no more for now."""
+        """Whether nothing more should be sent to a node for now."""
 
 
 class _Transfer:
-    """One snapshot on its way. pieces: what is still to be sent."""
+    """A snapshot that is being sent. pieces: those that are still to be sent."""
 
     def __init__(self, number: int, member: GroupMember, to: str) -> None:
         self.number = number
@@ -98,33 +98,33 @@ class SnapshotSending:
         self._start_waiting()
 
     def cancel(self, member: GroupMember, to: str) -> None:
-        """The snapshot is no longer wanted."""
+        """Stop sending a snapshot."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.member is member and one.to == to:
                 self._host.send_item(one.node, TransferEnded(member.group, one.number))
                 self._end(one)
 
     def removed(self, member: GroupMember) -> None:
-        """A member is removed from this node: nothing of it is sent any longer."""
+        """Stop all transfers of a member that is removed."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.member is member:
                 self._host.send_item(one.node, TransferEnded(member.group, one.number))
                 self._end(one)
 
     def link_down(self, node: str) -> None:
-        """The link to a node is down: its transfers have failed."""
+        """The link to a node is down: end the transfers to it."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.node == node:
                 self._fail(one)
 
     def drained(self, node: str) -> None:
-        """A node takes more."""
+        """More can be sent to a node."""
         for one in list(self._transfers.values()):
             if one.node == node:
                 self._go_on(one)
 
     def take(self, node: str, item: Item) -> None:
-        """An item about a transfer has come."""
+        """Take an item about a transfer."""
         number = getattr(item, "transfer", 0)
         one = self._transfers.get(number)
         if one is None or one.node != node:
@@ -178,7 +178,7 @@ class SnapshotSending:
         self._host.send_item(one.node, offer)
 
     def _pieces(self, one: _Transfer, after: int) -> Iterator[Item | None]:
-        """What is sent, in order; None while a thread reads."""
+        """The items to send, in order. None while a thread reads."""
         group, number = one.member.group, one.number
         for start in range(0, len(one.state), PIECE_BYTES):
             yield StatePiece(group, number, one.state[start : start + PIECE_BYTES])
@@ -208,7 +208,7 @@ class SnapshotSending:
         self._go_on(one)
 
     def _go_on(self, one: _Transfer) -> None:
-        """Send what the window allows."""
+        """Send as many pieces as the window allows."""
         while (
             not one.is_ended and not one.is_reading and one.sent - one.taken < WINDOW_BYTES
             and not self._host.is_congested(one.node)
@@ -246,7 +246,7 @@ class SnapshotSending:
 
 
 def octets_of(piece: Item) -> int:
-    """What a piece counts in the window."""
+    """The bytes that a piece takes in the window."""
     if isinstance(piece, StatePiece):
         return len(piece.data)
     return len(piece.payload) if isinstance(piece, Body) else 0

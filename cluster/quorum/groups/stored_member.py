@@ -1,4 +1,4 @@
-"""A member as the log has it, for the core, and the snapshot of a member, for the log."""
+"""Converts between log and core: a member's stored state for Raft, its snapshot for the log."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.group_log.rounds import Snapshot
 
 KEPT_FOR_OTHERS = 100_000
-"""A member in reach that is further behind than this many entries gets a snapshot instead."""
+"""A reachable member that is further behind than this many entries gets a snapshot instead."""
 TURN_BYTES = 256 * 1024
-"""About what one turn gives of a snapshot. Packing this much takes less than 5 ms."""
+"""About how many bytes of a snapshot are made in one turn. This takes less than 5 ms."""
 
 
 def stored_of(log: GroupLog, state: GroupState) -> Stored:
-    """What a restart found of a group. Raises StoreError if a configuration cannot be read."""
+    """The state of a group that a restart found. Raises StoreError if a configuration is bad."""
     runs: list[StoredRun] = []
     for found in state.runs():
         run = StoredRun(found.first, found.count, found.term, found.kind, [])
@@ -54,7 +54,7 @@ def stored_of(log: GroupLog, state: GroupState) -> Stored:
 
 
 async def snapshot_of(member: GroupMember) -> Snapshot | None:
-    """A snapshot of what a member has applied by now; None if there is nothing new.
+    """A snapshot of the entries that a member has applied; None if there are no new ones.
 
     It is made in several turns if it is large.
     """
@@ -77,7 +77,7 @@ async def snapshot_of(member: GroupMember) -> Snapshot | None:
 
 async def joined(pieces: Iterator[bytes]) -> bytes:
     """Join pieces, of which a turn takes about `TURN_BYTES`."""
-    state = BytesIO()  # It gives its bytes without a copy.
+    state = BytesIO()  # `getvalue` does not copy the bytes.
     octets = 0
     for piece in pieces:
         octets += state.write(piece)

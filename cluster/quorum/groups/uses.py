@@ -1,8 +1,8 @@
-"""The groups that clients of this node use: where their leaders are, and what goes to and fro.
+"""The groups that clients on this node use: finds their leaders, and exchanges items with them.
 
-A node asks each node with a member who leads, once when the client begins and once when a link
-comes up. The leader answers when it takes clients. A leader with a lower term than one that is
-known is old.
+A client's node asks each node with a member whether it has the leader, once when the client is
+created and once when a link comes up. The leader answers when it accepts clients. A leader whose
+term is lower than that of the known leader is out of date.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,11 +31,11 @@ class UseHost(Protocol):
         """Send an item to a node, which may be this one."""
 
     def forget_use(self, use: "GroupUse") -> None:
-        """The client has ended."""
+        """Forget a client that has ended."""
 
 
 class GroupUse:
-    """One client of a group. nodes: those with a member. leader: its node; "" if none is known."""
+    """One client of a group. nodes: those with a member. leader: its node; "" if unknown."""
 
     def __init__(
         self, host: UseHost, kind: MachineKind, group: int, nodes: list[str], user: GroupUser
@@ -53,7 +53,7 @@ class GroupUse:
     # For the client
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
-        """Begin a session with the leader."""
+        """Start a session with the leader."""
         self._send(Attach(self.group, session, sender, seen, dict(received)))
 
     def send(self, session: int, commands: list[bytes]) -> None:
@@ -61,7 +61,7 @@ class GroupUse:
         self._send(Commands(self.group, session, commands))
 
     def ask(self, question: bytes, answer: AnswerTo) -> None:
-        """Ask the leader. The answer is None if there is no leader, or if it is lost."""
+        """Ask the leader. The answer is None if there is no leader, or if the leader is lost."""
         if not self.leader:
             answer(None)
             return
@@ -70,21 +70,21 @@ class GroupUse:
         self._send(Question(self.group, self._question, question))
 
     def set_nodes(self, nodes: list[str]) -> None:
-        """The members have changed."""
+        """Take the nodes of members that have changed."""
         new = [node for node in nodes if node not in self.nodes]
         self.nodes = nodes
         for node in new:
             self.find(node)
 
     def forget_leader(self) -> None:
-        """A recovery has given members up: terms of their leaders count no longer."""
+        """A recovery has removed members: the terms of their leaders no longer count."""
         self.lose_leader()
         self.term = 0
         for node in self.nodes:
             self.find(node)
 
     def close(self) -> None:
-        """The client has ended."""
+        """End the use."""
         self._host.forget_use(self)
         self._lose_answers()
 
@@ -95,11 +95,11 @@ class GroupUse:
     # For the service
 
     def find(self, node: str) -> None:
-        """Ask a node with a member who leads."""
+        """Ask a node with a member whether it has the leader."""
         self._host.send_item(node, Find(self.group))
 
     def take(self, node: str, item: Item) -> None:
-        """An item for this client has come from a node."""
+        """Take an item for this client from a node."""
         if isinstance(item, Leads):
             self._found(node, item.term)
         elif node != self.leader:
@@ -115,7 +115,7 @@ class GroupUse:
                 answer(item.data)
 
     def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
-        """Effects have come."""
+        """Take effects."""
         self._user.told(session, effects, entries)
 
     def _found(self, node: str, term: int) -> None:

@@ -8,7 +8,7 @@ from leveret.broker.runtime.clock import Clock, Timer
 
 
 class Wakes:
-    """Times with callbacks. There is no timer while there is no time."""
+    """Times with callbacks. There is no timer if there are no times."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -18,7 +18,7 @@ class Wakes:
         self._timer_ms = 0
 
     def at(self, at_ms: int, callback: Callable[[int], object]) -> None:
-        """Call back with the time, at this time or later."""
+        """Call back with the current time, at this time or later."""
         heappush(self._heap, (at_ms, next(self._order), callback))
         self._set_timer()
 

@@ -1,12 +1,13 @@
-"""Which change of its members a group needs next, to have those that it is to have. Pure.
+"""Finds the next change of a group's members on the way to those that it should have. Pure.
 
-A member's name has its node and a number, which is unique in the group: a member that takes the
-place of another one on its node has a higher one. The name of a first member may lack it.
+A member's name consists of its node and a number that is unique in the group. A member that
+replaces another one on its node has a higher number. The name of a first member may lack the
+number.
 
-A member that has lost what it had is removed before the one that takes its place is added: as long
-as it is a voter it makes a majority harder to reach. Other members are added first, and removed
-while no new voter is about to catch up, so that the group does not become smaller than it has to.
-The member that leads is removed last.
+A member that has lost its data is removed before its replacement is added: as long as it is a
+voter, it makes a majority harder to reach. Otherwise members are added first, and others are
+removed only while no new voter is still catching up, so that the group does not become smaller than
+necessary. The leader is removed last.
 """
 
 from collections.abc import Set
@@ -16,9 +17,9 @@ from leveret.cluster.raft.configuration import Configuration, Membership
 
 
 class WantedMembers(NamedTuple):
-    """The members that a group is to have: their names. next_number: of the next new member.
+    """The names of the members that a group should have. next_number: of the next new member.
 
-    A member with that number, or a higher one, is newer than this wish.
+    A member with this number, or a higher one, is newer than this object.
     """
 
     voters: tuple[str, ...]
@@ -27,12 +28,12 @@ class WantedMembers(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """All names."""
         return self.voters + self.non_voters
 
 
 class MemberChange(NamedTuple):
-    """A change for `RaftMember.change_member`. membership: None for a removal."""
+    """An argument of `RaftMember.change_member`. membership: None for a removal."""
 
     member: str
     membership: Membership | None
@@ -41,7 +42,7 @@ class MemberChange(NamedTuple):
 def next_change(
     now: Configuration, wanted: WantedMembers, me: str, reachable: Set[str]
 ) -> MemberChange | None:
-    """The next change; None if there is nothing to do for now. me: the member that leads."""
+    """The next change; None if there is nothing to do for now. me: the leader."""
     names = wanted.names
     new = [name for name in names if name not in now.members]
     nodes = {node_of(name) for name in new}
