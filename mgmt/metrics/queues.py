@@ -116,7 +116,8 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
     return (
         counts.ready, counts.unacked, counts.messages, counts.consumers, capacity, capacity,
         status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked,
-        storage.persistent + counts.dlx, storage.persistent_bytes + status.dlx_bytes,
+        storage.persistent + counts.dlx + counts.delayed,
+        storage.persistent_bytes + status.dlx_bytes,
         storage.ready_bytes + storage.unacked_bytes + status.dlx_bytes,
         storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,
         0, storage.disk_reads, storage.disk_writes, 0,

@@ -38,6 +38,8 @@ from leveret.cluster.quorum.machine.runs import NEVER, Run
 
 ROOM_AGAIN: Final = 0.8
 """The share of a limit to which a queue must shrink before it takes messages again."""
+TAKEN_AT_ONCE_MS: Final = 1
+"""AMQP's meaning of a time to live of 0: the message expires unless a consumer takes it at once."""
 
 
 class QueueMessages:
@@ -49,9 +51,9 @@ class QueueMessages:
     """
 
     __slots__ = (
-        "acked", "consumers", "delayed", "delivered", "delivered_no_ack", "got", "got_empty",
-        "got_no_ack", "held_bytes", "held_count", "is_refusing", "letters", "now_ms", "options",
-        "position", "ready", "redelivered", "taken",
+        "_is_for_now", "acked", "consumers", "delayed", "delivered", "delivered_no_ack", "got",
+        "got_empty", "got_no_ack", "held_bytes", "held_count", "is_refusing", "letters", "now_ms",
+        "options", "position", "ready", "redelivered", "taken",
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -63,6 +65,7 @@ class QueueMessages:
         self.now_ms = 0
         self.position = 1
         self.is_refusing = False
+        self._is_for_now = False
         self.held_count = 0
         self.held_bytes = 0
         self.taken = self.delivered = self.delivered_no_ack = self.redelivered = 0
@@ -114,8 +117,10 @@ class QueueMessages:
             ttl_ms = limit_ms
         if ttl_ms == NO_LIMIT:
             return NEVER
-        # What is taken within the same millisecond does not expire: AMQP's meaning of a TTL of 0.
-        return self.now_ms + max(ttl_ms, 1)
+        if ttl_ms < TAKEN_AT_ONCE_MS:
+            self._is_for_now = True
+            ttl_ms = TAKEN_AT_ONCE_MS
+        return self.now_ms + ttl_ms
 
     def _take_if_room(self, run: Run, effects: Effects | None) -> int:
         """Take what there is room for, and return how many messages these are."""
@@ -193,6 +198,7 @@ class QueueMessages:
     def pass_time(self, now_ms: int) -> None:
         """The time of an entry. What was delayed until now is ready again."""
         self.now_ms = max(self.now_ms, now_ms)
+        self._is_for_now = False
         if self.delayed.count:
             for run in self.delayed.take_ready(self.now_ms):
                 ready = run.part(0, run.count)
@@ -227,6 +233,8 @@ class QueueMessages:
                 last.runs.append(run)
             if ready.expiring:
                 self._drop_expired(effects)
+        if self._is_for_now:
+            self._drop_expired(effects, TAKEN_AT_ONCE_MS)
         self._enforce_limits(effects)
 
     def _hand_over(self, run: Run, consumer: Consumer) -> None:
@@ -265,8 +273,8 @@ class QueueMessages:
             effects.add(Deliver(consumer.sender, consumer.number, [run]))
         return True
 
-    def _drop_expired(self, effects: Effects | None) -> None:
-        expired = self.ready.take_expired(self.now_ms)
+    def _drop_expired(self, effects: Effects | None, early_ms: int = 0) -> None:
+        expired = self.ready.take_expired(self.now_ms + early_ms)
         if expired:
             self.die(expired, Reason.EXPIRED, effects)
 

@@ -45,6 +45,7 @@ class QueueModel:
     def __init__(self):
         self.options = Options()
         self.now_ms = 0
+        self.is_for_now = False
         self.position = 1
         self.waiting, self.returned, self.delayed = [], [], []
         self.letters = []
@@ -60,6 +61,7 @@ class QueueModel:
     def apply(self, index, now_ms, command):
         self.told = []
         self.now_ms = max(self.now_ms, now_ms)
+        self.is_for_now = False
         for message in sorted(self.delayed, key=lambda one: (one.since_ms, one.position)):
             if message.since_ms <= self.now_ms:
                 self.delayed.remove(message)
@@ -100,14 +102,14 @@ class QueueModel:
     def do_enqueue(self, index, command):
         place, refused = 0, []
         for run in enqueued_runs(command):
+            expires_at_ms = self.expiry(run.ttl_ms)
             for _ in range(run.count):
                 if self.options.rejects_publishes and self.is_refusing:
                     refused.append(place)
                 else:
                     self.waiting.append(
-                        Message(self.position, index, place, run.size, run.priority,
-                                self.expiry(run.ttl_ms))
-                    )  # fmt: skip
+                        Message(self.position, index, place, run.size, run.priority, expires_at_ms)
+                    )
                     self.position += 1
                     if self.options.rejects_publishes:
                         self.deliver()
@@ -117,6 +119,8 @@ class QueueModel:
 
     def expiry(self, ttl_ms):
         ttls = [one for one in (ttl_ms, self.options.message_ttl_ms) if one != NO_LIMIT]
+        if ttls and min(ttls) == 0:
+            self.is_for_now = True
         return self.now_ms + max(1, min(ttls)) if ttls else 0
 
     def level(self, message):
@@ -145,10 +149,10 @@ class QueueModel:
                 self.taken = (self.taken + 1) % 3
         return message
 
-    def drop_expired(self):
+    def drop_expired(self, early_ms=0):
         for line in [self.returned, *self.levels()]:
             for message in list(line):
-                if not 0 < message.expires_at_ms <= self.now_ms:
+                if not 0 < message.expires_at_ms <= self.now_ms + early_ms:
                     break
                 (self.returned if line is self.returned else self.waiting).remove(message)
                 self.die(message, "expired")
@@ -168,6 +172,8 @@ class QueueModel:
             self.turns.remove(consumer)
             self.join_turns(consumer)
             self.drop_expired()
+        if self.is_for_now:
+            self.drop_expired(early_ms=1)
         self.keep_limits()
 
     def give(self, consumer):
