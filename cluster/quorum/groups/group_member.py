@@ -5,9 +5,9 @@ turn the member carries out what Raft asks for, in order, and applies committed 
 
 Invariants:
 
-GMB1 Entries are applied in the order of their indexes, each one once.
-GMB2 Clients are served only after the first entry of the leader's term was applied.
-GMB3 Only the leader of a term tells nodes that it leads this term. The Raft core may be in a later
+GMB1  Entries are applied in the order of their indexes, each one once.
+GMB2  Clients are served only after the first entry of the leader's term was applied.
+GMB3  Only the leader of a term tells nodes that it leads this term. The Raft core may be in a later
      term already before the turn ends in which this member stops serving.
 """
 

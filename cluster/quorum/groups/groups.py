@@ -12,8 +12,8 @@ writes, and everything for one node is sent as one frame. Links are watched once
 
 Invariants:
 
-GT1 The outputs of members are carried out in order: writes before the sync that covers them.
-GT2 When a frame arrives on a silent link, members are told that the node is heard before they get
+GT1  The outputs of members are carried out in order: writes before the sync that covers them.
+GT2  When a frame arrives on a silent link, members are told that the node is heard before they get
     it.
 """
 

@@ -1,4 +1,4 @@
-"""The quorum queue as a state machine, which all members of its group apply alike.
+"""The quorum queue as a state machine. All members of its group apply the same entries.
 
-Pure: no clock, no randomness, no input or output. docs/design/quorum-queues.md has its promises.
+Pure: no clock, no randomness, no input or output. Its promises are in docs/design/quorum-queues.md.
 """

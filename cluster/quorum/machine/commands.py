@@ -1,17 +1,17 @@
-"""The entries of a quorum queue's log, as values and as bytes.
+"""The entries of a quorum queue's log, as objects and as bytes.
 
     entry     version u8, time i64, command     time: the leader's clock in milliseconds
     command   length of the head u32, head, messages
 
-Numbers are little-endian. The head is msgpack, whose fields are checked as they are read. Only an
-`Enqueue` has messages after it, as they are sent over links; the queue never reads them.
+Numbers are little-endian. The head is msgpack, whose fields are checked when it is read. Only an
+`Enqueue` has messages after it, in the format that links use; the queue never reads them.
 
 A client encodes a command (`encode_command`), and the leader puts the time before it (`entry_of`)
 and proposes it. The commands of one sender are numbered 1, 2, 3 and so on; the first one is `Join`.
 `seen`: the results of the sender's commands through this number have arrived at the client.
 
-Positions are intervals in one list: first, last, first, last ... Each interval follows the one
-before it. A consumer is named by its sender and the number of its `Checkout` or `Get`.
+Positions are intervals in one list: first, last, first, last ... Each interval comes after the one
+before it. A consumer is identified by its sender and the number of its `Checkout` or `Get`.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ RunField: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 NO_LIMIT = -1
 TTL_MAX_MS = (1 << 32) - 2
 DEFAULT_PRIORITY = 4
-"""That of a message without a priority, as in RabbitMQ 4.3."""
+"""The priority of a message that has none, as in RabbitMQ 4.3."""
 RUN_FIELDS = 4
 _TIME = Struct("<Bq")
 _COMMAND = Struct("<I")
@@ -39,11 +39,11 @@ _START = Struct("<BqI")
 
 
 class CommandError(ValueError):
-    """Bytes that are no entry or command of this version."""
+    """The bytes are not an entry or a command of this version."""
 
 
 class DeadLetterStrategy(IntEnum):
-    """What becomes of messages that die."""
+    """What to do with messages that die."""
 
     DROP = 0
     AT_MOST_ONCE = 1
@@ -63,13 +63,13 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The options of a queue: its arguments and policies, and the rules of a RabbitMQ version.
 
     dead_letters: AT_LEAST_ONCE only if publishes are rejected, as in RabbitMQ. delayed_retry: the
-    delay is the least one, times the delivery count, up to the greatest one.
+    delay is the minimum times the delivery count, up to the maximum.
     elects_by_priority: a consumer of a higher priority becomes the single active one (4.x).
-    priorities: 1 (3.x); 2, where two of high priority go before each other one (4.0); or 32, each
-    of which goes before all lower ones (4.3).
-    returns_to_end: what a client returns goes to the end (3.x and 4.0 without a delivery limit).
-    counts_returns: what a client returns counts for the delivery limit (before 4.3).
-    consumer_timeout_ms: for consumers without their own; NO_LIMIT: none.
+    priorities: 1 (3.x); 2, where two messages of high priority are delivered for each other one
+    (4.0); or 32, each of which is delivered before all lower ones (4.3).
+    returns_to_end: messages that a client returns go to the end (3.x and 4.0 without a delivery
+    limit). counts_returns: returns by a client count for the delivery limit (before 4.3).
+    consumer_timeout_ms: for consumers without a timeout of their own; NO_LIMIT: none.
     """
 
     max_length: Limit = NO_LIMIT
@@ -94,11 +94,11 @@ DEFAULT_OPTIONS = Options()
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """What all commands have."""
+    """The base of all commands."""
 
 
 class ClientCommand(Command, frozen=True):
-    """What all commands of clients have. sender: unique for a client of the queue on a node."""
+    """The base of clients' commands. sender: unique to one client of the queue on a node."""
 
     sender: FromOne
     number: FromOne
@@ -106,14 +106,14 @@ class ClientCommand(Command, frozen=True):
 
 
 class Join(ClientCommand, frozen=True, tag=1):
-    """The first command of a sender. Of one node later senders have higher numbers."""
+    """The first command of a sender. Later senders of a node have higher numbers."""
 
     node: str
     incarnation: Number
 
 
 class Enqueue(ClientCommand, frozen=True, tag=2):
-    """Publish messages. runs: those that are alike, see `EnqueuedRun` and `runs_of`."""
+    """Publish messages. runs: see `EnqueuedRun` and `runs_of`."""
 
     runs: list[RunField]
 
@@ -126,9 +126,9 @@ class Settle(ClientCommand, frozen=True, tag=3):
 
 
 class Return(ClientCommand, frozen=True, tag=4):
-    """Return messages that a consumer holds. is_failed: the client did not ask for it.
+    """Return messages that a consumer holds. is_failed: the client did not ask for this.
 
-    is_unseen: they were not handed to the client, so that this counts as no return.
+    is_unseen: the messages were not handed to the client, so this does not count as a return.
     """
 
     consumer: Number
@@ -145,10 +145,10 @@ class Discard(ClientCommand, frozen=True, tag=5):
 
 
 class Checkout(ClientCommand, frozen=True, tag=6):
-    """Subscribe. The number of this command names the consumer.
+    """Subscribe. The number of this command identifies the consumer.
 
-    credit: how many messages it may hold. timeout_ms: NO_LIMIT for the queue's. details: what
-    management shows of it; the queue does not read it.
+    credit: how many messages it can hold. timeout_ms: NO_LIMIT for the timeout of the queue.
+    details: shown by management; the queue does not read them.
     """
 
     tag: str
@@ -160,14 +160,14 @@ class Checkout(ClientCommand, frozen=True, tag=6):
 
 
 class Cancel(ClientCommand, frozen=True, tag=7):
-    """End a consumer. returns: what it holds is returned, because its channel has ended."""
+    """End a consumer. returns: return its messages, because its channel has ended."""
 
     consumer: Number
     returns: bool
 
 
 class Get(ClientCommand, frozen=True, tag=8):
-    """Take the next message. If there is one, the number of this command names its consumer."""
+    """Take the next message. If there is one, this command's number identifies its consumer."""
 
     no_ack: bool
 
@@ -177,28 +177,28 @@ class Purge(ClientCommand, frozen=True, tag=9):
 
 
 class Leave(ClientCommand, frozen=True, tag=10):
-    """The last command of a sender: its consumers end, and it is forgotten."""
+    """The last command of a sender: the queue ends its consumers, and forgets it."""
 
 
 class Configure(Command, frozen=True, tag=20):
-    """Other options are in force, since policies have changed."""
+    """Change the options, because policies have changed."""
 
     options: Options
 
 
 class Tick(Command, frozen=True, tag=21):
-    """Time has passed."""
+    """Let the time of the entry take effect: messages expire, for example."""
 
 
 class NodeDown(Command, frozen=True, tag=22):
-    """A node has ended, in this incarnation and all before it: so have its senders."""
+    """End the senders of a node that is down, for this incarnation and all earlier ones."""
 
     node: str
     incarnation: Number
 
 
 class NodeDisconnected(Command, frozen=True, tag=23):
-    """A node cannot be reached: its consumers get nothing new, and keep what they hold."""
+    """A node cannot be reached: its consumers get no new messages, and keep those they hold."""
 
     node: str
 
@@ -210,7 +210,7 @@ class NodeConnected(Command, frozen=True, tag=24):
 
 
 class LettersDone(Command, frozen=True, tag=25):
-    """All targets of these dead letters have confirmed them."""
+    """Drop these dead letters: all of their targets have confirmed them."""
 
     positions: list[FromOne]
 
@@ -218,7 +218,7 @@ class LettersDone(Command, frozen=True, tag=25):
 class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive messages of an `Enqueue` that are alike.
 
-    size: of each one's body. ttl_ms: of each one; NO_LIMIT: none.
+    size: of each message's body. ttl_ms: of each message; NO_LIMIT: none.
     """
 
     count: int
@@ -228,7 +228,7 @@ class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 def runs_of(runs: Sequence[EnqueuedRun]) -> list[int]:
-    """Runs as an `Enqueue` has them."""
+    """The runs as the numbers of an `Enqueue`."""
     return [
         field
         for run in runs
@@ -246,7 +246,7 @@ def enqueued_runs(command: Enqueue) -> list[EnqueuedRun]:
 
 
 def intervals_of(positions: Sequence[int]) -> list[int]:
-    """Ascending positions as intervals."""
+    """The intervals of ascending positions."""
     intervals: list[int] = []
     for position in positions:
         if intervals and intervals[-1] + 1 == position:
@@ -257,34 +257,34 @@ def intervals_of(positions: Sequence[int]) -> list[int]:
 
 
 def encode_command(command: Command, messages: bytes = b"") -> bytes:
-    """A command as bytes. messages: those of an `Enqueue`."""
+    """Encode a command. messages: those of an `Enqueue`."""
     head = _ENCODER.encode(command)
     return b"".join((_COMMAND.pack(len(head)), head, messages))
 
 
 def entry_of(command: bytes, now_ms: int) -> bytes:
-    """The entry of a command that a leader proposes at this time."""
+    """The entry for a command that a leader proposes at this time."""
     return _TIME.pack(VERSION, now_ms) + command
 
 
 def messages_at(entry: bytes) -> int:
-    """Where the messages of the entry of an `Enqueue` begin, which is not read."""
+    """Where the messages begin in the entry of an `Enqueue`. The command is not decoded."""
     (length,) = _COMMAND.unpack_from(entry, _TIME.size)
     return _START.size + int(length)
 
 
 def entry_with(messages: bytes) -> bytes:
-    """An entry that has only messages, for `messages_at`."""
+    """An entry that contains only messages, for `messages_at`."""
     return _START.pack(VERSION, 0, 0) + messages
 
 
 def decode_command(data: bytes) -> Command:
-    """Read a command without its messages. Raises CommandError."""
+    """Decode a command without its messages. Raises CommandError."""
     return decode_entry(entry_of(data, 0)).command
 
 
 class Entry(NamedTuple):
-    """An entry that was read. messages_at: where its messages begin."""
+    """A decoded entry. messages_at: where its messages begin."""
 
     now_ms: int
     command: Command
@@ -292,8 +292,9 @@ class Entry(NamedTuple):
 
 
 def decode_entry(entry: bytes) -> Entry:
-    """Read an entry without its messages. Raises CommandError."""
-    # In place of helpers and of views: half of the time of applying an entry of ten messages.
+    """Decode an entry without its messages. Raises CommandError."""
+    # Written out, without helpers and views: decoding is half of the time of applying an entry of
+    # ten messages.
     try:
         version, now_ms, length = _START.unpack_from(entry)
         if version != VERSION:
@@ -319,7 +320,7 @@ def _check_runs(runs: list[int]) -> None:
 
 
 def _check(command: Command, messages_bytes: int) -> None:
-    """Check what the types of the fields leave open. Raises CommandError."""
+    """Check conditions that the types of the fields do not express. Raises CommandError."""
     if messages_bytes:
         raise CommandError(
             f"a {type(command).__name__} for a quorum queue has {messages_bytes} bytes after it"

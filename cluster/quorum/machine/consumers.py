@@ -1,8 +1,8 @@
-"""The consumers of a quorum queue, and whose turn it is.
+"""The consumers of a quorum queue, and the order in which they get messages.
 
-A consumer that may take messages is in the service order: of the highest priority the first one
-takes a message and goes to the end. One that is full leaves the order, and joins it at the end
-when it has room again. With a single active consumer, only that one is ever in the order.
+A consumer that may take messages is in the service order. The first consumer of the highest
+priority takes a message and goes to the end. A full consumer leaves the order, and joins it at the
+end when it has room again. With a single active consumer, only that one is ever in the order.
 """
 
 from leveret.cluster.quorum.machine.held_runs import HeldRuns
@@ -11,10 +11,10 @@ from leveret.cluster.quorum.machine.held_runs import HeldRuns
 class Consumer:
     """A consumer, or a get whose message is not settled.
 
-    sender, number: its name. credit: how many messages it may hold. delivered: the number of its
-    last delivery. is_once: it is a get. is_cancelled: it ends with the last message that it holds.
-    is_away: its node cannot be reached. timed_out: positions that it has held for too long, as
-    intervals. is_in_service: it is in the service order.
+    sender, number: identify it. credit: how many messages it can hold. delivered: the number of its
+    last delivery. is_once: it is a get. is_cancelled: it ends when the last message that it holds
+    is settled. is_away: its node cannot be reached. timed_out: positions that it has held for too
+    long, as intervals. is_in_service: it is in the service order.
     """
 
     __slots__ = (
@@ -49,11 +49,11 @@ class Consumer:
 
     @property
     def may_take(self) -> bool:
-        """Whether it may take a message, if it is one of those that are active."""
+        """Whether it may take a message, provided that it is active."""
         return self.held.count < self.credit and self.may_be_active
 
     def named(self, positions: list[int]) -> None:
-        """The client has settled or returned positions, which may have timed out before."""
+        """Forget timed out positions, which the client has settled or returned now."""
         left: list[int] = []
         for at in range(0, len(self.timed_out), 2):
             first, last = self.timed_out[at], self.timed_out[at + 1]
@@ -70,7 +70,7 @@ class Consumer:
 
 
 class _Turns:
-    """The consumers of one priority that may take messages, the next one first."""
+    """The consumers of one priority in the service order, the next one first."""
 
     __slots__ = ("consumers", "priority")
 
@@ -82,8 +82,8 @@ class _Turns:
 class Consumers:
     """All consumers of a queue. subscribed: in the order of their subscription, without gets.
 
-    active: the single active one; None if there is none, or the queue has no such rule.
-    is_quiescing: another one is to be active as soon as the active one holds nothing.
+    active: the single active one; None if there is none, or the queue does not have this rule.
+    is_quiescing: another consumer becomes active as soon as the active one holds no messages.
     """
 
     __slots__ = (
@@ -99,12 +99,12 @@ class Consumers:
         self._turns: list[_Turns] = []
 
     def add(self, consumer: Consumer) -> None:
-        """A consumer has subscribed."""
+        """Add a consumer that has subscribed."""
         self.subscribed.append(consumer)
         self.update(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer has ended."""
+        """Remove a consumer that has ended."""
         if not consumer.is_once:
             self.subscribed.remove(consumer)
         if consumer is self.active:
@@ -112,7 +112,7 @@ class Consumers:
         self._leave(consumer)
 
     def update(self, consumer: Consumer) -> None:
-        """What a consumer holds, or its state, has changed."""
+        """Update the order: the state of a consumer, or its messages, have changed."""
         if consumer.may_take and self._is_served(consumer):
             if not consumer.is_in_service:
                 self._enter(consumer)
@@ -127,7 +127,7 @@ class Consumers:
     # The single active consumer
 
     def elect(self) -> bool:
-        """Choose the single active consumer; whether it is another one than before."""
+        """Choose the single active consumer. Returns whether it has changed."""
         if not self.is_single_active:
             return False
         before, chosen = self.active, self._next_active()
@@ -143,7 +143,7 @@ class Consumers:
         return chosen is not before
 
     def _next_active(self) -> Consumer | None:
-        """The one that is to be active as soon as the active one holds nothing."""
+        """The consumer that becomes active as soon as the active one holds no messages."""
         active = self.active
         best: Consumer | None = None
         if active is not None and (active.may_be_active or self._is_only_away(active)):
@@ -182,12 +182,12 @@ class Consumers:
 
     @property
     def next(self) -> Consumer | None:
-        """The consumer whose turn it is; None if no consumer may take a message."""
+        """The next consumer to get a message; None if no consumer may take one."""
         return self._turns[0].consumers[0] if self._turns else None
 
     @property
     def next_is_alone(self) -> bool:
-        """Whether the next consumer takes all that it has room for."""
+        """Whether the next consumer may take as many messages as it has room for."""
         return len(self._turns[0].consumers) == 1
 
     def took(self, consumer: Consumer) -> None:
@@ -199,14 +199,14 @@ class Consumers:
         if len(consumers) > 1:
             consumers.append(consumers.pop(0))
 
-    # As a snapshot has them
+    # For snapshots
 
     def in_service(self) -> list[Consumer]:
-        """All that are in the service order, in this order."""
+        """The consumers in the service order."""
         return [consumer for one in self._turns for consumer in one.consumers]
 
     def restore_service(self, in_service: list[Consumer]) -> None:
-        """The service order that a snapshot had."""
+        """Restore the service order of a snapshot."""
         self.is_quiescing = self.is_single_active and self._next_active() is not self.active
         for consumer in in_service:
             self._enter(consumer)

@@ -1,4 +1,4 @@
-"""The dead letters that a queue keeps until all of their targets have confirmed them."""
+"""Dead letters that a queue keeps until all of their targets have confirmed them."""
 
 from leveret.cluster.quorum.machine.effects import DeadLetters, Effect, Reason
 from leveret.cluster.quorum.machine.held_runs import HeldRuns
@@ -6,9 +6,9 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 class KeptLetters:
-    """Unconfirmed letters. by_reason: in the order of reasons. died: how many there have been.
+    """Unconfirmed letters. by_reason: in the order of reasons. died: the total so far.
 
-    The `delivery` of a letter is its number among all, by which they are in order.
+    The `delivery` of a letter is its number among all letters, which orders them.
     """
 
     __slots__ = ("by_reason", "died")
@@ -28,7 +28,7 @@ class KeptLetters:
         return sum([held.bytes for held in self.by_reason])
 
     def add(self, reason: Reason, runs: list[Run]) -> list[Run]:
-        """Keep messages that have died, and return them as letters."""
+        """Keep messages that have died. Returns them as letters."""
         letters: list[Run] = []
         for run in runs:
             letter = run.part(0, run.count)
@@ -39,19 +39,19 @@ class KeptLetters:
         return letters
 
     def done(self, positions: list[int]) -> None:
-        """Drop letters that have arrived."""
+        """Drop letters that were confirmed."""
         for at in range(0, len(positions), 2):
             for held in self.by_reason:
                 held.take(positions[at], positions[at + 1])
 
     def clear(self) -> int:
-        """Drop all letters, and return how many there were."""
+        """Drop all letters. Returns how many there were."""
         count = self.count
         self.by_reason = [HeldRuns() for _ in Reason]
         return count
 
     def effects(self) -> list[Effect]:
-        """Publish all letters, in the order of their numbers."""
+        """The effects that publish all letters in the order of their numbers."""
         letters = [
             (run.delivery, reason, run) for reason in Reason for run in self.by_reason[reason].runs
         ]

@@ -1,10 +1,10 @@
-"""Messages that were returned and are ready again after a time (x-delayed-retry-type)."""
+"""Returned messages that become ready again after a delay (x-delayed-retry-type)."""
 
 from leveret.cluster.quorum.machine.runs import Run
 
 
 class DelayedMessages:
-    """Delayed messages. runs: in the order of times, then of positions. count: of messages."""
+    """Delayed messages. runs: by time, then by position. count: of messages."""
 
     __slots__ = ("bytes", "count", "runs")
 
@@ -14,7 +14,7 @@ class DelayedMessages:
         self.bytes = 0
 
     def add(self, run: Run) -> None:
-        """Add messages that are ready at `time_ms`."""
+        """Add messages that become ready at the `time_ms` of the run."""
         runs = self.runs
         low, high = 0, len(runs)
         while low < high:
@@ -43,15 +43,15 @@ class DelayedMessages:
         return taken
 
     def next_ms(self) -> int:
-        """When the first one is ready; 0 if there is none."""
+        """When the first message becomes ready; 0 if there is none."""
         return self.runs[0].time_ms if self.runs else 0
 
     def last_ms(self) -> int:
-        """When the last one is ready; 0 if there is none."""
+        """When the last message becomes ready; 0 if there is none."""
         return self.runs[-1].time_ms if self.runs else 0
 
     def clear(self) -> int:
-        """Drop everything, and return how many messages there were."""
+        """Drop all messages. Returns how many there were."""
         count = self.count
         self.runs = []
         self.count = self.bytes = 0

@@ -1,7 +1,8 @@
-"""What the member that leads has to do after entries, as values, in the given order.
+"""Effects: what the leader has to do after entries, in the given order.
 
-Other members apply the same entries and ask for no effects. What is lost with a leader, clients get
-from the next one when they attach, and dead letters that are published at least once are kept.
+Other members apply the same entries without collecting effects. If effects are lost with a leader,
+clients get them from the next leader when they attach, and dead letters that are published at least
+once are kept in the state.
 """
 
 from enum import IntEnum
@@ -10,7 +11,7 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 class Reason(IntEnum):
-    """Why messages have died. x-death has these, as RabbitMQ writes them."""
+    """Why messages have died, as RabbitMQ writes it in x-death."""
 
     EXPIRED = 0
     REJECTED = 1
@@ -19,28 +20,28 @@ class Reason(IntEnum):
 
 
 class Outcome(IntEnum):
-    """The results of commands. Commands without one of these have none."""
+    """The kinds of results. Most commands have no result."""
 
     REFUSED = 1
     """Messages of an `Enqueue` were refused, because the queue is full."""
     EMPTY = 2
-    """There is no message for a `Get`."""
+    """The queue has no message for a `Get`."""
     GOT = 3
-    """A `Get` has a message, which was delivered. value: how many are left."""
+    """The message for a `Get` was delivered. value: how many are left in the queue."""
     SINGLE_ACTIVE = 4
-    """No `Get` is possible, since there is a single active consumer."""
+    """A `Get` is not allowed, because the queue has a single active consumer."""
     PURGED = 5
-    """value: how many messages were dropped."""
+    """The queue was purged. value: how many messages were dropped."""
 
 
 class Effect:
-    """Something to do."""
+    """Something that the leader has to do."""
 
     __slots__ = ()
 
 
 class ForClient(Effect):
-    """Something to tell a client. sender: the client's."""
+    """An effect for a client. sender: the client's."""
 
     __slots__ = ("sender",)
 
@@ -49,7 +50,7 @@ class ForClient(Effect):
 
 
 class Applied(ForClient):
-    """The commands of a sender through a number are applied. Follows their results."""
+    """The commands of a sender through a number are applied. Comes after their results."""
 
     __slots__ = ("through",)
 
@@ -59,7 +60,7 @@ class Applied(ForClient):
 
 
 class Result(ForClient):
-    """The result of a command. refused: places of an `Enqueue`: first, last, first, last ..."""
+    """The result of a command. refused: places in an `Enqueue`: first, last, first, last ..."""
 
     __slots__ = ("number", "outcome", "refused", "value")
 
@@ -75,7 +76,7 @@ class Result(ForClient):
 
 
 class Deliver(ForClient):
-    """Send messages to a consumer. Those of one consumer continue its delivery numbers."""
+    """Send messages to a consumer. Their delivery numbers follow those of its last delivery."""
 
     __slots__ = ("consumer", "runs")
 
@@ -86,7 +87,7 @@ class Deliver(ForClient):
 
 
 class ActiveChanged(ForClient):
-    """A consumer becomes the single active one of the queue, or is it no longer."""
+    """A consumer has become the single active one of the queue, or no longer is."""
 
     __slots__ = ("consumer", "is_active")
 
@@ -97,11 +98,11 @@ class ActiveChanged(ForClient):
 
 
 class TimedOut(ForClient):
-    """A consumer has held messages for too long: they were returned, and it gets nothing new.
+    """A consumer has held messages for too long. They were returned, and it gets no new ones.
 
-    positions: intervals. Once the client has settled or returned them, it gets messages again. It
-    names each once, since this may come again when it attaches; or it cancels the consumer, as the
-    clients of nodes do.
+    positions: intervals. Once the client has settled or returned them, the consumer gets messages
+    again. The client does this once for each, since this effect may be repeated when it attaches.
+    Or it cancels the consumer, as the clients of nodes do.
     """
 
     __slots__ = ("consumer", "positions")
@@ -113,19 +114,19 @@ class TimedOut(ForClient):
 
 
 class UnknownSender(ForClient):
-    """The sender is not or no longer known: its client begins again under another number."""
+    """The queue does not know the sender: its client has to join again with a new number."""
 
     __slots__ = ()
 
 
 class SenderEnded(ForClient):
-    """The sender has ended. Its client was told everything that was applied of it."""
+    """The sender has ended. Its client was told about all of its commands that were applied."""
 
     __slots__ = ()
 
 
 class Dropped(Effect):
-    """Messages have died, and the queue has no use for dead letters: count them."""
+    """Count messages that have died in a queue without dead-lettering."""
 
     __slots__ = ("reason", "runs")
 
@@ -137,7 +138,7 @@ class Dropped(Effect):
 class DeadLetters(Effect):
     """Publish dead letters.
 
-    are_kept: at least once; the queue keeps them until `LettersDone` names them.
+    are_kept: they are published at least once; the queue keeps them until `LettersDone`.
     """
 
     __slots__ = ("are_kept", "reason", "runs")
@@ -149,7 +150,7 @@ class DeadLetters(Effect):
 
 
 class LettersDropped(Effect):
-    """Other options are in force, by which the queue keeps no dead letters: it dropped them."""
+    """The queue has dropped its dead letters, because its new options do not keep any."""
 
     __slots__ = ("count",)
 
@@ -158,13 +159,13 @@ class LettersDropped(Effect):
 
 
 class Expired(Effect):
-    """The queue was not used for too long: delete it. Comes again with each tick."""
+    """Delete the queue, which was unused for too long. Repeated with each tick."""
 
     __slots__ = ()
 
 
 class Effects:
-    """The effects of some entries, which the member that leads collects."""
+    """Collects the effects of entries for the leader."""
 
     __slots__ = ("_applied", "_effects")
 
@@ -173,7 +174,7 @@ class Effects:
         self._applied: dict[int, int] = {}
 
     def add(self, effect: Effect) -> None:
-        """Add one."""
+        """Add an effect."""
         self._effects.append(effect)
 
     def applied(self, sender: int, through: int) -> None:
@@ -181,7 +182,7 @@ class Effects:
         self._applied[sender] = through
 
     def take(self) -> list[Effect]:
-        """All effects since the last call, those of `Applied` at the end."""
+        """All effects since the last call, with `Applied` at the end."""
         effects, self._effects = self._effects, []
         for sender, through in self._applied.items():
             effects.append(Applied(sender, through))

@@ -6,7 +6,7 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 
 
 class ConsumerCounts(msgspec.Struct, frozen=True):
-    """One consumer. sender, number: its name. is_active: it gets messages when it has room."""
+    """One consumer. sender, number: identify it. is_active: it gets messages if it has room."""
 
     sender: int
     number: int
@@ -23,12 +23,11 @@ class ConsumerCounts(msgspec.Struct, frozen=True):
 
 
 class MachineFigures(msgspec.Struct, frozen=True):
-    """The counts of a queue. Bytes are those of bodies.
+    """The counts of a queue. Bytes are sums of body sizes.
 
-    returned: of the ready messages, those that were returned. by_priority: the other ready ones,
-    by level, the highest one first. next_delayed_ms, last_delayed_ms: when the first and the last
-    of the delayed messages are ready; 0 if there are none. taken and the following ones: see
-    `QueueMessages`.
+    returned: the ready messages that were returned. by_priority: the other ready messages by level,
+    the highest first. next_delayed_ms, last_delayed_ms: when the first and the last delayed message
+    become ready; 0 if there are none. taken and the following counts: see `QueueMessages`.
     """
 
     ready: int

@@ -1,15 +1,15 @@
-"""Runs by the positions of their messages: what a consumer holds, and the dead letters.
+"""Runs in the order of their positions: the messages that a consumer holds, and dead letters.
 
 Invariants:
 
-QM11  A run that is held is not changed: effects and snapshots may have it.
+QM11  A held run is not changed, because effects and snapshots may refer to it.
 """
 
 from leveret.cluster.quorum.machine.runs import Run
 
 
 class HeldRuns:
-    """Runs that are held. runs: in the order of positions. count: how many messages they have."""
+    """Held runs. runs: in the order of positions. count: of messages."""
 
     __slots__ = ("bytes", "count", "runs")
 
@@ -19,7 +19,7 @@ class HeldRuns:
         self.bytes = 0
 
     def add(self, run: Run) -> None:
-        """Add a run, of whose messages there are none."""
+        """Add a run. None of its messages may be here already."""
         runs = self.runs
         self.count += run.count
         self.bytes += run.count * run.size
@@ -29,7 +29,7 @@ class HeldRuns:
             runs.insert(self._after(run.position), run)
 
     def take(self, first: int, last: int) -> list[Run]:
-        """Take the messages of an interval of positions; those that are not there are ignored."""
+        """Take the messages in an interval of positions. Positions without one are ignored."""
         runs = self.runs
         start = self._after(first)
         if start > 0 and runs[start - 1].last >= first:
@@ -66,7 +66,7 @@ class HeldRuns:
         return in_order_of_delivery(self.runs)
 
     def _after(self, position: int) -> int:
-        """The place of the first run whose position is above this one."""
+        """The place of the first run that begins after this position."""
         runs = self.runs
         low, high = 0, len(runs)
         while low < high:

@@ -1,17 +1,17 @@
 """The entries of a log that are still needed, as intervals of indexes: first, last, first ...
 
-They may cover a few entries between those that are needed: an interval costs more than these do.
+They may cover a few entries that are not needed: these cost less than another interval.
 
 Invariants:
 
-QM12  Each message of the queue is in an entry of an interval.
+QM12  The intervals cover the entry of each message of the queue.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 JOINED_GAP: Final = 64
-"""Entries between two needed ones that are kept with them."""
+"""How many unneeded entries between two needed ones are covered, too."""
 
 
 def intervals_of_indexes(indexes: list[int]) -> list[int]:
@@ -29,7 +29,7 @@ def intervals_of_indexes(indexes: list[int]) -> list[int]:
 
 
 def joined(parts: Iterable[list[int]]) -> list[int]:
-    """The intervals that cover those of all parts, each of which is in order."""
+    """The intervals that cover all parts. Each part is in order."""
     pairs: list[tuple[int, int]] = []
     for part in parts:
         for at in range(0, len(part), 2):

@@ -1,11 +1,11 @@
-"""Runs as bytes: in columns, each of which is one number if it is the same for all runs.
+"""Runs as bytes, in columns. A column whose number is the same in all runs is stored once.
 
     runs      number of runs u32, one column for each of the fields
     column    0 u8, number i64       all runs have this one
               1 u8, numbers u32      one for each run
               2 u8, numbers i64      one for each run
 
-Numbers are little-endian. A message that was published alone takes 16 bytes where sizes are equal.
+Numbers are little-endian. A message that was published alone takes 16 bytes if sizes are equal.
 """
 
 from struct import Struct, pack, unpack_from
@@ -24,11 +24,11 @@ _NUMBER: Final = Struct("<Bq")
 
 
 class PackedRunsError(ValueError):
-    """Bytes that are no packed runs."""
+    """The bytes are not packed runs."""
 
 
 def pack_runs(runs: list[Run]) -> bytes:
-    """Runs as bytes."""
+    """Encode runs."""
     pieces = [_COUNT.pack(len(runs))]
     if runs:
         for column in (
@@ -52,7 +52,7 @@ def _packed(column: list[int]) -> bytes:
 
 
 def unpack_runs(data: bytes) -> list[Run]:
-    """Runs from bytes. Raises PackedRunsError."""
+    """Decode runs. Raises PackedRunsError."""
     try:
         (count,) = _COUNT.unpack_from(data)
         if count == 0:
@@ -66,7 +66,7 @@ def unpack_runs(data: bytes) -> list[Run]:
 
 def _unpacked(data: bytes, count: int) -> list[Run]:
     if count > len(data):
-        # The position of each run is another one, so that its column has at least four bytes each.
+        # Positions are all different, so their column has at least four bytes for each run.
         raise PackedRunsError(f"{count} packed runs have {len(data)} bytes")
     at = _COUNT.size
     columns: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Which message is at a place of the queue (`rabbitmq-queues peek`)."""
+"""Finds the message at a place in the queue (`rabbitmq-queues peek`)."""
 
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.ready_messages import HIGH
@@ -9,8 +9,8 @@ from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 def peek(machine: QuorumMachine, place: int) -> Run | None:
     """The message at a place, counted from 1 in the order of delivery; None if there is none.
 
-    With two priorities it takes as long as a snapshot: their messages are taken in turns, which
-    only a copy of the queue can do.
+    With two priorities it takes as long as a snapshot: their messages are delivered in turns, so a
+    copy of the queue has to be emptied up to the place.
     """
     ready = machine.messages.ready
     if not 0 < place <= ready.count:

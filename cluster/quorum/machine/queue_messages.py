@@ -1,15 +1,16 @@
-"""The messages of a quorum queue, and the rules by which they move: the lower half of the machine.
+"""The messages of a quorum queue, and the rules for them: the lower half of the machine.
 
     published -> ready -> held by a consumer -> settled, or dead
                   ^  ^            |
                   |  delayed <----+ returned
                   +---------------+
 
-Each message is in one of these places, or is a dead letter that is kept (QM4). What is dead is
-dropped, published as a dead letter, or kept until its letter has arrived, as the options say.
+Each message is in one of these places, or is a dead letter that is kept (QM4). Depending on the
+options, a dead message is dropped, published as a dead letter, or kept until its letter is
+confirmed.
 
-A queue that is full drops the messages that would be delivered next, or refuses publishes. In
-that case it takes one message more than its limit, and then none until a fifth is free.
+A full queue drops the messages that would be delivered next, or refuses publishes. If it refuses,
+it takes one message more than its limit, and then none until a fifth of the limit is free.
 """
 
 from typing import Final
@@ -37,17 +38,17 @@ from leveret.cluster.quorum.machine.ready_messages import ReadyMessages
 from leveret.cluster.quorum.machine.runs import NEVER, Run
 
 ROOM_AGAIN: Final = 0.8
-"""The share of a limit to which a queue must shrink before it takes messages again."""
+"""A queue must shrink to this share of its limit before it takes messages again."""
 TAKEN_AT_ONCE_MS: Final = 1
 """AMQP's meaning of a time to live of 0: the message expires unless a consumer takes it at once."""
 
 
 class QueueMessages:
-    """A queue's messages. position: that of the next one. is_refusing: publishes are refused.
+    """A queue's messages. position: of the next one. is_refusing: publishes are refused.
 
-    held_count, held_bytes: of what all consumers hold. taken, delivered, delivered_no_ack, got,
-    got_no_ack, got_empty, redelivered, acked: what this member has applied since it started, for
-    statistics; they are no part of the state.
+    held_count, held_bytes: of the messages that consumers hold. taken, delivered, delivered_no_ack,
+    got, got_no_ack, got_empty, redelivered, acked: what this member has counted since it started,
+    for statistics. They are not part of the state.
     """
 
     __slots__ = (
@@ -72,7 +73,7 @@ class QueueMessages:
         self.got = self.got_no_ack = self.got_empty = self.acked = 0
 
     def configure(self, options: Options, effects: Effects | None) -> None:
-        """Other options are in force."""
+        """Change the options."""
         self.options = options
         self.consumers.is_single_active = options.is_single_active
         self.consumers.elects_by_priority = options.elects_by_priority
@@ -85,7 +86,7 @@ class QueueMessages:
     # Publishing
 
     def publish(self, index: int, fields: list[int], effects: Effects | None) -> list[int]:
-        """Take the runs of a publish; returns the places that are refused, as intervals."""
+        """Take the runs of a publish. Returns the refused places as intervals."""
         options = self.options
         refused: list[int] = []
         place = 0
@@ -123,7 +124,7 @@ class QueueMessages:
         return self.now_ms + ttl_ms
 
     def _take_if_room(self, run: Run, effects: Effects | None) -> int:
-        """Take what there is room for, and return how many messages these are."""
+        """Take as many messages as there is room for. Returns how many these are."""
         taken = 0
         while taken < run.count:
             count = min(self._room(run.size), run.count - taken)
@@ -138,7 +139,7 @@ class QueueMessages:
         return taken
 
     def _room(self, size: int) -> int:
-        """How many messages of this size are taken before the queue is full."""
+        """How many messages of this size the queue takes before it is full."""
         if self.is_refusing:
             return 0
         options, room = self.options, 1 << 32
@@ -152,7 +153,7 @@ class QueueMessages:
     # Limits
 
     def _limited_count(self) -> int:
-        """How many messages count for the limit: all but those that consumers hold."""
+        """How many messages count for the limit: all except those that consumers hold."""
         return self.ready.count + self.delayed.count + self.letters.count
 
     def _limited_bytes(self) -> int:
@@ -196,7 +197,7 @@ class QueueMessages:
     # Delivering
 
     def pass_time(self, now_ms: int) -> None:
-        """The time of an entry. What was delayed until now is ready again."""
+        """Set the time to that of an entry. Messages that were delayed until now become ready."""
         self.now_ms = max(self.now_ms, now_ms)
         self._is_for_now = False
         if self.delayed.count:
@@ -206,7 +207,7 @@ class QueueMessages:
                 self.ready.append_returned(ready)
 
     def deliver(self, effects: Effects | None) -> None:
-        """Give ready messages to consumers that may take them, and keep the limits."""
+        """Give ready messages to consumers that may take them, and enforce the limits."""
         ready, consumers = self.ready, self.consumers
         last: Deliver | None = None
         given: dict[Consumer, Deliver] = {}
@@ -261,7 +262,7 @@ class QueueMessages:
             self.delivered += run.count
 
     def give_one(self, consumer: Consumer, effects: Effects | None) -> bool:
-        """Give the next message to a get; whether there was one."""
+        """Give the next message to a get. Returns whether there was one."""
         if self.ready.expiring:
             self._drop_expired(effects)
         if not self.ready.count:
@@ -281,7 +282,7 @@ class QueueMessages:
     # Settling
 
     def take_held(self, consumer: Consumer, positions: list[int]) -> list[Run]:
-        """Take what a consumer holds of these positions, in the order of its deliveries."""
+        """Take those messages at these positions that a consumer holds, in delivery order."""
         taken = consumer.held.take(positions[0], positions[1])
         if len(positions) > 2:
             for at in range(2, len(positions), 2):
@@ -290,7 +291,7 @@ class QueueMessages:
         return taken
 
     def take_all_held(self, consumer: Consumer) -> list[Run]:
-        """Take everything that a consumer holds."""
+        """Take all messages that a consumer holds."""
         taken = consumer.held.take_all()
         self._released(taken)
         return taken
@@ -301,13 +302,13 @@ class QueueMessages:
             self.held_bytes -= run.count * run.size
 
     def settle(self, runs: list[Run], consumer: Consumer) -> None:
-        """A consumer has settled what it held: it is gone."""
+        """Count messages that a consumer has settled."""
         if not consumer.no_ack:
             for run in runs:
                 self.acked += run.count
 
     def return_runs(self, runs: list[Run], is_failed: bool, effects: Effects | None) -> None:
-        """Take back what a consumer held."""
+        """Take back messages that a consumer held."""
         options = self.options
         counts = is_failed or options.counts_returns
         died: list[Run] = []
@@ -330,14 +331,14 @@ class QueueMessages:
             self.die(died, Reason.DELIVERY_LIMIT, effects)
 
     def return_unseen(self, runs: list[Run]) -> None:
-        """Take back what was not handed to a client: nothing is counted or delayed."""
+        """Take back messages that were not handed to a client: nothing is counted or delayed."""
         for run in in_order_of_delivery(runs):
             back = run.part(0, run.count)
             back.delivery = back.time_ms = 0
             self.ready.append_returned(back)
 
     def discard(self, runs: list[Run], effects: Effects | None) -> None:
-        """Drop what a consumer has rejected."""
+        """Let messages die that a consumer has rejected."""
         self.die(in_order_of_delivery(runs), Reason.REJECTED, effects)
 
     def _is_delayed(self, is_failed: bool) -> bool:
@@ -348,7 +349,7 @@ class QueueMessages:
         return kind in {DelayedRetry.ALL, wanted}
 
     def die(self, runs: list[Run], reason: Reason, effects: Effects | None) -> None:
-        """Messages have died."""
+        """Drop or dead-letter messages, or keep them as dead letters."""
         strategy = self.options.dead_letters
         if strategy == DeadLetterStrategy.DROP:
             if effects is not None:
@@ -361,7 +362,7 @@ class QueueMessages:
             effects.add(DeadLetters(reason, runs, are_kept))
 
     def purge(self) -> int:
-        """Drop what no consumer holds, but no letters; returns how many messages there were."""
+        """Drop messages that no consumer holds, except dead letters. Returns their number."""
         return self.ready.clear() + self.delayed.clear()
 
 

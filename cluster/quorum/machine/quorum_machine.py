@@ -1,15 +1,15 @@
-"""The quorum queue as a state machine: what an entry of its log changes, and what has to follow.
+"""The quorum queue as a state machine: the changes and the effects of each entry of its log.
 
-All members apply the same entries in the same order, and are in the same state after each one. The
-member that leads collects effects as well; the others do not, so that they cost them nothing. A
-new leader has the whole state: what is with whom, and what each client has to be told.
+All members apply the same entries in the same order, and are in the same state after each one. Only
+the leader collects effects, so these cost the other members nothing. A new leader has the complete
+state: which consumer holds which messages, and what each client still has to be told.
 
 Invariants, beside those of the parts (docs/design/quorum-queues.md has all of them):
 
-QM4  A message is in one place: ready, delayed, held by one consumer, or a dead letter that is kept.
-QM5  The state depends on the entries alone. Its time never goes back.
+QM4  Each message is in one place: ready, delayed, held by one consumer, or kept as a dead letter.
+QM5  The state depends on the entries only. Its time never goes backwards.
 QM6  A consumer holds at most as many messages as its credit.
-QM7  After each entry no message is ready that a consumer may take.
+QM7  After each entry, no message is ready while a consumer may take it.
 QM8  Deliveries to a consumer are numbered 1, 2, 3 and so on.
 """
 
@@ -63,7 +63,7 @@ from leveret.cluster.quorum.machine.senders import Sender, Senders
 CHECK_INTERVAL_MS: Final = 60_000
 """How often consumers are checked for messages that they have held for too long, as in RabbitMQ."""
 EXPIRED_AGAIN_MS: Final = 1_000
-"""How long the deletion of an expired queue may take before it is asked for again."""
+"""How long to wait for the deletion of an expired queue before it is requested again."""
 
 
 class QuorumMachine:
@@ -77,7 +77,7 @@ class QuorumMachine:
     __slots__ = ("applied", "checked_ms", "messages", "senders", "timeout_ms", "used_ms")
 
     def __init__(self, options: Options = DEFAULT_OPTIONS) -> None:
-        """options: those that the queue is declared with, the same ones on all members."""
+        """options: of the declaration of the queue, the same on all members."""
         self.applied = 0
         self.messages = QueueMessages(options)
         self.senders = Senders()
@@ -106,7 +106,7 @@ class QuorumMachine:
     # Commands of clients
 
     def _apply_of_client(self, index: int, command: ClientCommand, effects: Effects | None) -> bool:
-        """Apply a command, if it is the next one of its sender; whether it was."""
+        """Apply a command if it is the next one of its sender. Returns whether it was."""
         number = command.number
         sender = self.senders.known.get(command.sender)
         if sender is None or sender.has_ended:
@@ -134,7 +134,7 @@ class QuorumMachine:
         return True
 
     def _join(self, command: Join, effects: Effects | None) -> Sender | None:
-        """A sender begins, and its node's earlier ones end; None if it is an earlier one itself."""
+        """Add a sender, and end earlier ones of its node; None if it is an earlier one itself."""
         senders = self.senders
         if not senders.may_join(command.sender, command.node):
             return None
@@ -191,7 +191,7 @@ class QuorumMachine:
     def _has_released(
         self, sender: Sender, consumer: Consumer, has_changed: bool, effects: Effects | None
     ) -> None:
-        """A consumer holds less than before. has_changed: it may be active now, or no longer."""
+        """A consumer holds fewer messages. has_changed: the active consumer may change."""
         consumers = self.messages.consumers
         is_ending = consumer.is_cancelled or consumer.is_once
         if is_ending and not consumer.held.count and not consumer.timed_out:
@@ -311,7 +311,7 @@ class QuorumMachine:
     # Time
 
     def find_timeout(self) -> None:
-        """Find the shortest time that a consumer may hold a message."""
+        """Find the shortest timeout of all consumers."""
         self.timeout_ms = NO_LIMIT
         for sender in self.senders.known.values():
             for consumer in sender.consumers.values():
@@ -327,7 +327,7 @@ class QuorumMachine:
         return self.messages.options.consumer_timeout_ms
 
     def _check_timeouts(self, effects: Effects | None) -> None:
-        """Return what consumers have held for too long."""
+        """Return messages that consumers have held for too long."""
         now_ms = self.checked_ms = self.messages.now_ms
         if self.timeout_ms == NO_LIMIT:
             return
@@ -375,13 +375,14 @@ class QuorumMachine:
             times.append(self.checked_ms + min(self.timeout_ms, CHECK_INTERVAL_MS))
         return min([at_ms for at_ms in times if at_ms], default=0)
 
-    # What a client or a new leader has to be told
+    # For clients that attach, and for new leaders
 
     def attach(self, number: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """What a client lacks. number: its sender's. received: by consumer, its last delivery.
+        """The effects that a client lacks. number: of its sender. received: the last delivery by
+        consumer.
 
-        The leader answers only when it has applied an entry of its own term: before that it may
-        lack what an earlier leader has told the client.
+        The leader answers only when it has applied an entry of its own term. Before that, its state
+        may be older than what an earlier leader has told the client.
         """
         sender = self.senders.known.get(number)
         if sender is None:
@@ -408,7 +409,7 @@ class QuorumMachine:
     def live(self) -> list[int]:
         """The entries that messages refer to, as intervals of indexes: first, last, first ...
 
-        They may cover a few others. All else before the last entry is in the state.
+        They may cover a few others. Everything else before the last entry is in the state.
         """
         messages = self.messages
         parts = [part for queue in messages.ready.queues() for part in queue.live()]
@@ -423,7 +424,7 @@ class QuorumMachine:
 
 
 def _after(consumer: Consumer, received: int) -> list[Run]:
-    """What a consumer holds that was delivered after a number, in the order of deliveries."""
+    """The messages that a consumer holds and got after a delivery number, in delivery order."""
     runs: list[Run] = []
     for run in in_order_of_delivery(consumer.held.runs):
         lacked = run.delivery + run.count - 1 - received

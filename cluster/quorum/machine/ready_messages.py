@@ -1,8 +1,9 @@
-"""The messages that wait for a consumer: what was returned, then those of each priority.
+"""The messages that wait for a consumer: returned ones first, then those of each priority.
 
-Returned messages go first, in the order of their returns, whatever their priority is. With two
-priorities (RabbitMQ 4.0), two messages of high priority go before each other one, unless that is
-younger; priorities above 4 are high. With more (4.3), each goes before all lower ones.
+Returned messages are delivered first, in the order of their returns, whatever their priority is.
+With two priorities (RabbitMQ 4.0), two messages of high priority are delivered before each other
+one, unless that one is younger; priorities above 4 are high. With more (4.3), each priority is
+delivered before all lower ones.
 """
 
 from typing import Final
@@ -29,7 +30,7 @@ class Level:
 class ReadyMessages:
     """Ready messages. priorities: how many levels there are. levels: the highest one first.
 
-    taken: with two priorities, how many messages were taken since one of normal priority was due.
+    taken: with two priorities, how many messages were taken since the last turn of normal priority.
     """
 
     __slots__ = ("bytes", "count", "expiring", "levels", "priorities", "returned", "taken")
@@ -80,7 +81,7 @@ class ReadyMessages:
         return level.queue
 
     def after(self, index: int) -> tuple[int, int]:
-        """How many messages came with later entries than this one, and the bytes of their bodies.
+        """How many messages were published by later entries than this one, and their bytes.
 
         Those that were returned since are not counted.
         """
@@ -92,7 +93,7 @@ class ReadyMessages:
         return count, octets
 
     def take(self, count_max: int) -> Run:
-        """Take the next run, or as many of its messages. There must be one."""
+        """Take the next run, or its first `count_max` messages. There must be a run."""
         queue = self.returned
         if not queue.count:
             if len(self.levels) == 1:
@@ -115,7 +116,7 @@ class ReadyMessages:
         return self.levels[0].queue.count > 0 and self.levels[1].queue.count > 0
 
     def _weighted(self) -> RunQueue:
-        """The queue of the next message, of two priorities."""
+        """The queue that has the next message, with two priorities."""
         high, normal = self.levels[0].queue, self.levels[1].queue
         first, second = high.head, normal.head
         if first is None or second is None:
@@ -125,7 +126,7 @@ class ReadyMessages:
         return normal
 
     def _counted(self, queue: RunQueue, count_max: int) -> int:
-        """Count what will be taken of a queue with two priorities."""
+        """Count messages that are about to be taken from a queue, with two priorities."""
         head = queue.head
         assert head is not None
         count = min(count_max, head.count)
@@ -141,7 +142,7 @@ class ReadyMessages:
         return run
 
     def take_expired(self, now_ms: int) -> list[Run]:
-        """Take what has expired at the head of what was returned, and of each priority."""
+        """Take expired messages from the heads of the returned ones and of each priority."""
         expired: list[Run] = []
         for queue in self.queues():
             while queue.expiring and (head := queue.head) is not None:
@@ -151,7 +152,7 @@ class ReadyMessages:
         return expired
 
     def next_expiry_ms(self) -> int:
-        """When the first message of those at the heads expires; 0 if none does."""
+        """When the first of the messages at the heads expires; 0 if none does."""
         next_ms = 0
         if self.expiring:
             for queue in self.queues():
@@ -161,7 +162,7 @@ class ReadyMessages:
         return next_ms
 
     def queues(self) -> list[RunQueue]:
-        """The queue of what was returned, and then that of each level."""
+        """The queue of returned messages, and then the queue of each level."""
         return [self.returned, *[level.queue for level in self.levels]]
 
     def set_priorities(self, priorities: int) -> None:
@@ -176,7 +177,7 @@ class ReadyMessages:
             self.level_of(run.priority).append(run)
 
     def clear(self) -> int:
-        """Drop everything, and return how many messages there were."""
+        """Drop all messages. Returns how many there were."""
         count = self.count
         self.returned = RunQueue()
         self.levels = [Level(0)]

@@ -1,13 +1,13 @@
-"""A queue of runs, which takes little memory where it is long.
+"""A queue of runs that takes little memory if it is long.
 
-Its first runs and its last ones are objects, those between them are packed, a block at a time:
+Its first and last runs are objects. Those between them are packed in blocks:
 
     first | block | block | block | last
 
 Invariants:
 
-QM9  There is no block and nothing is last while nothing is first.
-QM10  A run that was given to a queue is changed by it alone, and only while it is the head.
+QM9  If there are no first runs, there are no blocks and no last runs either.
+QM10  Only the queue changes a run that was given to it, and only while the run is the head.
 """
 
 from typing import Final
@@ -17,9 +17,9 @@ from leveret.cluster.quorum.machine.packed_runs import pack_runs, unpack_runs
 from leveret.cluster.quorum.machine.runs import Run
 
 BLOCK_RUNS: Final = 512
-"""Packing this many takes 0.2 ms, and half of a long queue of 2,000 runs is packed."""
+"""Packing this many takes 0.2 ms. Of a queue of 2,000 runs, half is packed."""
 TAKEN_MAX: Final = 64
-"""How many runs at the start of a list may be taken before the list is moved."""
+"""How many runs are taken from the start of a list before the rest of the list is moved."""
 
 
 class Block:
@@ -72,7 +72,7 @@ class RunQueue:
         return self._first[self._at] if self.count else None
 
     def take(self, count_max: int) -> Run:
-        """Take the first run, or as many of its messages. The queue must not be empty."""
+        """Take the first run, or its first `count_max` messages. The queue must not be empty."""
         run = self._first[self._at]
         if run.count <= count_max:
             self._drop_head(run)
@@ -144,14 +144,14 @@ class RunQueue:
         return count, octets
 
     def live(self) -> list[list[int]]:
-        """The entries that its runs refer to, as lists of intervals."""
+        """The entries that the runs refer to, as lists of intervals."""
         objects = self._first[self._at :] + self._last
         parts = [block.indexes for block in self._blocks]
         parts.append(intervals_of_indexes([run.index for run in objects]))
         return parts
 
     def pieces(self) -> list[bytes]:
-        """The first runs, each block, and the last ones, packed."""
+        """The first runs, each block, and the last runs, all packed."""
         return [
             pack_runs(self._first[self._at :]),
             *[block.data for block in self._blocks],
@@ -159,7 +159,7 @@ class RunQueue:
         ]
 
     def restore(self, pieces: list[bytes]) -> None:
-        """Become the queue that had these pieces."""
+        """Restore the queue from its pieces."""
         self._first, self._at, self._last = unpack_runs(pieces[0]), 0, unpack_runs(pieces[-1])
         self._blocks = []
         self.count = self.bytes = self.expiring = 0

@@ -1,8 +1,8 @@
-"""A run: messages of a quorum queue that are alike and were published by one command, in order.
+"""A run: consecutive messages that are alike and were published by one command.
 
-The queue knows a message by its place in the log: the index of the entry, and its place among the
-messages of this entry. Its position names it to consumers: 1, 2, 3 and so on in the order of
-publishing, for as long as it is in the queue.
+The queue knows where each message is in the log: the index of the entry, and the place among the
+messages of this entry. For consumers a message is identified by its position: 1, 2, 3 and so on in
+the order of publishing. It keeps this position as long as it is in the queue.
 """
 
 from typing import Final
@@ -10,17 +10,17 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 NEVER: Final = 0
-"""The time at which messages expire that do not."""
+"""The expiry time of messages that do not expire."""
 
 
 @mypyc_attr(acyclic=True)
 class Run:
-    """Messages of consecutive positions and places. Not changed once an effect has it.
+    """Messages with consecutive positions and places. Not changed once an effect refers to it.
 
-    position, place: those of the first one. size: of each body. returns: how often they were
-    returned. delivery_count: the returns that count for the delivery limit. delivery: with a
-    consumer, the number of the first one among the consumer's deliveries. time_ms: with a consumer,
-    when they were delivered; of delayed ones, when they are ready.
+    position, place: of the first message. size: of each body. returns: how often they were
+    returned. delivery_count: the returns that count for the delivery limit. delivery: if a consumer
+    holds them, the first one's number among the consumer's deliveries. time_ms: if a consumer holds
+    them, when they were delivered; if they are delayed, when they become ready.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Run:
         return self.position + self.count - 1
 
     def part(self, skipped: int, count: int) -> "Run":
-        """Some of its messages, after those that are skipped."""
+        """A run of some of the messages. skipped: how many are before them."""
         return Run(
             self.position + skipped, count, self.index, self.place + skipped, self.size,
             self.priority, self.expires_at_ms, self.returns, self.delivery_count,

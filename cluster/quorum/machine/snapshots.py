@@ -2,11 +2,11 @@
 
     snapshot   version u8, length of the head u32, head, for each block: length u32, packed runs
 
-The head is msgpack (`_Head`); the blocks are all runs of messages, in the order that the head
-counts them: those of the queues of ready messages, the delayed ones, the letters by reason, and
-what each consumer holds. A snapshot of a queue gives exactly this queue, down to the snapshot that
-it gives in turn. A million messages that were published one by one take about 16 MB, which are
-shared with the queue until they are written.
+The head is msgpack (`_Head`). The blocks are all runs of messages, in the order in which the head
+counts them: the queues of ready messages, delayed messages, dead letters by reason, and the
+messages that each consumer holds. A restored queue is the same in all respects: its own snapshot
+has the same bytes. A million messages that were published one by one take about 16 MB. Until these
+are written, the snapshot shares them with the queue.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _LENGTH: Final = Struct("<I")
 
 
 class SnapshotError(ValueError):
-    """Bytes that are no snapshot of this version."""
+    """The bytes are not a snapshot of this version."""
 
 
 class _Consumer(msgspec.Struct, array_like=True):
@@ -69,9 +69,9 @@ class _Sender(msgspec.Struct, array_like=True):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """All but runs. Consumers are named by sender and number, one after the other in one list.
+    """Everything except runs. A list of consumers has the sender and the number of each in turn.
 
-    queues: how many blocks each queue of ready messages has; the first is that of returned ones.
+    queues: how many blocks each queue of ready messages has; the first queue is of returned ones.
     """
 
     applied: int
@@ -93,7 +93,7 @@ class _Head(msgspec.Struct, array_like=True):
 
 
 class Snapshot:
-    """The state at one moment, to be written while the queue goes on."""
+    """The state at one moment, which is written while the queue continues."""
 
     __slots__ = ("_blocks", "_head", "_runs")
 
@@ -102,7 +102,8 @@ class Snapshot:
         queues = [queue.pieces() for queue in ready.queues()]
         self._head = _ENCODER.encode(_head_of(machine, [len(pieces) for pieces in queues]))
         self._blocks = [block for pieces in queues for block in pieces]
-        # Runs that are delayed, letters or held are not changed (QM11): the lists are enough.
+        # Delayed and held runs and dead letters are not changed (QM11), so copies of the lists
+        # suffice.
         self._runs: list[list[Run]] = [list(held) for held in _runs_beside_ready(machine)]
 
     def pieces(self) -> Iterator[bytes]:
@@ -116,12 +117,12 @@ class Snapshot:
 
 
 def snapshot(machine: QuorumMachine) -> bytes:
-    """The state of a machine as bytes."""
+    """Encode the state of a machine."""
     return b"".join(Snapshot(machine).pieces())
 
 
 def restore(data: bytes) -> QuorumMachine:
-    """The machine that had this snapshot. Raises SnapshotError."""
+    """The machine with the state of a snapshot. Raises SnapshotError."""
     try:
         version, length = _START.unpack_from(data)
         if version != VERSION:
