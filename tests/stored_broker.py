@@ -1,6 +1,7 @@
 """An embedded broker with a data directory, whose parts a test may replace."""
 
 from leveret.broker.node.broker import Broker
+from leveret.cluster.node.lone_node import LoneNode
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing import EmbeddedBroker, ThreadedBroker
 
@@ -22,7 +23,7 @@ class StoredBroker(EmbeddedBroker):
         self.metadata = self._make_metadata(self._directory / "metadata.sqlite")
         return Broker(
             self.config, self.metadata, clock=self._clock, data_dir=self._directory,
-            disk=self._disk,
+            disk=self._disk, clustering=LoneNode(self.config, self._directory),
         )  # fmt: skip
 
 

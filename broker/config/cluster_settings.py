@@ -196,15 +196,6 @@ class ClusterSettings:
         "The same for a new quorum queue. Balanced, with fewer than 1000 queues in all: one with "
         "the fewest; else any.",
     )
-    replicated_quorum_queues: bool = setting(
-        "quorum_queue.replicated",
-        BOOLEAN,
-        False,
-        "A preview for tests, not for data that matters: new quorum queues have members on several "
-        "nodes. Alike on all nodes of a cluster, and not to be changed while there are quorum "
-        "queues. Missing: at-least-once dead letters, renaming nodes, commands that add or remove "
-        "members, recovery of a lost majority, and files that later releases can read.",
-    )
     membership_reconciliation: MembershipReconciliation = section(
         MembershipReconciliation, "quorum_queue.continuous_membership_reconciliation"
     )

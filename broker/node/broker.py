@@ -10,14 +10,14 @@ import logging
 from collections.abc import Awaitable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
-from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.config import Config, Listener
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
 from leveret.broker.events.alarm_events import AlarmEvents
@@ -74,6 +74,9 @@ HEADERS_KEPT = 64
 """Messages that are read from disk share properties objects with earlier, equal messages."""
 
 logger = logging.getLogger("leveret.broker")
+
+
+Outcome = TypeVar("Outcome")
 
 
 class RestoreError(Exception):
@@ -219,7 +222,6 @@ class Broker:
             disk=disk,
             log_file_bytes=self.config.message_log_file_bytes,
             keeps_reserve=True,
-            keeps_groups=self.config.cluster.replicated_quorum_queues,
         )
         store.log.call_soon = services.turns.before_flush
         pressure = store.pressure
@@ -248,7 +250,6 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the declared objects and messages, then accept clients."""
-        self._check_quorum_queues()
         progress = StartProgress()
         if self._store is not None:
             self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
@@ -256,7 +257,7 @@ class Broker:
         for problem in definitions.damaged:
             logger.error("%s", problem)
         if self.clustering is not None:
-            self.clustering.prepare(definitions, self._store)
+            definitions = await self._or_stop(self.clustering.prepare(definitions, self._store))
         if definitions.vhosts or definitions.parameters or definitions.damaged:
             self._restore(definitions, progress)
         else:
@@ -271,10 +272,10 @@ class Broker:
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         await self._or_stop(self._open(definitions))
 
-    async def _or_stop(self, step: Awaitable[None]) -> None:
+    async def _or_stop(self, step: Awaitable[Outcome]) -> Outcome:
         """Await a step of the start. If it fails or is cancelled, nothing stays open."""
         try:
-            await step
+            return await step
         except BaseException:
             await self.stop()
             raise
@@ -302,20 +303,6 @@ class Broker:
     def listening_on(self) -> Sequence[Listener]:
         """The addresses on which AMQP clients can connect, with the ports that the system chose."""
         return self.listeners.of(AMQP)
-
-    def _check_quorum_queues(self) -> None:
-        """Raise SettingError if this node cannot serve quorum queues as its store has them."""
-        is_replicated = self.config.cluster.replicated_quorum_queues
-        if is_replicated and (self.clustering is None or self._store is None):
-            reason = "replicated quorum queues need links and files: set cluster.port"
-        elif not is_replicated and self._store is not None and self._store.groups is not None:
-            reason = (
-                "this node has files of replicated quorum queues: set it to true, or reset the "
-                "node, which deletes all its messages and declarations"
-            )
-        else:
-            return
-        raise SettingError("cluster.replicated_quorum_queues", reason)
 
     def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
         registry, counts = self.services.registry, self.services.counts

@@ -39,8 +39,8 @@ class Clustering(Protocol):
         services: the broker's; they have the local log until this has returned.
         """
 
-    def prepare(self, definitions: Definitions, store: Store | None) -> None:
-        """The declarations read from the node's store are about to be restored.
+    async def prepare(self, definitions: Definitions, store: Store | None) -> Definitions:
+        """The declarations read from the node's store are about to be restored; returns these.
 
         store: its log was read.
         """

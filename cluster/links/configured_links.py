@@ -12,7 +12,6 @@ from leveret.cluster.links.cookie import load_cookie
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.links import LinkOptions, Links
-from leveret.cluster.links.refusals import REPLICATED_QUORUM_QUEUES
 from leveret.cluster.links.tls import LinkTls
 
 ABOVE_AMQP = DEFAULT_PORT - 5672
@@ -63,8 +62,6 @@ def make_links(
         )
     cookie = load_cookie(data_dir, settings.cookie, settings.cookie_file)
     tls = LinkTls(settings.tls, clock) if settings.tls.certfile is not None else None
-    if settings.replicated_quorum_queues:
-        features |= {REPLICATED_QUORUM_QUEUES}
     identity = Identity(
         node=config.node_name,
         incarnation=next_incarnation(data_dir, clock.wall_time_s()),

@@ -6,9 +6,10 @@ import msgspec
 
 from leveret.broker.runtime.node_address import PORT_MAX, is_node_name
 
-VERSION_OLDEST, VERSION_NEWEST = 1, 1
+VERSION_OLDEST, VERSION_NEWEST = 2, 2
 """The versions of the protocol between nodes that this release speaks. A release that adds a
-version also speaks the previous one, so that a cluster can be upgraded node by node."""
+version also speaks the previous one, so that a cluster can be upgraded node by node. Version 2 is
+the exception: nodes of version 1 have quorum queues of one member only."""
 NAMES_MAX = 256
 INCARNATION_MAX = 2**63 - 1
 WORD_CHARACTERS_MAX = 64

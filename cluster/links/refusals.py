@@ -26,7 +26,6 @@ class RefusalKind(Enum):
     UNREACHABLE = "unreachable"
     TOO_MANY = "too-many"
     CERTIFICATE = "certificate"
-    SETTINGS = "settings"
 
 
 REFUSAL_WORDS = {kind.value.encode(): kind for kind in RefusalKind}
@@ -43,8 +42,8 @@ SHARE_THE_COOKIE = (
     "nodes of a cluster need the same cookie: copy the file cluster.cookie of one node's data "
     "directory to the other, or set cluster.cookie_file or LEVERET_COOKIE alike on both"
 )
-REPLICATED_QUORUM_QUEUES = "replicated_quorum_queues"
-"""The feature of nodes that replicate quorum queues: all nodes of a cluster, or none."""
+QUORUM_QUEUES_VERSION = 2
+"""The first version of the protocol whose nodes have quorum queues of several members."""
 NAMES_DIFFER = (
     "every node needs a name of its own: stop one of the two, or start it with another --node and "
     "a data directory of its own"
@@ -71,8 +70,6 @@ def refusal_of_hello(own: Hello, peer: Hello, *, is_dialler: bool) -> LinkRefusa
         return LinkRefusal(RefusalKind.VERSION, _versions_differ(own, peer))
     if own.cluster and peer.cluster and own.cluster != peer.cluster:
         return LinkRefusal(RefusalKind.CLUSTER, _clusters_differ(own, peer))
-    if (REPLICATED_QUORUM_QUEUES in own.features) != (REPLICATED_QUORUM_QUEUES in peer.features):
-        return LinkRefusal(RefusalKind.SETTINGS, _quorum_queues_differ(own, peer))
     return None
 
 
@@ -147,19 +144,16 @@ def _same_name(own: Hello, peer: Hello) -> LinkRefusal:
 
 def _versions_differ(own: Hello, peer: Hello) -> str:
     older = "this node" if own.newest < peer.oldest else f"node {peer.node}"
+    remedy = "upgrade it, over the releases in between if the cluster is to keep running"
+    if min(own.newest, peer.newest) < QUORUM_QUEUES_VERSION:
+        remedy = (
+            "its quorum queues have one member each, so nodes cannot be upgraded one by one; stop "
+            f"all nodes of the cluster, and start them all with Leveret {own.release}"
+        )
     return (
         f"node {peer.node} (Leveret {peer.release}) speaks {_versions(peer)} of the protocol "
         f"between nodes, and this node (Leveret {own.release}) {_versions(own)}: {older} is older; "
-        "upgrade it, over the releases in between if the cluster is to keep running"
-    )
-
-
-def _quorum_queues_differ(own: Hello, peer: Hello) -> str:
-    replicates = REPLICATED_QUORUM_QUEUES in own.features
-    one, other = ("this node", f"node {peer.node}")[:: 1 if replicates else -1]
-    return (
-        f"{one} has quorum_queue.replicated = true and {other} has not: set it alike on all nodes "
-        "of a cluster"
+        f"{remedy}"
     )
 
 

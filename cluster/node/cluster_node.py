@@ -61,6 +61,8 @@ from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.partitions import configured_rules
 from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
+from leveret.cluster.quorum.client.commands import NodeSenders
+from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -237,18 +239,25 @@ class ClusterNode(LogListener):
         )  # fmt: skip
         return log
 
-    def prepare(self, definitions: Definitions, store: Store | None) -> None:
+    async def prepare(self, definitions: Definitions, store: Store | None) -> Definitions:
         """Before declarations are restored: let queues of a clustered node live on other nodes."""
-        if store is not None and store.groups is not None:
-            nodes = NodesOfQuorumQueues(self, self.links, self.states)
-            self.quorum_queues = QuorumQueues(
-                self._queues, self._services, self.links, store, nodes
-            )
-            self._services.queue_kinds.add(self.quorum_queues.factory)
+        assert store is not None, "a node with links has a data directory"
+        queues = self._queues
+        node = OwnNode(
+            queues.node, NodeSenders(queues.node, queues.incarnation), queues.addresses,
+            queues.untaken, not self._services.config.is_as_rabbitmq_4,
+        )  # fmt: skip
+        self.quorum_queues = QuorumQueues(
+            node, self._services, self.links, store.groups,
+            NodesOfQuorumQueues(self, self.links, self.states),
+        )  # fmt: skip
+        self._services.queue_kinds.add(self.quorum_queues.factory)
+        definitions = await self.quorum_queues.take_over(definitions, store)
         self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
             self._serve_cluster()
+        return definitions
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""

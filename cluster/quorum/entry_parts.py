@@ -6,7 +6,7 @@ thousand. The part is an entry without a head; the places of the deliveries are 
 
 from collections.abc import Mapping
 
-from leveret.cluster.quorum.machine.commands import Enqueue, decode_entry, entry_with
+from leveret.cluster.quorum.machine.commands import Enqueue, TakeOver, decode_entry, entry_with
 from leveret.cluster.quorum.machine.effects import Deliver, Effect
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.remote_queues.run_parts import part_of_run
@@ -31,7 +31,7 @@ def needed_parts(
         if len(entry) > WHOLE_BYTES_MAX:
             read = decode_entry(entry)
             command = read.command
-            assert isinstance(command, Enqueue), "deliveries are of an `Enqueue`"
+            assert isinstance(command, Enqueue | TakeOver), "other commands have no messages"
             if end - first < sum(command.runs[::4]):
                 messages = part_of_run(entry, read.messages_at, first, end - first)
                 parts[index] = entry_with(messages)

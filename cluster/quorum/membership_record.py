@@ -10,9 +10,16 @@ another member. Its name in the group has the node on which it began, and the nu
 renamed keeps its member.
 """
 
+from collections.abc import Mapping
+from hashlib import blake2b
 from typing import TypeAlias
 
 import msgspec
+
+from leveret.broker.queues.contract.placement import Placement
+
+IDENTITY_BITS = 61
+"""The number of a group is not 0."""
 
 
 class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
@@ -84,11 +91,11 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         left = tuple([member for member in self.members if member.node != node])
         return msgspec.structs.replace(self, members=left)
 
-    def renamed(self, old: str, new: str) -> "QuorumRecord":
-        """With another name for a node."""
+    def renamed(self, names: Mapping[str, str]) -> "QuorumRecord":
+        """With other names for nodes. names: the new ones, by the old ones."""
         members = [
-            QuorumMember(one.number, new, one.is_voter, one.first_node or old)
-            if one.node == old
+            QuorumMember(one.number, names[one.node], one.is_voter, one.first_node or one.node)
+            if one.node in names
             else one
             for one in self.members
         ]
@@ -99,6 +106,28 @@ def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
     """The record of a new queue with members on these nodes."""
     members = [QuorumMember(number, node) for number, node in enumerate(nodes, 1)]
     return QuorumRecord(tuple(members), len(members) + 1)
+
+
+def placed(vhost: str, name: str, placement: Placement, node: str, is_alone: bool) -> Placement:
+    """The placement of a queue, with a record. node: this one. is_alone: it is in no cluster, so it
+    has the queue, whatever its name was before.
+
+    A queue that a version without groups declared has none: its only member is on its node, which
+    is this one if it was in no cluster then. Its identity was 0 in this case, and follows from its
+    name: all nodes find the same one.
+    """
+    if placement.record:
+        record = decode_record(placement.record)
+        if not is_alone or record.nodes == (node,) or len(record.nodes) > 1:
+            return placement
+        here = record.renamed({record.nodes[0]: node})
+        return Placement(node, placement.identity, encode(here))
+    home, identity = placement.node or node, placement.identity
+    if not identity:
+        names = f"{vhost}\0{name}".encode("utf-8", "surrogateescape")
+        digest = blake2b(names, digest_size=8).digest()
+        identity = 1 << IDENTITY_BITS | int.from_bytes(digest) >> (64 - IDENTITY_BITS)
+    return Placement(home, identity, encode(new_record((home,))))
 
 
 class AddMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -176,6 +205,11 @@ def decode_record(data: bytes) -> QuorumRecord:
         raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
 
 
+def rename(record: bytes, names: Mapping[str, str]) -> bytes:
+    """A record in which nodes have other names. names: the new ones, by the old ones."""
+    return encode(decode_record(record).renamed(names))
+
+
 def decode_change(data: bytes) -> Change:
     """Read a change. Raises RecordError."""
     try:
@@ -190,7 +224,7 @@ def changed(record: QuorumRecord, wanted: Change) -> QuorumRecord | None:
     Raises RefusedChange.
     """
     if isinstance(wanted, RenameNode):
-        return record.renamed(wanted.old, wanted.new)
+        return record.renamed({wanted.old: wanted.new})
     if isinstance(wanted, Lead):
         return record
     member = record.of_node(wanted.node)

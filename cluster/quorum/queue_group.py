@@ -55,7 +55,14 @@ class GroupUse(Protocol):
 
 
 class OwnMember(Protocol):
-    """The member of the group on the node of the client, if there is one."""
+    """The member of the group on the node of the client, if there is one.
+
+    declared_at_s: when the queue was declared, or the node started. is_new: it was not found by a
+    restart.
+    """
+
+    declared_at_s: float
+    is_new: bool
 
     def led(self) -> tuple[int, QuorumMachine] | None:
         """The last applied entry and the machine of this member, if it leads."""
@@ -81,6 +88,8 @@ class QueueGroup:
         self._led = member.led
         self._known: tuple[int, MachineFigures] | None = None
         """The figures after an entry, so that those of an idle queue are made once."""
+        self._declared_at_s = member.declared_at_s
+        self.is_new = member.is_new
         self._end = member.end
 
     def begin(self, use: GroupUse) -> None:
@@ -106,7 +115,20 @@ class QueueGroup:
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
         """Ask the leader for all figures."""
-        self._ask(answer, full_figures)
+        self._ask(answer, self._full_figures)
+
+    def own_counts(self) -> CoarseCounts | None:
+        """The counts, if this node leads."""
+        led = self._led()
+        return None if led is None else coarse_counts(self._own_figures(*led))
+
+    def own_status(self) -> FullFigures | None:
+        """All figures, if this node leads."""
+        led = self._led()
+        return None if led is None else self._full_figures(self._own_figures(*led))
+
+    def _full_figures(self, now: MachineFigures) -> FullFigures:
+        return full_figures(now, self._declared_at_s)
 
     def want_counts(self, figures: TakesCounts) -> None:
         """Ask the leader for the counts."""
@@ -147,7 +169,7 @@ def coarse_counts(now: MachineFigures) -> CoarseCounts:
     )  # fmt: skip
 
 
-def full_figures(now: MachineFigures) -> FullFigures:
+def full_figures(now: MachineFigures, declared_at_s: float) -> FullFigures:
     """All figures of a queue."""
     consumers = [_consumer(one) for one in now.consumers]
     single = [one.tag for one in consumers if one.activity == SINGLE_ACTIVE]
@@ -159,7 +181,7 @@ def full_figures(now: MachineFigures) -> FullFigures:
             now.ready, now.ready_bytes, now.unacked, now.unacked_bytes, count, octets,
             now.ready, now.ready_bytes,
         ),
-        declared_at_s=0.0,
+        declared_at_s=declared_at_s,
         consumer_capacity=with_room / len(consumers) if consumers else 0,
         single_active_consumer_tag=single[0] if single else None,
         dlx_bytes=now.letters_bytes,

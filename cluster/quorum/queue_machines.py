@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from leveret.broker.queues.contract.demand import Demand
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.entry_parts import needed_parts
 from leveret.cluster.quorum.machine.commands import (
@@ -39,13 +40,26 @@ class QueueMachine:
     def __init__(self, queue: QuorumMachine) -> None:
         self.queue = queue
         self._effects = Effects()
+        self._demand: Demand | None = None
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
         """Apply an entry. Raises CommandError. collects: effects are taken next."""
         self.queue.apply(index, entry, self._effects if collects else None)
 
+    def watch(self, demand: Demand | None) -> None:
+        """Keep this demand up to date while this member leads."""
+        self._demand = demand
+        self._look_at_demand()
+
+    def _look_at_demand(self) -> None:
+        if self._demand is not None:
+            messages = self.queue.messages
+            self._demand.look(messages.ready.count, messages.consumers)
+
     def take_effects(self) -> list[tuple[int, Effect]]:
         """The effects since the last call, in order, with their senders."""
+        if self._demand is not None:
+            self._look_at_demand()
         return [
             (effect.sender if isinstance(effect, ForClient) else FOR_THE_LEADER, effect)
             for effect in _in_parts(self._effects.take())

@@ -22,12 +22,14 @@ from leveret.broker.queues.contract.queue_factory import (
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.member_placement import NodeLoad, leader_node, member_nodes
 from leveret.cluster.quorum.membership_record import (
+    IDENTITY_BITS,
     Change,
     Lead,
     LeaveNode,
@@ -41,16 +43,18 @@ from leveret.cluster.quorum.membership_record import (
     decode_record,
     encode,
     new_record,
+    placed,
 )
 
 logger = logging.getLogger("leveret.cluster")
 
-IDENTITY_BITS = 61
-"""The number of a group is not 0."""
-
 
 class Nodes(Protocol):
     """The nodes of the cluster, and what arguments, policies and settings say of a queue."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is in no cluster."""
 
     def loads(self) -> list[NodeLoad]:
         """All nodes of the cluster."""
@@ -102,10 +106,10 @@ class Groups(Protocol):
 
 
 class QuorumFactory(QueueFactory):
-    """Makes quorum queues. local: the factory of the kind on a node on its own. node: this one."""
+    """Makes quorum queues. node: this one."""
 
-    def __init__(self, local: QueueFactory, node: OwnNode, nodes: Nodes, groups: Groups) -> None:
-        super().__init__(local.kind, local.make_here)
+    def __init__(self, node: OwnNode, nodes: Nodes, groups: Groups) -> None:
+        super().__init__(QUORUM_QUEUE, self.make)
         self._node = node
         self._nodes = nodes
         self._groups = groups
@@ -121,8 +125,10 @@ class QuorumFactory(QueueFactory):
 
     def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
         """The client of the group."""
-        record = decode_record(specification.placement.record)
-        service = self._groups.made(specification, record)
+        vhost, name, placement = specification.vhost, specification.name, specification.placement
+        placement = placed(vhost, name, placement, self._node.name, self._nodes.is_alone)
+        specification = specification._replace(placement=placement)
+        service = self._groups.made(specification, decode_record(placement.record))
         return QuorumQueueClient(owner, specification, self._node, service)
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:

@@ -8,8 +8,8 @@ place of heartbeats: a follower trusts its leader until the link to it falls or 
 leader reports that it has stopped leading. Then the voters stand for election one after the other
 (election.py). When the link to a member comes up, the leader asks the member for its position
 (leading.py). A member without a leader that reaches a majority always has a time at which it stands
-for election; other members have no election timer. The service calls inputs, then `take_outputs` at
-the end of each round.
+for election; the only voter of a group stands at once. Other members have no election timer. The
+service calls inputs, then `take_outputs` at the end of each round.
 
 Messages on one link arrive in order and without gaps until the link falls, which both ends report
 with `link_down` and `link_up`. Messages of a link that has fallen must not arrive later.
@@ -123,6 +123,8 @@ class RaftMember:
             self._stand_ms = 0
             if is_led:
                 self._attempts = 0
+        elif not self._attempts and state.log.configuration.voters == (state.me,):
+            self._stand()
         elif not self._stand_ms:
             self._stand_ms = state.wake_in(self._pause())
 

@@ -15,6 +15,7 @@ from leveret.broker.queues.contract.status import (
     ConsumerFigures,
     QueueStatus,
 )
+from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.storage.contract.queue_status import StorageCounts
@@ -22,7 +23,7 @@ from leveret.storage.contract.queue_status import StorageCounts
 FRESH_MS = 1000
 DOWN = "down"
 """The state of a queue whose node cannot be reached, as RabbitMQ's management shows it."""
-NO_AGES = AgeFigures(None, [], 0)
+NO_AGES = AgeFigures(None, [0] * (len(BOUNDS_MS) + 1), 0)
 NOTHING_KNOWN = FullFigures(
     QueueStatus(counts=CoarseCounts(), storage=StorageCounts(), declared_at_s=0.0), NO_AGES, [], {}
 )

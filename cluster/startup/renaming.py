@@ -25,7 +25,7 @@ from leveret.broker.declarations.values import (
     PutQueue,
     PutQueueHome,
 )
-from leveret.broker.queues.contract.queue_kind import CLASSIC
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
 from leveret.broker.queues.contract.queue_kinds import queue_type
 from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_RECORD
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
@@ -36,6 +36,7 @@ from leveret.cluster.metadata.member_records import CLUSTER_NODE
 from leveret.cluster.metadata.messages import LogEntry, View, ViewId, ViewMember, ViewStart
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import record_changes
+from leveret.cluster.quorum import membership_record
 from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow
 
 Names = Mapping[str, str]
@@ -44,7 +45,10 @@ Names = Mapping[str, str]
 Place = tuple[str, str]
 """A queue: its vhost, and its name."""
 
-RECORDS: dict[str, Callable[[bytes, Names], bytes]] = {CLASSIC: record_changes.rename}
+RECORDS: dict[str, Callable[[bytes, Names], bytes]] = {
+    CLASSIC: record_changes.rename,
+    QUORUM: membership_record.rename,
+}
 """Functions that rename nodes in the record of a placement, by the kind of the queue."""
 
 

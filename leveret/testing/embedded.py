@@ -22,6 +22,7 @@ from leveret.broker.resources.alarms import MEMORY
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.cluster.node.lone_node import LoneNode
 from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.testing.breaking import BreakableConnection
 from leveret.testing.initial_definitions import GivenDefinitions
@@ -67,7 +68,10 @@ class EmbeddedBroker:
         )  # fmt: skip
 
     def _make_broker(self) -> Broker:
-        broker = Broker(self.config, clock=self._clock, connection_type=BreakableConnection)
+        broker = Broker(
+            self.config, clock=self._clock, connection_type=BreakableConnection,
+            clustering=LoneNode(self.config),
+        )  # fmt: skip
         broker.services.observer = self._records
         return broker
 

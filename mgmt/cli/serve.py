@@ -23,8 +23,10 @@ from leveret.broker.config import Config, Listener
 from leveret.broker.node.broker import Broker
 from leveret.broker.resources.garbage_collections import GarbageCollections
 from leveret.broker.runtime.loop_watch import LoopWatch
+from leveret.broker.services.clustering import Clustering
 from leveret.cluster.links.configured_links import port_of
 from leveret.cluster.node.cluster_node import ClusterNode
+from leveret.cluster.node.lone_node import LoneNode
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.events.event_exchange import publish_events
@@ -91,11 +93,11 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     def make_broker() -> Broker:
         make_room_to_start(data_dir)
         node.cluster = None
+        clustering: Clustering = LoneNode(config, data_dir)
         if port_of(config):
-            node.cluster = ClusterNode(config, data_dir, node.take_start_as())
-            node.cluster.restart_wanted = node.restart
+            clustering = node.cluster = _cluster_node(config, data_dir, node)
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
-        return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=node.cluster)
+        return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=clustering)
 
     node = Node(config, make_broker, data_dir)
     node.rotate_logs = outputs.reopen
@@ -143,6 +145,12 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
+
+
+def _cluster_node(config: Config, data_dir: Path, node: Node) -> ClusterNode:
+    cluster = ClusterNode(config, data_dir, node.take_start_as())
+    cluster.restart_wanted = node.restart
+    return cluster
 
 
 async def _started_unless_stopped(node: Node) -> Broker | None:

@@ -8,7 +8,7 @@ delivery is counted twice. The counters of streams, which do not exist here, are
 """
 
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN
 from leveret.mgmt.metrics import families as names

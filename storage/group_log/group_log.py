@@ -23,7 +23,7 @@ GL3  A log file with a record of this client is needed until a round has covered
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from leveret.storage.contract.backing_queue import Waiter
 from leveret.storage.group_log.entry_blocks import block_of
@@ -46,7 +46,6 @@ from leveret.storage.group_log.group_records import (
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.log.large_records import LogRecord
-from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFile
 from leveret.storage.messages.formats import Record
 
@@ -71,6 +70,22 @@ class _Recent(NamedTuple):
     batch: int
 
 
+class NodeLog(Protocol):
+    """The log that takes the records (storage/log/log.py).
+
+    batch: the number of the one that is gathering; written: that of the last one on disk.
+    """
+
+    batch: int
+    written: int
+
+    def write_later(self, pending_bytes: int = 0) -> None:
+        """Have what was gathered written soon."""
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm to the waiter when all that was gathered is on disk."""
+
+
 class GroupLog:
     """A `LogClient`. All methods are for the event loop's thread.
 
@@ -84,7 +99,7 @@ class GroupLog:
     removing_kinds: frozenset[int] = frozenset()
 
     def __init__(
-        self, log: Log, recovery: GroupRecovery, reader: EntryReader,
+        self, log: NodeLog, recovery: GroupRecovery, reader: EntryReader,
         recent_bytes: int = RECENT_BYTES,
     ) -> None:  # fmt: skip
         self._recent_bytes_max = recent_bytes

@@ -35,12 +35,13 @@ class GroupStore:
 
     def __init__(
         self, directory: Path, log: Log, files: LogFiles, disk: Disk, reads: FileReads,
-        recent_bytes: int = RECENT_BYTES,
+        worker: Worker, recent_bytes: int = RECENT_BYTES,
     ) -> None:  # fmt: skip
-        """directory: of the groups' own files. Raises StoreError."""
+        """directory: of the groups' own files. worker: a thread for the disk. Raises StoreError."""
         disk.make_synced_directory(directory)
         self._node_log = log
         self._files = files
+        self._worker = worker
         self._rows = Rows(directory, disk)
         self._kept = KeptFiles(directory, disk)
         self._recovery = GroupRecovery(self._rows)
@@ -58,8 +59,8 @@ class GroupStore:
         """Close the files that are open for reading."""
         self.log.reader.close_all()
 
-    def begin(self, worker: Worker, source: SnapshotSource) -> None:
-        """Start to write, after the log was read. worker: a thread for the disk."""
+    def begin(self, source: SnapshotSource) -> None:
+        """Start to write, after the log was read."""
         self.log.begin()
         for problem in self._rows.problems:
             logger.error("%s", problem)
@@ -70,6 +71,6 @@ class GroupStore:
                     state.group, state.damage,
                 )  # fmt: skip
         self.rounds = Rounds(
-            self.log, self._node_log, self._files, self._rows, self._kept, worker, source
+            self.log, self._node_log, self._files, self._rows, self._kept, self._worker, source
         )
         self.rounds.begin()

@@ -77,8 +77,8 @@ class Store:
     wall_offset_ms: added to the broker's clock to get the wall clock. embed_below: a body
     with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk. reads:
     of messages, for callers in the event loop. disk_reads, disk_writes: messages that were read
-    from segments and written to them, those of deleted queues included. groups: the log of
-    replicated quorum queues; None if the node serves none and has none from an earlier run.
+    from segments and written to them, those of deleted queues included. groups: of
+    quorum queues.
     """
 
     def __init__(
@@ -91,7 +91,6 @@ class Store:
         disk: Disk | None = None,
         log_file_bytes: int = FILE_BYTES_MAX,
         keeps_reserve: bool = False,
-        keeps_groups: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.disk = disk if disk is not None else Disk()
@@ -126,11 +125,9 @@ class Store:
         recovery = QueueRecovery(self._messages_of)
         self.queue_log = QueueLog(self.log, self.pager, self._sync_segments, recovery)
         self.log.register(self.queue_log)
-        self.groups: GroupStore | None = None
-        if keeps_groups or (directory / QUORUM).exists():
-            self.groups = GroupStore(
-                directory / QUORUM, self.log, self._log_files, self.disk, self.reads
-            )
+        self.groups = GroupStore(
+            directory / QUORUM, self.log, self._log_files, self.disk, self.reads, self._page_worker
+        )
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)
         self._retirement = Retirement(self.log, self._log_files, self.disk, self._page_worker)
         self._removal = Removal(self._unsynced, self._page_worker, self.log, metadata, loop)

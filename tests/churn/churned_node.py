@@ -14,6 +14,7 @@ from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.moving.federation.link_definition import _link_id
 from leveret.broker.node.broker import Broker
 from leveret.broker.runtime.patterns import compile_pattern
+from leveret.cluster.node.lone_node import LoneNode
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing.management_server import EmbeddedManagement
 from tests.patience import PATIENCE_SECONDS
@@ -32,7 +33,8 @@ class ChurnedNode:
     def __init__(self, directory: Path):
         config = Config(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
         self._metadata = SqliteMetadata(directory / "metadata.sqlite")
-        self.broker = Broker(config, self._metadata, data_dir=directory)
+        clustering = LoneNode(config, directory)
+        self.broker = Broker(config, self._metadata, data_dir=directory, clustering=clustering)
         self.management = EmbeddedManagement(config, self.broker)
 
     async def __aenter__(self):

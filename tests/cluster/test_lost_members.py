@@ -15,9 +15,7 @@ from tests.cluster.test_quorum_membership import bodies, declare, shown
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("lost")
-    config = directory / "leveret.conf"
-    config.write_text("quorum_queue.replicated = true\n")
-    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    nodes = [ClusteredNode(directory, name) for name in "abc"]
     for node in nodes[1:]:
         node.join(nodes[0])
     yield nodes

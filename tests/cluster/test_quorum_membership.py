@@ -19,7 +19,6 @@ def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("members")
     config = directory / "leveret.conf"
     config.write_text(
-        "quorum_queue.replicated = true\n"
         "quorum_queue.continuous_membership_reconciliation.enabled = true\n"
         "quorum_queue.continuous_membership_reconciliation.trigger_interval = 10\n"
     )

@@ -21,9 +21,7 @@ KEPT = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish
 def cluster(tmp_path_factory):
     """Three nodes with replicated quorum queues."""
     directory = tmp_path_factory.mktemp("replicated")
-    config = directory / "leveret.conf"
-    config.write_text("quorum_queue.replicated = true\n")
-    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    nodes = [ClusteredNode(directory, name) for name in "abc"]
     for node in nodes[1:]:
         node.join(nodes[0])
     yield nodes

@@ -4,6 +4,7 @@ import pika
 import pytest
 
 from tests.crash.killed_node import Node
+from tests.protocol.raw_client import wait_until
 
 TRANSIENT, PERSISTENT = (pika.BasicProperties(delivery_mode=mode) for mode in (1, 2))
 FILLING = bytes(3000)
@@ -78,6 +79,7 @@ def test_messages_of_any_delivery_mode_survive_two_kills(node):
     assert taken(channel, "q", 10) == [(number, 0) for number in range(10)]
     channel.connection.close()
     channel = restarted(node)
-    assert channel.queue_declare("q", passive=True).method.message_count == COUNT
+    # What a consumer held is returned soon after the start.
+    wait_until(lambda: channel.queue_declare("q", passive=True).method.message_count == COUNT)
     got = sorted(number for number, _ in taken(channel, "q", COUNT))
     assert got == list(range(COUNT))

@@ -78,7 +78,7 @@ MIRRORED = QueueKind(
     ("name", "node", "state", "slave_nodes", "synchronised_slave_nodes", "messages"),
 )  # fmt: skip
 QUORUM = QueueKind(
-    ["all-1", "all-2", "three-1", "three-2"], ["quorum_queue.replicated = true"],
+    ["all-1", "all-2", "three-1", "three-2"], [],
     {
         "all": {"x-queue-type": "quorum", "x-quorum-initial-group-size": 5},
         "three": {"x-queue-type": "quorum", "x-quorum-initial-group-size": 3},

@@ -68,7 +68,8 @@ class Place:
         assert self.node.put(f"policies/{self.vhost}/federated", policy).status in (201, 204)
 
     def wait_for_link(self, queue="q"):
-        begins = f"federation link of queue '{queue}' in vhost '{self.vhost}' to upstream 'u' runs"
+        link = f"federation link of queue '{queue}' in vhost '{self.vhost}' to upstream 'u'"
+        begins = f"{link} is running"
         self.node.wait_until(lambda: begins in self.node.log, "the link runs")
 
     def close(self):

@@ -11,6 +11,7 @@ from pamqp import commands
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.node.broker import Broker
+from leveret.cluster.node.lone_node import LoneNode
 from tests.call_counts import counted_calls
 from tests.protocol.raw_client import method_bytes
 
@@ -98,7 +99,8 @@ class Node:
     """A broker without listeners and without a disk."""
 
     def __init__(self, clock=None):
-        self.broker = Broker(Config(tcp=TcpSettings(listeners=())), clock=clock)
+        config = Config(tcp=TcpSettings(listeners=()))
+        self.broker = Broker(config, clock=clock, clustering=LoneNode(config))
         self._turns = self.broker.services.turns
 
     async def __aenter__(self):

@@ -68,7 +68,7 @@ def test_letters_that_reach_no_queue_are_there_after_a_restart(node, way):
         # What is confirmed after them is on disk after them.
         publish(client, b"left")
     getattr(node, way)()
-    assert dlx(node) == COUNT
+    wait_until(lambda: dlx(node) == COUNT)
     with opened(node.broker) as client:
         assert client.take("source").body == b"left"
         client.bind("target", "amq.fanout")
@@ -88,25 +88,6 @@ def test_a_message_that_expires_at_once_is_confirmed_when_its_letter_is_on_disk(
     ((_, death),) = message.properties["headers"]["x-death"][1]
     assert (message.body, death["reason"]) == (b"a", ("S", "expired"))
     assert message.properties["delivery_mode"] == 1
-
-
-def test_a_letter_stays_until_its_target_has_it_on_disk(node):
-    with declared(node, ["target"]) as client:
-        client.bind("target", "amq.fanout")
-        publish(client, b"a")
-        node.disk.may_sync.clear()
-        client.send_method(1, commands.Basic.Get, queue="source", no_ack=False)
-        tag = client.read_content(1, commands.Basic.GetOk).method.delivery_tag
-        client.send_method(1, commands.Basic.Nack, delivery_tag=tag, multiple=False, requeue=False)
-        wait_until(lambda: node.broker.queue_length("target") == 1)
-        assert dlx(node) == 1
-        node.disk.may_sync.set()
-        wait_until(lambda: dlx(node) == 0)
-        # What is confirmed after it was settled is on disk after that.
-        client.publish(1, "target", b"b", delivery_mode=2)
-        client.read_method(1, commands.Basic.Ack)
-    node.kill()
-    assert (dlx(node), bodies(node, "source"), bodies(node, "target")) == (0, [], [b"a", b"b"])
 
 
 def test_the_letters_of_a_deleted_queue_are_gone_from_the_disk(node):

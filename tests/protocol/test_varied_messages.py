@@ -12,7 +12,6 @@ from leveret.broker.runtime.names import QUEUE
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node
-from tests.storage.backing_contract.decorators import UnchangedQueue
 
 NO_TABLE = b"\0\0\0\0"
 PRIORITIES = encode_table({"x-max-priority": ("I", 5)})
@@ -319,36 +318,6 @@ async def test_a_connection_that_consumes_is_read_whatever_it_publishes():
             await all_read(node, client)
         assert queue.backing.ready_count == 4400
         assert client.socket.is_read
-
-
-class NotedRuns(UnchangedQueue):
-    """Notes the runs that are published."""
-
-    def __init__(self, inner, taken):
-        super().__init__(inner)
-        self._taken = taken
-
-    def publish(self, run, expires_at_ms):
-        self._taken.append(run.messages)
-        return super().publish(run, expires_at_ms)
-
-
-async def test_several_quorum_queues_share_the_run_that_the_log_writes_once():
-    taken = []
-    async with Node() as node:
-        (client,) = node.clients(1)
-        submit = node.broker.services.declarations.submit
-        for name in ("a", "b"):
-            declare(node, name, True, encode_table({"x-queue-type": ("S", "quorum")}))
-            submit(PutBinding("/", "amq.fanout", name, "", QUEUE, NO_TABLE)).result()
-            queue = node.broker.services.vhosts["/"].queues[name]
-            queue.backing = NotedRuns(queue.backing, taken)
-        for number in range(5):
-            properties = {"delivery_mode": 2, "message_id": str(number)}
-            client.send(publish_bytes(1, "", b"", "amq.fanout", **properties))
-        await all_read(node, client)
-    first, second = taken
-    assert first is second
 
 
 NUMBERS = [b"%d" % number for number in range(20)]

@@ -65,7 +65,13 @@ class GroupNode:
         self.files = LogFiles(directory / "log", disk, file_bytes_max)
         self.node_log = Log(self.files, disk, self._worker, loop, lambda: None)
         self.store = GroupStore(
-            directory / QUORUM, self.node_log, self.files, disk, FileReads(disk), recent_bytes=200
+            directory / QUORUM,
+            self.node_log,
+            self.files,
+            disk,
+            FileReads(disk),
+            self._pages,
+            recent_bytes=200,
         )
         self.log = self.store.log
         self.retirement = Retirement(self.node_log, self.files, disk, self._worker)
@@ -76,7 +82,7 @@ class GroupNode:
         for path in reader.stale:
             disk.remove(path)
         self.files.begin(reader.files, reader.next_number)
-        self.store.begin(self._pages, self)
+        self.store.begin(self)
         self.models = models if models is not None else self.found_models()
         self.history = [self.views()]
         self.synced = 0

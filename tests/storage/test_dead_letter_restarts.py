@@ -9,8 +9,11 @@ import pytest
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.queues.classic.classic_factory import ClassicFactory
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.dead_letters.header import EXPIRED
+from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Address, Message
@@ -59,6 +62,7 @@ class Node:
         self.store.reads.worker = None
         self.store.open()
         self.vhost = VirtualHost("/", self.turns, self.clock, None, self.store)
+        self.vhost.kinds.add(ClassicFactory(QUORUM_QUEUE, QuorumQueue))
         for name, storage_id in STORAGE_IDS.items():
             self.vhost.add_queue(
                 self.vhost.kinds.specify(

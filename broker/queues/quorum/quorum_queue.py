@@ -28,7 +28,6 @@ from leveret.broker.amqp.errors import not_implemented, resource_locked
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.arguments import (
-    CONSUMER_TIMEOUT,
     DROP_HEAD,
     REJECT_PUBLISH_DLX,
     QueueOptions,
@@ -36,13 +35,7 @@ from leveret.broker.queues.contract.arguments import (
 from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
-from leveret.broker.queues.contract.queue_kind import (
-    MIRRORING_POLICIES,
-    QUORUM,
-    QUORUM_ARGUMENTS,
-    STREAM_POLICIES,
-    QueueKind,
-)
+from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT
@@ -60,6 +53,7 @@ from leveret.broker.queues.quorum.returned import (
     returned,
     without_mark,
 )
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
@@ -68,29 +62,8 @@ from leveret.storage.messages.message_run import run_of
 
 RETURN_WORK = 50
 """The work of returning a message, in the units of broker/runtime/turns.py."""
-CREDIT_MAX = 2000
 ROOM_AGAIN = 0.8
 """The share of a limit to which a queue must shrink before it takes messages again."""
-
-QUORUM_QUEUE = QueueKind(
-    QUORUM,
-    "rabbit_quorum_queue",
-    QUORUM_ARGUMENTS,
-    consumer_arguments=("x-priority", "x-credit", CONSUMER_TIMEOUT),
-    policy_target="quorum_queues",
-    unsupported_policies=frozenset(
-        (*MIRRORING_POLICIES, *STREAM_POLICIES, "queue-mode", "max-priority")
-    ),
-    policy_wins=frozenset(("overflow", "expires")),
-    credit_max=CREDIT_MAX,
-    is_replicated=True,
-    knows_deliveries=True,
-    may_be_transient=False,
-    may_be_exclusive=False,
-    may_be_auto_delete=False,
-    may_be_named_by_server=False,
-    has_global_qos=False,
-)
 
 
 class LogRequest:

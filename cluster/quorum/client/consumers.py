@@ -103,6 +103,7 @@ class ClientConsumer(Subscription):
         if not self._is_told:
             self._is_told = True
             self._question.give(None)
+            self.hand_over()
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """Answer with an error."""
@@ -114,7 +115,9 @@ class ClientConsumer(Subscription):
         """Take deliveries that have arrived."""
         if not self._is_cancelled:
             self._waiting += runs
-            self.hand_over()
+            # The answer to its subscription goes before the first delivery.
+            if self._is_told:
+                self.hand_over()
 
     def hand_over(self) -> None:
         """Give the consumer as many messages as it has room for."""

@@ -11,6 +11,7 @@ from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.queue_client import QueueLength
+from leveret.broker.queues.contract.status import CoarseCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
 from leveret.cluster.remote_queues.queue_frames import FullFigures
@@ -23,6 +24,7 @@ class EndedGroup:
     """A `GroupService`, and a `FiguredQueue` (remote_figures.py), of a queue that has ended."""
 
     is_away = True
+    is_new = False
 
     def now_ms(self) -> int:
         """A time; it does not advance."""
@@ -44,6 +46,14 @@ class EndedGroup:
 
     def want_counts(self, figures: TakesCounts | None = None) -> None:
         """Do nothing."""
+
+    def own_counts(self) -> CoarseCounts | None:
+        """There is no leader."""
+        return None
+
+    def own_status(self) -> FullFigures | None:
+        """There is no leader."""
+        return None
 
     def watch(self, demand: Demand | None) -> None:
         """Do nothing."""

@@ -74,5 +74,5 @@ class Gathered:
     def _flush_settlement(self) -> None:
         group, action = self._group, self._action
         self._action = SETTLE
-        for holder, positions in self._settlement.take(group.holders).items():
+        for holder, positions in self._settlement.take(group.holders, action != SETTLE):
             group.add(SettleHeld(action, holder, positions))

@@ -23,7 +23,12 @@ class TakesCounts(Protocol):
 
 
 class GroupService(Protocol):
-    """The group of one queue. Without a leader, requests for figures are refused."""
+    """The group of one queue. Without a leader, requests for figures are refused.
+
+    is_new: the queue was not found by a restart: it has no messages yet.
+    """
+
+    is_new: bool
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Start a session with the leader (group_client.py)."""
@@ -39,6 +44,12 @@ class GroupService(Protocol):
 
     def want_counts(self, figures: TakesCounts) -> None:
         """Ask the leader for the counts, in one request with those of other queues."""
+
+    def own_counts(self) -> CoarseCounts | None:
+        """The counts, if this node leads."""
+
+    def own_status(self) -> FullFigures | None:
+        """All figures, if this node leads."""
 
     def watch(self, demand: Demand | None) -> None:
         """Keep this demand up to date while the leader is on this node. None: no demand."""

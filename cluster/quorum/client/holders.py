@@ -141,23 +141,29 @@ class Settlement:
             self._runs.append((self._first, self._end))
         self._first = self._end = number
 
-    def take(self, holders: Holders) -> dict[Holder, list[int]]:
+    def take(self, holders: Holders, in_order: bool) -> list[tuple[Holder, list[int]]]:
         """Take the gathered positions by holder, as ascending intervals: first, last ...
 
-        Entries of holders that have ended are left out: the group has taken them back.
+
+        in_order: as it was settled, so that a holder may come more than once. Entries of holders
+        that have ended are left out: the group has taken them back.
         """
         self._begin(0)
         runs, self._runs = self._runs, []
-        if len(runs) > 1:
+        if len(runs) > 1 and not in_order:
             runs.sort()
-        taken: dict[Holder, list[int]] = {}
+        taken: list[tuple[Holder, list[int]]] = []
+        last: Holder | None = None
+        intervals: list[int] = []
         for first, end in runs:
             holder = holders.find(first)
             if holder is None:
                 continue
             if not holder.has_ended:
                 position = first & POSITION_MASK
-                intervals = taken.setdefault(holder, [])
+                if holder is not last or intervals[-1] >= position:
+                    last, intervals = holder, []
+                    taken.append((holder, intervals))
                 if intervals and intervals[-1] == position - 1:
                     intervals.pop()
                     intervals.append(position + end - first - 1)

@@ -41,7 +41,7 @@ from leveret.broker.queues.contract.queue_client import (
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
@@ -63,6 +63,7 @@ from leveret.cluster.quorum.client.gathered import Gathered
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
+from leveret.cluster.quorum.client.led_figures import LedFigures
 from leveret.cluster.quorum.client.question import Question
 from leveret.cluster.quorum.client.told_effects import tell
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
@@ -77,6 +78,7 @@ logger = logging.getLogger("leveret.cluster")
 
 BEGIN_MS = 5000
 """RabbitMQ's `START_CLUSTER_TIMEOUT`."""
+NO_LENGTH = QueueLength(0, 0)
 LENGTH_MS = 1000
 """How long a passive declare waits for earlier requests, and for the leader."""
 
@@ -177,7 +179,7 @@ class QuorumQueueClient(Actor):
         self.is_deleted = False
         self.demand: Demand | None = None
         self.may_redeliver = False
-        self.figures: QueueFigures = RemoteFigures(self)
+        self.figures: QueueFigures = LedFigures(self)
         self.reader = DeliveryReader(node.addresses)
         self._hold = UnappliedHold(node.untaken)
         self._group = GroupClient(node.senders)
@@ -186,7 +188,7 @@ class QuorumQueueClient(Actor):
         self._credited: dict[ClientConsumer, None] = {}
         self._begun: list[Question] = []
         self._lengths: list[LengthQuestion] = []
-        self._known_length = QueueLength(0, 0)
+        self._known_length = NO_LENGTH if service.is_new else None
 
     def __repr__(self) -> str:
         return f"<QuorumQueueClient {self.name!r}>"
@@ -217,6 +219,8 @@ class QuorumQueueClient(Actor):
         begun, self._begun = self._begun, []
         for question in begun:
             question.give(None)
+        if self._lengths:
+            self._ask_lengths()
         self._turns.wake(self)
 
     def leader_lost(self) -> None:
@@ -343,17 +347,20 @@ class QuorumQueueClient(Actor):
         """The numbers of messages and consumers. Does not count as use of the queue."""
         self._gathered.flush()
         self._turns.wake(self)
-        self._clock.call_later_ms(LENGTH_MS, lambda: answer.give(self._known_length))
+        self._clock.call_later_ms(LENGTH_MS, lambda: answer.give(self._known_length or NO_LENGTH))
         self._lengths.append(LengthQuestion(self._group.last, self._group.sender, answer))
         self._ask_lengths()
 
     def _ask_lengths(self) -> None:
-        """Send requests whose earlier commands are done. Without a leader, answer known numbers."""
+        """Send requests whose earlier commands are done. Without a leader, answer known numbers.
+
+        After a restart none are known, and the leader may soon be.
+        """
         lengths, self._lengths = self._lengths, []
         for question in lengths:
-            if not self._group.is_led:
+            if not self._group.is_led and self._known_length is not None:
                 question.answer.give(self._known_length)
-            elif self._group.has_done(question.last, question.sender):
+            elif self._group.is_led and self._group.has_done(question.last, question.sender):
                 self._ask_length(question.answer)
             elif not question.answer.is_given:
                 self._lengths.append(question)
@@ -367,7 +374,7 @@ class QuorumQueueClient(Actor):
         # If the leader is gone, the known numbers are as good as those of the next one.
         with suppress(Fault):
             self._known_length = asked.result()
-        answer.give(self._known_length)
+        answer.give(self._known_length or NO_LENGTH)
 
     def purge(self, answer: Answer[int]) -> None:
         """Drop all ready messages. Answers with their number."""
@@ -461,6 +468,14 @@ class QuorumQueueClient(Actor):
     def now_ms(self) -> int:
         """The broker's time."""
         return self._clock.now_ms()
+
+    def own_counts(self) -> CoarseCounts | None:
+        """The counts, if this node leads."""
+        return self._service.own_counts()
+
+    def own_status(self) -> FullFigures | None:
+        """All figures, if this node leads."""
+        return self._service.own_status()
 
     def want_counts(self) -> None:
         """Ask for the counts, in one request with those of other queues."""

@@ -48,6 +48,7 @@ from leveret.cluster.quorum.groups.group_machine import (
     MachineKind,
 )
 from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.group_storage import GroupStorage
 from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
@@ -59,9 +60,7 @@ from leveret.cluster.raft.configuration import Configuration, encode_configurati
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.group_state import GroupState
-from leveret.storage.group_log.group_store import GroupStore
 from leveret.storage.group_log.rounds import Rounds, Snapshot
 
 FRAME_BYTES = 256 * 1024
@@ -87,7 +86,7 @@ class Groups:
     """
 
     def __init__(
-        self, node: str, links: ServiceRegistry, store: GroupStore, kind: MachineKind,
+        self, node: str, links: ServiceRegistry, store: GroupStorage, kind: MachineKind,
         clock: Clock, random: Callable[[], float],
     ) -> None:  # fmt: skip
         self.node = node
@@ -130,12 +129,9 @@ class Groups:
 
     # Life
 
-    def begin(self, worker: Worker) -> None:
-        """Run the members that are stored, after the log was read. Raises StoreError.
-
-        worker: a thread for the disk.
-        """
-        self._store.begin(worker, self)
+    def begin(self) -> None:
+        """Run the members that are stored, after the log was read. Raises StoreError."""
+        self._store.begin(self)
         for group, state in list(self.log.groups.items()):
             self._begin_member(group, state)
 

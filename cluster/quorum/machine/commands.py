@@ -59,6 +59,19 @@ class DelayedRetry(IntEnum):
     RETURNED = 3
 
 
+class TakenPlace(IntEnum):
+    """Where messages of a `TakeOver` go: to the end, to those that were returned to the front, or
+    to the dead letters that are kept, by the reason of their death.
+    """
+
+    END = 0
+    FRONT = 1
+    EXPIRED = 2
+    REJECTED = 3
+    MAXLEN = 4
+    DELIVERY_LIMIT = 5
+
+
 class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The options of a queue: its arguments and policies, and the rules of a RabbitMQ version.
 
@@ -215,6 +228,17 @@ class LettersDone(Command, frozen=True, tag=25):
     positions: list[FromOne]
 
 
+class TakeOver(Command, frozen=True, tag=26):
+    """Messages that the queue had before it had a group. runs: as in `Enqueue`.
+
+    returns: how often each was returned. place: where they go.
+    """
+
+    runs: list[RunField]
+    returns: Number
+    place: TakenPlace
+
+
 class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive messages of an `Enqueue` that are alike.
 
@@ -306,7 +330,7 @@ def decode_entry(entry: bytes) -> Entry:
         command = _DECODER.decode(entry[_START.size : end])
     except (StructError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CommandError(f"an entry of a quorum queue is damaged: {error}") from error
-    if type(command) is Enqueue:
+    if type(command) is Enqueue or type(command) is TakeOver:
         _check_runs(command.runs)
     else:
         _check(command, len(entry) - end)
@@ -363,4 +387,5 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | NodeDisconnected
     | NodeConnected
     | LettersDone
+    | TakeOver
 )

@@ -98,6 +98,15 @@ class Consumers:
         self.is_quiescing = False
         self._turns: list[_Turns] = []
 
+    def has_room(self, priority_min: int) -> bool:
+        """Whether a consumer of at least this priority may take a message now."""
+        return any(
+            one.priority >= priority_min
+            and one.may_take
+            and (not self.is_single_active or one is self.active)
+            for one in self.subscribed
+        )
+
     def add(self, consumer: Consumer) -> None:
         """Add a consumer that has subscribed."""
         self.subscribed.append(consumer)

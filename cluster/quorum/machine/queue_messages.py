@@ -21,6 +21,7 @@ from leveret.cluster.quorum.machine.commands import (
     DeadLetterStrategy,
     DelayedRetry,
     Options,
+    TakenPlace,
 )
 from leveret.cluster.quorum.machine.consumers import Consumer, Consumers
 from leveret.cluster.quorum.machine.dead_letters import KeptLetters
@@ -111,6 +112,23 @@ class QueueMessages:
             place += count
         self.taken += self.position - first
         return refused
+
+    def take_over(self, index: int, fields: list[int], returns: int, place: TakenPlace) -> None:
+        """Take the runs of a `TakeOver`."""
+        first = 0
+        for at in range(0, len(fields), RUN_FIELDS):
+            run = Run(
+                self.position, fields[at], index, first, fields[at + 1], fields[at + 3],
+                self._expiry_ms(fields[at + 2] - 1), returns, returns,
+            )  # fmt: skip
+            self.position += run.count
+            first += run.count
+            if place == TakenPlace.END:
+                self.ready.append(run)
+            elif place == TakenPlace.FRONT:
+                self.ready.append_returned(run)
+            else:
+                self.letters.add(Reason(place - TakenPlace.EXPIRED), [run])
 
     def _expiry_ms(self, ttl_ms: int) -> int:
         limit_ms = self.options.message_ttl_ms

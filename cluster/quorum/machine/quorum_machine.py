@@ -37,6 +37,7 @@ from leveret.cluster.quorum.machine.commands import (
     Purge,
     Return,
     Settle,
+    TakeOver,
     Tick,
     decode_entry,
 )
@@ -100,7 +101,7 @@ class QuorumMachine:
             if not self._apply_of_client(index, command, effects):
                 return
         else:
-            self._apply_of_leader(command, effects)
+            self._apply_of_leader(index, command, effects)
         self.messages.deliver(effects)
 
     # Commands of clients
@@ -287,7 +288,7 @@ class QuorumMachine:
 
     # Commands of the leader
 
-    def _apply_of_leader(self, command: Command, effects: Effects | None) -> None:
+    def _apply_of_leader(self, index: int, command: Command, effects: Effects | None) -> None:
         if isinstance(command, Tick):
             self._check_timeouts(effects)
             self._check_use(effects)
@@ -299,6 +300,8 @@ class QuorumMachine:
             self._set_away(command.node, isinstance(command, NodeDisconnected), effects)
         elif isinstance(command, LettersDone):
             self.messages.letters.done(command.positions)
+        elif isinstance(command, TakeOver):
+            self.messages.take_over(index, command.runs, command.returns, command.place)
 
     def _configure(self, command: Configure, effects: Effects | None) -> None:
         messages = self.messages

@@ -45,10 +45,15 @@ class DeclaredGroup:
 
     def __init__(
         self, group: int, rules: Rules, record: QuorumRecord, groups: Groups,
-        ended: Callable[[int, bool], object],
+        ended: Callable[[int, bool], object], *, is_new: bool,
     ) -> None:  # fmt: skip
-        """ended: called with the group when the client has ended, and whether it is deleted."""
+        """ended: called with the group when the client has ended, and whether it is deleted.
+
+        is_new: the queue was not found by a restart.
+        """
+        self.is_new = is_new
         self.group = group
+        self.declared_at_s = groups.wall_ms() / 1000
         self._times_served = 0
         self.lost = ""
         self.lost_by_others: set[str] = set()
@@ -59,6 +64,7 @@ class DeclaredGroup:
         self._groups = groups
         self._ended = ended
         self._service: QueueGroup | None = None
+        self._demand: Demand | None = None
 
     def new_service(self) -> QueueGroup:
         """What the client asks."""
@@ -83,7 +89,14 @@ class DeclaredGroup:
     # What the client asks of its member
 
     def watch(self, demand: Demand | None) -> None:
-        """Federation links are not told whether the queue wants messages."""
+        """Keep this demand up to date while this node leads; None: none."""
+        self._demand = demand
+        member = self._groups.members.get(self.group)
+        if member is not None and member.is_serving:
+            self._watch_demand(member)
+
+    def _watch_demand(self, member: GroupMember) -> None:
+        queue_machine(member).watch(self._demand)
 
     def led(self) -> tuple[int, QuorumMachine] | None:
         """The last applied entry and the machine of the member here, if it leads."""
@@ -118,7 +131,16 @@ class DeclaredGroup:
         self._propose_options(member)
         self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())
+        if self._demand is not None:
+            self._watch_demand(member)
         return True
+
+    def leads_no_more(self, member: GroupMember) -> None:
+        """The member does not serve."""
+        self.letters.end()
+        if self._demand is not None:
+            queue_machine(member).watch(None)
+            self._demand.end()
 
     def _log_default(self, member: GroupMember) -> None:
         """Log the default delivery limit of a new queue, once."""
@@ -142,6 +164,11 @@ class DeclaredGroup:
 
 def machine_of(member: GroupMember) -> QuorumMachine:
     """The machine of a member."""
+    return queue_machine(member).queue
+
+
+def queue_machine(member: GroupMember) -> QueueMachine:
+    """The machine of a member, with its effects."""
     machine = member.machine
     assert isinstance(machine, QueueMachine), "the groups of this node are quorum queues"
-    return machine.queue
+    return machine

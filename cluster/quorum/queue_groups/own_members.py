@@ -62,7 +62,7 @@ class OwnMembers:
         self._cluster = cluster
         self._clock = clock
         self._replace = replace
-        self._is_restoring = True
+        self.is_restoring = True
         self._unsettled: set[int] = set()
         self._timer: Timer | None = None
         groups.lost = self._lost
@@ -70,7 +70,7 @@ class OwnMembers:
 
     def restored(self) -> None:
         """The queues that were added until now are those that a restart has found."""
-        self._is_restoring = False
+        self.is_restoring = False
 
     def close(self) -> None:
         """The node stops."""
@@ -82,7 +82,7 @@ class OwnMembers:
         own = declared.record.of_node(self._node)
         self._remove_foreign(declared, own)
         if own is not None and declared.group not in self._groups.members:
-            if not self._is_restoring:
+            if not self.is_restoring:
                 if declared.record.is_first:
                     self._begin(declared, own)
             elif len(declared.record.members) == 1:

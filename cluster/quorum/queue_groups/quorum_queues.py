@@ -20,16 +20,15 @@ from leveret.broker.policies.policy_table import Definition, merged
 from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.leader_location import locator_of
-from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.groups.group_machine import Effect
 from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.group_storage import GroupStorage
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.machine.peeking import peek
@@ -48,9 +47,11 @@ from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
 from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
 from leveret.cluster.quorum.queue_groups.reconciliation import Reconciliation
+from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
-from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.storage.group_log.memory_groups import MemoryGroupStore
+from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.store.store import Store
 
 GROUP_SIZE = 3
@@ -86,21 +87,20 @@ class QuorumQueues:
     """
 
     def __init__(
-        self, remote_queues: RemoteQueues, services: Services, links: ServiceRegistry,
-        store: Store, cluster: ClusterState,
+        self, node: OwnNode, services: Services, links: ServiceRegistry,
+        store: GroupStorage | None, cluster: ClusterState,
     ) -> None:  # fmt: skip
-        """store: its log was read. Raises StoreError."""
-        logger.warning(
-            "quorum_queue.replicated is a preview: quorum queues are not for data that matters"
-        )
-        assert store.groups is not None, "the store was made for groups"
+        """store: the log was read; None if the node has no files. Raises StoreError."""
         self.declared: dict[int, DeclaredGroup] = {}
         self._cluster = cluster
         self._services = services
-        node = remote_queues.node
-        self.groups = Groups(node, links, store.groups, QueueMachines(), services.clock, random)
+        self.groups = Groups(
+            node.name, links, store or MemoryGroupStore(), QueueMachines(), services.clock, random
+        )
         self.groups.changed = self._changed
-        self.membership = Membership(node, self.declared, self.groups.members, services, cluster)
+        self.membership = Membership(
+            node.name, self.declared, self.groups.members, services, cluster
+        )
         self._own_members = OwnMembers(
             self.groups, self.declared, cluster, services.clock, self.membership.replace
         )
@@ -110,16 +110,18 @@ class QuorumQueues:
         self.groups.removed = lambda member: self._own_members.removed(member.group)
         self.groups.leads = self._lead
         self.groups.link_changed = self._link_changed
-        self.groups.begin(store.page_worker)
-        own = OwnNode(
-            node, NodeSenders(node, remote_queues.incarnation), remote_queues.addresses,
-            remote_queues.untaken, not services.config.is_as_rabbitmq_4,
-        )  # fmt: skip
-        self.factory = QuorumFactory(services.queue_kinds.of(QUORUM_QUEUE), own, self, self)
+        self.groups.begin()
+        self.factory = QuorumFactory(node, self, self)
         self.leadership = Leadership(
             self.groups, self.declared, cluster, services.declarations.submit, services.clock
         )
-        self._addresses = remote_queues.addresses
+        self._addresses = node.addresses
+
+    async def take_over(self, definitions: Definitions, store: Store) -> Definitions:
+        """Make groups of queues that an earlier version stored; returns what is declared then."""
+        services = self._services
+        taking_over = TakingOver(self.groups, store, services.metadata, services.clock)
+        return await taking_over.run(definitions)
 
     def close(self) -> None:
         """The node stops."""
@@ -128,6 +130,11 @@ class QuorumQueues:
         self.groups.close()
 
     # The `Nodes` of the factory
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is in no cluster."""
+        return not self._services.queue_kinds.node
 
     def loads(self) -> list[NodeLoad]:
         """All nodes of the cluster."""
@@ -177,7 +184,12 @@ class QuorumQueues:
         """The service for the client of a queue that is about to be made."""
         group = specification.placement.identity
         declared = self.declared[group] = DeclaredGroup(
-            group, Rules(self._services.config.compat), record, self.groups, self._ended
+            group,
+            Rules(self._services.config.compat),
+            record,
+            self.groups,
+            self._ended,
+            is_new=not self._own_members.is_restoring,
         )
         return declared.new_service()
 
@@ -331,7 +343,7 @@ class QuorumQueues:
         if member.damage or member.wanted is not declared.wanted:
             self._own_members.settle(declared)
         if not member.is_serving:
-            declared.letters.end()
+            declared.leads_no_more(member)
             return
         if declared.begins_to_lead(member):
             self._tell_states_to(declared, member, "")

@@ -30,8 +30,8 @@ class Waiting:
     def declaration_log(self, services, local, sync):
         return local
 
-    def prepare(self, definitions, store):
-        pass
+    async def prepare(self, definitions, store):
+        return definitions
 
     async def start(self, definitions):
         self.has_begun.set()

@@ -181,12 +181,12 @@ async def test_nodes_of_other_clusters_and_versions_are_refused(caplog):
     async with (
         started("a@127.0.0.1", identity={"cluster": "north"}) as a,
         started("b@127.0.0.1", identity={"cluster": "south"}) as b,
-        started("c@127.0.0.1", identity={"oldest": 2, "newest": 3}) as c,
+        started("c@127.0.0.1", identity={"oldest": 3, "newest": 4}) as c,
     ):
         b.dial(a)
         c.dial(a)
         await until(lambda: lines(caplog, "node b@127.0.0.1 belongs to the cluster south"))
-        await until(lambda: lines(caplog, "this node (Leveret ) version 1: this node is older"))
+        await until(lambda: lines(caplog, "this node (Leveret ) version 2: this node is older"))
         assert a.service.calls == []
 
 

@@ -21,12 +21,7 @@ from leveret.cluster.links.handshake import (
     SendBytes,
 )
 from leveret.cluster.links.hello import Hello, Identity
-from leveret.cluster.links.refusals import (
-    REPLICATED_QUORUM_QUEUES,
-    RefusalKind,
-    duplicate,
-    linked,
-)
+from leveret.cluster.links.refusals import RefusalKind, duplicate, linked
 
 COOKIE = b"a cookie that both nodes have"
 A = Identity("a@host", 1000, release="1.5.0", port=25672, features=frozenset({"x", "y"}))
@@ -79,7 +74,7 @@ def test_both_sides_are_established_with_what_they_have_in_common():
     assert (of_dialler.hello.node, of_dialler.hello.incarnation) == (B.node, 2000)
     assert (of_acceptor.hello.node, of_acceptor.hello.port) == (A.node, 25672)
     assert of_dialler.features == of_acceptor.features == {"y"}
-    assert of_dialler.version == of_acceptor.version == 1
+    assert of_dialler.version == of_acceptor.version == 2
     assert of_dialler.rest == of_acceptor.rest == b""
 
 
@@ -166,15 +161,16 @@ def test_another_cluster_is_refused_by_both():
     )
 
 
-def test_nodes_that_replicate_quorum_queues_refuse_others():
-    one = replace(A, features=frozenset({REPLICATED_QUORUM_QUEUES}))
-    of_dialler, of_acceptor = refused(run(dialler(one), acceptor(B)))
-    assert of_dialler.kind is of_acceptor.kind is RefusalKind.SETTINGS
-    assert of_dialler.sentence == (
-        "this node has quorum_queue.replicated = true and node b@host has not: set it alike on all "
-        "nodes of a cluster"
+def test_a_node_without_replicated_quorum_queues_is_refused_with_what_to_do():
+    old = replace(A, oldest=1, newest=1)
+    _, of_acceptor = refused(run(dialler(old), acceptor(B)))
+    assert of_acceptor.kind is RefusalKind.VERSION
+    assert of_acceptor.sentence == (
+        "node a@host (Leveret 1.5.0) speaks version 1 of the protocol between nodes, and this node "
+        "(Leveret 1.6.0) version 2: node a@host is older; its quorum queues have one member each, "
+        "so nodes cannot be upgraded one by one; stop all nodes of the cluster, and start them all "
+        "with Leveret 1.6.0"
     )
-    assert "node a@host has quorum_queue.replicated = true and this node" in of_acceptor.sentence
 
 
 def test_a_node_of_no_cluster_may_link_to_any():

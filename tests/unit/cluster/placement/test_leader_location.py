@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.cluster.placement.leader_location import (
     BALANCED,
     CLIENT_LOCAL,

@@ -33,6 +33,8 @@ class GroupOfOne:
     `watch`.
     """
 
+    declared_at_s, is_new = 0, True
+
     def __init__(self, clock):
         self.clock = clock
         self.machine = QueueMachines().new()

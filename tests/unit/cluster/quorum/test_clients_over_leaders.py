@@ -44,6 +44,8 @@ STEPS = 250
 class Node:
     """A node that uses the queue, and the service of its client. published: bodies, in order."""
 
+    is_new = True
+
     def __init__(self, name, incarnation, world):
         self.name, self.incarnation, self.world = name, incarnation, world
         self.vhost = FakeVhost()

@@ -229,9 +229,9 @@ def test_settled_positions_are_ascending_intervals_of_each_holder():
     settlement.add(entries(other, 6))
     settlement.add(entries(one, 1, 3, 2))
     assert settlement
-    assert settlement.take(holders) == {one: [1, 5], other: [6, 6]}
+    assert settlement.take(holders, False) == [(one, [1, 5]), (other, [6, 6])]
     assert not settlement
-    assert settlement.take(holders) == {}
+    assert settlement.take(holders, False) == []
 
 
 def test_a_holder_that_has_ended_settles_nothing():
@@ -240,10 +240,10 @@ def test_a_holder_that_has_ended_settles_nothing():
     holder.unsettled = 2
     holders.end_all()
     settlement.add(entries(holder, 1, 2))
-    assert settlement.take(holders) == {}
+    assert settlement.take(holders, False) == []
     assert holder.unsettled == 0
     settlement.add(entries(holder, 1))
-    assert settlement.take(holders) == {}, "it is forgotten"
+    assert settlement.take(holders, False) == [], "it is forgotten"
 
 
 def test_a_key_is_not_used_again_while_an_entry_has_it():
@@ -254,5 +254,5 @@ def test_a_key_is_not_used_again_while_an_entry_has_it():
     holders.close(second)
     assert holders.add().key == second.key
     settlement.add(entries(first, 1))
-    assert settlement.take(holders) == {first: [1, 1]}
+    assert settlement.take(holders, False) == [(first, [1, 1])]
     assert holders.add().key == first.key

@@ -4,8 +4,6 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.values import ChangePlacement
-from leveret.broker.queues.contract.queue_factory import QueueFactory
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.member_placement import (
@@ -45,6 +43,8 @@ class Cluster:
         self.size, self.wanted_locator = 3, "client-local"
         self.records = []
 
+    is_alone = False
+
     def loads(self):
         return self.all
 
@@ -74,7 +74,7 @@ def cluster():
 @pytest.fixture
 def factory(cluster):
     node = OwnNode("a", NodeSenders("a", 1), Addresses(), UntakenBytes(lambda is_behind: None))
-    return QuorumFactory(QueueFactory(QUORUM_QUEUE, None), node, cluster, cluster)
+    return QuorumFactory(node, cluster, cluster)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ Promises of queues that remove nothing, too, are tested with a log beside the cl
 
 import pytest
 
-from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.offset_specification import (
@@ -147,13 +147,6 @@ def test_faults_come_with_their_code_and_text(nodes, queue):
     with pytest.raises(ChannelFault, match="in exclusive use") as refused:
         asked(nodes, queue.subscribe, exclusive)
     assert refused.value.reply_code == 403
-
-
-def test_a_fault_of_the_connection_stays_one(nodes, home):
-    queue = declared_anew(nodes, home, durable=True, arguments=of_type("quorum"))
-    with pytest.raises(ConnectionFault) as refused:
-        asked(nodes, queue.delete, True, False, THE_NODE)
-    assert refused.value.reply_code == 540
 
 
 def test_no_consumer_gets_more_than_its_room(nodes, any_queue):

@@ -25,6 +25,8 @@ from leveret.cluster.metadata.messages import (
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import mirror_record
 from leveret.cluster.mirrors.record_changes import encode
+from leveret.cluster.quorum import membership_record
+from leveret.cluster.quorum.membership_record import new_record
 from leveret.cluster.startup.renaming import changed_rows, old_name
 from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow, QueueRow
 
@@ -85,6 +87,17 @@ def test_mirrors_of_queues():
 
     assert changed(row("a"), queues=[queue("q")]) == [row("x")]
     assert not changed(row("c"), queues=[queue("q")])
+
+
+def test_members_of_quorum_queues():
+    def row(record):
+        value = json.dumps(base64.b64encode(membership_record.encode(record)).decode())
+        return ParameterRow("/", QUEUE_RECORD, "q", value)
+
+    record = new_record(("a", "b"))
+    (renamed,) = changed(row(record), queues=[queue("q", "quorum")])
+    assert renamed == row(record.renamed({"a": "x"}))
+    assert [member.name for member in record.renamed({"a": "x"}).members] == ["a/1", "b/2"]
 
 
 def test_members_of_queues_of_a_kind_that_is_not_known_cannot_be_renamed():

@@ -14,7 +14,7 @@ from leveret.broker.queues.contract.queue_kind import (
     QueueKind,
 )
 from leveret.broker.queues.contract.remote_owner import RemoteOwner
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from tests.unit.broker.queues.fakes import FakeVhost

@@ -7,9 +7,12 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations.values import Policy, PutPolicy
 from leveret.broker.policies.parameters import POLICY
+from leveret.broker.queues.classic.classic_factory import ClassicFactory
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.dead_letters.header import EXPIRED
 from leveret.broker.queues.dead_letters.retained import DEATH
+from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import WORK_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
@@ -34,7 +37,9 @@ def declared():
 
 @pytest.fixture
 def vhost(declared):
-    return declared.vhost()
+    vhost = declared.vhost()
+    vhost.kinds.add(ClassicFactory(QUORUM_QUEUE, QuorumQueue))
+    return vhost
 
 
 def source(vhost, name="source", exchange_name="dlx", **arguments):

@@ -182,7 +182,13 @@ class GroupedNode:
         self.node_log = Log(self.files, disk, self._workers[0], loop, lambda: None)
         reads = FileReads(disk, self._workers[2])
         self.store = GroupStore(
-            directory / QUORUM, self.node_log, self.files, disk, reads, recent_bytes=20_000
+            directory / QUORUM,
+            self.node_log,
+            self.files,
+            disk,
+            reads,
+            self._workers[1],
+            recent_bytes=20_000,
         )
         self.retirement = Retirement(self.node_log, self.files, disk, self._workers[1])
         self.node_log.file_filled = self._file_filled
@@ -198,7 +204,7 @@ class GroupedNode:
         )
         self.groups = Groups(name, self.links, self.store, kind, clock, Random(name).random)
         self._retiring = self.retirement_error = None
-        self.groups.begin(self._workers[1])
+        self.groups.begin()
 
     async def start(self):
         await self.links.start()

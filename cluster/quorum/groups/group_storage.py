@@ -1,0 +1,23 @@
+"""Where the groups of a node keep what they write, on disk or in memory."""
+
+from typing import Protocol
+
+from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.rounds import Rounds, SnapshotSource
+
+
+class GroupStorage(Protocol):
+    """The entries and snapshots of all groups (group_store.py, memory_groups.py).
+
+    rounds: from `begin` on.
+    """
+
+    log: GroupLog
+    rounds: Rounds
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether log files are kept for entries of groups."""
+
+    def begin(self, source: SnapshotSource) -> None:
+        """Begin to write, after the log was read. Raises StoreError."""

@@ -1,0 +1,114 @@
+"""The first start with groups takes over what versions without groups stored, and after crashes."""
+
+import pytest
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import read_header, read_stored
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.queue_groups.older_messages import DEATH, LETTERS_LEVEL, RETURNS
+from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
+from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message_run import run_of
+from leveret.storage.metadata.metadata import SqliteMetadata
+from leveret.storage.metadata.metadata_rows import QueueRow
+from leveret.storage.store.store import Store
+from tests.patience import until
+from tests.stored_broker import StoredBroker
+
+STORAGE_ID = 7
+QUORUM = {"x-queue-type": ("S", "quorum")}
+KEEPS_LETTERS = {
+    **QUORUM, "x-dead-letter-exchange": ("S", "missing"), "x-overflow": ("S", "reject-publish"),
+    "x-dead-letter-strategy": ("S", "at-least-once"),
+}  # fmt: skip
+
+
+def message(body, **headers):
+    header = read_header(encode_properties({"delivery_mode": 2, "headers": headers or None}))
+    return Message(Address("", "q", encode_address("", "q")), header, body)
+
+
+def returned(body, count, is_first):
+    return message(body, **{RETURNS: ("A", [("l", count), ("t", is_first)])})
+
+
+async def stored(directory, arguments, *levels):
+    """Store a quorum queue as versions without groups did, on a node that has run before."""
+    async with StoredBroker(directory):
+        pass
+    metadata = SqliteMetadata(directory / "metadata.sqlite")
+    metadata.load()
+    metadata.put_queue(QueueRow("/", "q", True, False, STORAGE_ID, encode_table(arguments)))
+    store = Store(directory, metadata, read_stored)
+    store.open()
+    for level, messages in enumerate(levels):
+        part = store.queue(STORAGE_ID, level, "q", True, False, knows_deliveries=True)
+        for one in messages:
+            part.publish(run_of([one]), 0)
+    store.all_restored()
+    await store.log.sync()
+    await store.close()
+    metadata.close()
+
+
+async def found(directory):
+    """The bodies of all messages, in order, and how often they were returned; a restart later."""
+    async with StoredBroker(directory) as node:
+        queue = node.broker.services.vhosts["/"].queues["q"]
+        await until(lambda: queue.own_counts() is not None)
+        taken = []
+        for _ in range(queue.own_counts().ready):
+            got = Answer()
+            queue.get(True, got)
+            await until(lambda got=got: got.is_given)
+            (entry,) = [got.result().entry]
+            count = dict(entry.message.header.headers)["x-delivery-count"][1]
+            taken.append((entry.message.body, count))
+        return taken, queue.own_counts().dlx
+
+
+async def test_messages_come_in_order_with_their_counts(tmp_path):
+    ready = [message(b"1"), message(b"2"), returned(b"3", 2, False)]
+    await stored(tmp_path, QUORUM, ready, [returned(b"0", 1, True)])
+    async with StoredBroker(tmp_path):
+        pass
+    messages, _ = await found(tmp_path)
+    assert messages == [(b"0", 1), (b"1", 0), (b"2", 0), (b"3", 2)]
+
+
+async def test_dead_letters_that_were_kept_are_kept(tmp_path):
+    letter = message(b"dead", **{DEATH: ("S", "rejected")})
+    levels = [[message(b"1")], [], [letter]]
+    assert len(levels) == LETTERS_LEVEL + 1
+    await stored(tmp_path, KEEPS_LETTERS, *levels)
+    assert await found(tmp_path) == ([(b"1", 0)], 1)
+
+
+async def test_a_crash_before_the_rows_are_changed_begins_again(tmp_path, monkeypatch):
+    await stored(tmp_path, QUORUM, [message(b"1"), message(b"2")])
+    with monkeypatch.context() as patched:
+        patched.setattr(TakingOver, "_forget_stored", _crash)
+        with pytest.raises(Crash):
+            await found(tmp_path)
+    messages, _ = await found(tmp_path)
+    assert messages == [(b"1", 0), (b"2", 0)]
+
+
+class Crash(Exception):
+    """The node ends here."""
+
+
+def _crash(*_):
+    raise Crash
+
+
+async def test_a_crash_before_the_old_messages_are_deleted_doubles_none(tmp_path, monkeypatch):
+    await stored(tmp_path, QUORUM, [message(b"1"), message(b"2")])
+    with monkeypatch.context() as patched:
+        patched.setattr(TakingOver, "_delete", _crash)
+        with pytest.raises(Crash):
+            await found(tmp_path)
+    messages, _ = await found(tmp_path)
+    assert messages == [(b"1", 0), (b"2", 0)]
