@@ -8,13 +8,14 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.queues.contract.placement import QueueMembers
-from leveret.broker.queues.contract.status import QueueStatus, QuorumStatus
+from leveret.broker.queues.contract.status import QueueStatus
 from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, message_stats
 from leveret.mgmt.views.mirrors import mirror_fields
+from leveret.mgmt.views.quorum import quorum_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.contract.queue_status import StorageCounts
 
@@ -107,7 +108,11 @@ class QueueViews:
         for name in ("message_bytes", "message_bytes_persistent"):
             view[name] += status.dlx_bytes
         if status.quorum is not None:
-            _add_quorum_status(view, status.quorum, status.counts.delayed)
+            delayed = status.counts.delayed
+            view["messages_persistent"] += delayed
+            for name in ("message_bytes", "message_bytes_persistent"):
+                view[name] += status.quorum.delayed_bytes
+            view |= quorum_fields(status.quorum, delayed)
         view |= {
             **self._members(queue, members),
             "messages_dlx": status.counts.dlx,
@@ -192,35 +197,3 @@ def tiers_of(storage: StorageCounts, parts: dict[str, Any]) -> dict[str, dict[st
         "delta": {"messages": storage.paged_out, "bytes": storage.paged_out_bytes},
         "unacked": {"messages": storage.unacked, "bytes": storage.unacked_bytes},
     }
-
-
-def _add_quorum_status(view: dict[str, Any], quorum: QuorumStatus, delayed: int) -> None:
-    """Add what quorum queues have since RabbitMQ 4.0, where there are two priorities, and since
-    4.3, where there are 32 and delayed messages.
-    """
-    for name in ("message_bytes", "message_bytes_persistent"):
-        view[name] += quorum.delayed_bytes
-    view["messages_persistent"] += delayed
-    if quorum.priorities == 1:
-        return
-    limit = quorum.delivery_limit
-    view |= {
-        "delivery_limit": "unlimited" if limit is None else limit,
-        "messages_ready_returned": quorum.returned,
-    }
-    ready = dict(quorum.by_priority)
-    if quorum.priorities == 2:
-        view |= {
-            "messages_ready_high": ready.get(1, 0),
-            "messages_ready_normal": ready.get(0, 0),
-        }
-        return
-    view |= {
-        "messages_by_priority": {str(level): count for level, count in quorum.by_priority},
-        "messages_active_priorities": len(quorum.by_priority),
-        "messages_delayed": delayed,
-    }
-    if delayed:
-        view |= {
-            "next_delayed_at": quorum.next_delayed_ms, "last_delayed_at": quorum.last_delayed_ms,
-        }  # fmt: skip
