@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.clients import take
 from tests.cluster.clustered_nodes import ClusteredNode
+from tests.cluster.test_renaming import rename
 
 QUORUM = {"x-queue-type": "quorum"}
 
@@ -200,3 +201,27 @@ def test_a_member_is_added_although_a_node_dies_meanwhile(cluster, dies):
     other.ctl("delete_member", queue, other.name)
     assert shown(other, queue) == (new.name, [new.name])
     assert bodies(leader, queue, 2) == [b"1", b"2"]
+
+
+def test_members_stay_on_nodes_that_are_renamed(cluster):
+    a, b, c = cluster
+    declare(b, "renamed", b"1")
+    b.stop()
+    rename(b, b.name, "beta@127.0.0.1")
+    b.start()
+    assert shown(a, "renamed")[1] == sorted([a.name, b.name, c.name])
+    pairs = [(node.name, node.name.replace("@", "2@")) for node in cluster]
+    for node in cluster:
+        node.stop()
+    for node, own in zip(cluster, pairs, strict=True):
+        others = [name for pair in pairs if pair is not own for name in pair]
+        rename(node, *own, *others)
+    for node in cluster:
+        node.start(waits=False)
+    for node in cluster:
+        node.wait_for_log(" ready in")
+    declare(c, "renamed", b"2")
+    for other in (a, c):
+        b.ctl("delete_member", "renamed", other.name)
+    assert shown(b, "renamed") == (b.name, [b.name])
+    assert bodies(a, "renamed", 2) == [b"1", b"2"]

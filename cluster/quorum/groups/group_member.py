@@ -31,13 +31,14 @@ from leveret.cluster.quorum.groups.group_machine import (
     GroupMachine,
     MachineKind,
 )
+from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.groups.member_question import (
     MEMBERS,
     CurrentMembers,
     encode_members,
 )
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, node_of
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import EntriesLost, Message, Removed
 from leveret.cluster.raft.outputs import (
@@ -79,6 +80,7 @@ class MemberHost(Protocol):
     log: GroupLog
     kind: MachineKind
     node: str
+    nodes: MemberNodes
 
     def now_ms(self) -> int:
         """A time that never goes backwards."""
@@ -112,8 +114,9 @@ class MemberHost(Protocol):
     def members_changed(self, member: "GroupMember") -> None:
         """The configuration or the leader of a group has changed."""
 
-    def member_lost(self, member: "GroupMember", lost: str) -> None:
-        """Another member of a group has lost entries: it has to be replaced."""
+    @property
+    def lost(self) -> Callable[[int, str], object]:
+        """Called with a group, and the name of a member that has to be replaced."""
 
     def send_snapshot(self, member: "GroupMember", to: str) -> None:
         """Send the newest snapshot to another member."""
@@ -228,13 +231,13 @@ class GroupMember:
         elif isinstance(output, NoLongerMember):
             self._host.is_removed(self)
         elif isinstance(output, MemberLost):
-            self._host.member_lost(self, output.member)
+            self._host.lost(self.group, output.member)
         elif isinstance(output, TransferEnded):
             self._serve_if_ready()
 
     def _read(self, read: Read) -> None:
         """Read entries for a member that is behind, if its link is not congested."""
-        if self._host.is_congested(node_of(read.member)):
+        if self._host.is_congested(self._host.nodes.of(self.group, read.member)):
             self._waiting_reads.append(read)
             return
         try:
@@ -266,7 +269,9 @@ class GroupMember:
         self._changes_members = True
         if self._waiting_reads:
             self._waiting_reads = [
-                read for read in self._waiting_reads if node_of(read.member) != node
+                read
+                for read in self._waiting_reads
+                if self._host.nodes.of(self.group, read.member) != node
             ]
 
     # Applying

@@ -50,12 +50,13 @@ from leveret.cluster.quorum.groups.group_machine import (
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.group_storage import GroupStorage
 from leveret.cluster.quorum.groups.link_watch import LinkWatch
+from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
 from leveret.cluster.quorum.groups.stored_member import snapshot_of, stored_of
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wakes import Wakes
-from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
+from leveret.cluster.quorum.groups.wanted_members import number_of
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
@@ -93,6 +94,7 @@ class Groups:
         self.kind = kind
         self.log = store.log
         self.members: dict[int, GroupMember] = {}
+        self.nodes = MemberNodes()
         self.changed: Callable[[GroupMember], object] = lambda member: None
         self.removed: Callable[[GroupMember], object] = lambda member: None
         self.leads: Callable[[GroupMember, list[Effect]], object] = lambda member, effects: None
@@ -306,7 +308,8 @@ class Groups:
 
     def send_raft(self, sender: str, to: str, message: Message) -> None:
         """Send a message to another member."""
-        self._send(node_of(to), encode_raft(sender, to, encode_message(message)))
+        data = encode_raft(sender, to, encode_message(message))
+        self._send(self.nodes.of(message.group, to), data)
 
     def send_item(self, node: str, item: Item) -> None:
         """Send an item to a node. If it is this node, the item is taken in the next turn."""
@@ -412,10 +415,11 @@ class Groups:
                 self._take(peer.name, item)
 
     def _take_raft(self, node: str, item: RaftItem) -> None:
-        if node_of(item.sender) != node or node_of(item.to) != self.node:
-            return
         message = decode_message(item.message)
-        member = self.members.get(message.group)
+        group, of = message.group, self.nodes.of
+        if of(group, item.sender) != node or of(group, item.to) != self.node:
+            return
+        member = self.members.get(group)
         if member is None or item.to != member.me:
             member = self._joining(member, item.to, message)
             if member is None:
@@ -455,7 +459,7 @@ class Groups:
             if use is not None:
                 use.take(node, item)
         elif isinstance(item, Damaged | Announced):
-            if node_of(item.member) == node:
+            if self.nodes.of(item.group, item.member) == node:
                 self._take_of_member(node, item)
         else:
             self.sending.take(node, item)
@@ -488,7 +492,7 @@ class Groups:
         """The configuration or the leader of a group has changed."""
         group, state = member.group, member.raft.state
         names = [one for one in state.log.configuration.members if one != member.me]
-        nodes = {node_of(one) for one in names} - {self.node}
+        nodes = {self.nodes.of(group, one) for one in names} - {self.node}
         before = self._nodes_of.get(group, set())
         self._nodes_of[group] = nodes
         for node in before - nodes:
@@ -496,7 +500,7 @@ class Groups:
         for node in nodes - before:
             self._on_node.setdefault(node, set()).add(group)
         for name in names:
-            if node_of(name) in self._peers and name not in state.linked:
+            if self.nodes.of(group, name) in self._peers and name not in state.linked:
                 member.raft.link_up(name, self.now_ms())
         self.changed(member)
 
@@ -508,7 +512,7 @@ class Groups:
                 continue
             state = member.raft.state
             for other in {*state.log.configuration.members, *state.linked}:
-                if node_of(other) == node:
+                if self.nodes.of(group, other) == node:
                     yield member, other
 
     def member_named(self, group: int, name: str) -> GroupMember | None:
@@ -535,10 +539,6 @@ class Groups:
             self.mark(member)
 
     # Requests of members
-
-    def member_lost(self, member: GroupMember, lost: str) -> None:
-        """Another member of a group has lost entries: it has to be replaced."""
-        self.lost(member.group, lost)
 
     def send_snapshot(self, member: GroupMember, to: str) -> None:
         """Send the newest snapshot to another member."""

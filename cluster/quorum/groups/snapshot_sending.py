@@ -31,7 +31,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     Want,
 )
 from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.wanted_members import node_of
+from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import Block, needed_blocks
@@ -48,6 +48,7 @@ class SendingHost(Protocol):
     """The service of the node."""
 
     log: GroupLog
+    nodes: MemberNodes
 
     @property
     def rounds(self) -> Rounds:
@@ -69,11 +70,11 @@ class SendingHost(Protocol):
 class _Transfer:
     """A snapshot that is being sent. pieces: those that are still to be sent."""
 
-    def __init__(self, number: int, member: GroupMember, to: str) -> None:
+    def __init__(self, number: int, member: GroupMember, to: str, node: str) -> None:
         self.number = number
         self.member = member
         self.to = to
-        self.node = node_of(to)
+        self.node = node
         self.index = 0
         self.state = b""
         self.pieces: Iterator[Item | None] = iter(())
@@ -94,7 +95,8 @@ class SnapshotSending:
     def send(self, member: GroupMember, to: str) -> None:
         """Send the newest snapshot of a group."""
         self._number += 1
-        self._waiting.append(_Transfer(self._number, member, to))
+        node = self._host.nodes.of(member.group, to)
+        self._waiting.append(_Transfer(self._number, member, to, node))
         self._start_waiting()
 
     def cancel(self, member: GroupMember, to: str) -> None:

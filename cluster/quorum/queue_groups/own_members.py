@@ -134,14 +134,18 @@ class OwnMembers:
         group, record = declared.group, declared.record
         own, member = record.of_node(self._node), self._groups.members.get(group)
         items: list[Item] = []
+        renamed = {one.name: one.node for one in record.members if one.first_node}
+        if self._groups.nodes.rename(group, renamed) and member is not None:
+            self._groups.members_changed(member)
+            items.append(Announced(group, member.me))
         if member is not None and own is not None and own.name == member.me:
             member.follow(declared.wanted)
             member.forced_from = record.forced_from
             if member.damage:
-                return [Damaged(group, member.me)] if member.is_to_be_replaced else []
+                return [Damaged(group, member.me)] if member.is_to_be_replaced else items
             goes_on = self._goes_on_alone(declared, member)
             declared.waits_for_node = self._is_stuck(declared, member) or goes_on
-            return []
+            return items
         if member is not None:
             if member.damage or number_of(member.me) < record.forced_from:
                 self._groups.remove(group, is_replaced=True)
@@ -164,7 +168,7 @@ class OwnMembers:
         others = [name for name in configuration.members if name != member.me]
         if not others or len(declared.record.members) > 1:
             return False
-        nodes = ", ".join(map(node_of, others))
+        nodes = ", ".join(self._groups.nodes.of(declared.group, name) for name in others)
         if all(number_of(name) < declared.record.forced_from for name in others):
             logger.error(
                 "%r goes on with the member of this node alone, as an operator has asked: what only"

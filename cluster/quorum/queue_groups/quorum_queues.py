@@ -288,6 +288,7 @@ class QuorumQueues:
         """The client of a group has ended."""
         del self.declared[group]
         if is_deleted:
+            self.groups.nodes.forget(group)
             self._remove(group)
 
     def _remove(self, group: int) -> None:
