@@ -22,6 +22,7 @@ from leveret.broker.queues.contract.queue_factory import (
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.status import RaftFigures
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -100,6 +101,9 @@ class Groups(Protocol):
 
     def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
         """Give back the space of the member here that a snapshot makes superfluous."""
+
+    def raft_of(self, queue: QuorumQueueClient) -> RaftFigures | None:
+        """The figures of the member on this node; None if it has none."""
 
     def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
         """What this node knows of the members of a queue: JSON."""
@@ -200,6 +204,10 @@ class QuorumFactory(QueueFactory):
     def details(self, queue: QueueClient) -> dict[str, Any]:
         """The field `raft` of the API."""
         return self._groups.details_of(_client(queue), decode_record(queue.placement.record))
+
+    def raft(self, queue: QueueClient) -> RaftFigures | None:
+        """The figures of the member on this node; None if it has none."""
+        return self._groups.raft_of(_client(queue))
 
     def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
         """A member leads: its node is declared, and the leader hands over to it."""

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from leveret.broker.runtime.patterns import compile_pattern
 from leveret.mgmt.metrics import families as names
-from leveret.mgmt.metrics import node_metrics
+from leveret.mgmt.metrics import node_metrics, raft
 from leveret.mgmt.metrics.ages import QueueAges
 from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.metrics.global_counters import GlobalCounters
@@ -44,11 +44,12 @@ NODE_GROUPS = {
     "auth_attempt_detailed_metrics": node_metrics.add_auth_by_source,
 }
 EXCHANGE_GROUPS = frozenset(("exchange_metrics", "exchange_bindings", "exchange_names"))
-EMPTY_GROUPS = frozenset(("ra_metrics", "channel_process_metrics"))
-"""Groups without samples: this node has no Raft log and no Erlang processes."""
+RAFT_GROUP = "ra_metrics"
+EMPTY_GROUPS = frozenset(("channel_process_metrics",))
+"""Groups without samples: this node has no Erlang processes."""
 FAMILIES = frozenset(
     {*QUEUE_GROUPS, *CHANNEL_GROUPS, *CONNECTION_GROUPS, *NODE_GROUPS, *EXCHANGE_GROUPS}
-    | {*EMPTY_GROUPS, "vhost_status"}
+    | {*EMPTY_GROUPS, RAFT_GROUP, "vhost_status"}
 )
 
 
@@ -75,7 +76,7 @@ class Collector:
         totals = await self._clients.totals()
         self._clients.add_totals(page, totals)
         await self._global_counters.add_to(page, totals, consumers)
-        page.add_row(names.RAFT, (0,) * len(names.RAFT))
+        await raft.add_sums(page, self._node)
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
         return page
@@ -86,6 +87,7 @@ class Collector:
         page = await self._begin(consumers)
         await self._global_counters.add_to(page, await self._clients.totals(), consumers)
         await add_queues(page, self.sampler, None, set(QUEUE_GROUPS))
+        await raft.add_members(page, self.sampler, None)
         await self._add_clients(page, {*CHANNEL_GROUPS, *CONNECTION_GROUPS})
         await self._ages.add_to(page)
         return page
@@ -106,6 +108,8 @@ class Collector:
                 add(page, self._node)
         if wanted & QUEUE_GROUPS:
             await add_queues(page, self.sampler, vhosts, wanted)
+        if RAFT_GROUP in wanted:
+            await raft.add_members(page, self.sampler, vhosts)
         await self._add_clients(page, wanted)
         await self._add_vhosts(page, wanted, vhosts)
         node_metrics.add_identity(page, self._node)

@@ -345,6 +345,13 @@ LOOP = (
     ),
     *_gauges(event_loop_longest_turn_seconds="Longest turn of the event loop since the start"),
 )
+QUORUM_QUEUES = _gauges(
+    quorum_queues_without_leader="Quorum queues with a member on this node that have no leader",
+    quorum_queue_members_behind=(
+        "Members of quorum queues led by this node that lack more than 1,000 entries"
+    ),
+    quorum_queues_critical="Quorum queues that would lose their majority without this node",
+)
 LATE_CONFIRMS = Family(
     "mirrored_queues_with_late_confirms",
     GAUGE,

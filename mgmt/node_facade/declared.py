@@ -17,6 +17,7 @@ from leveret.broker.queues.contract.status import (
     CoarseCounts,
     ConsumerFigures,
     QueueStatus,
+    RaftFigures,
 )
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
@@ -191,6 +192,16 @@ class DeclaredObjects:
             return _placed(host, queue) if is_behind else None
 
         return starmap(catches_up, self._all_queues())
+
+    def raft_figures(self) -> Iterator[tuple[Place, RaftFigures | None]]:
+        """The figures of the member of each queue on this node; None for a queue without any."""
+
+        def of(host: VirtualHost, queue: QueueClient) -> tuple[Place, RaftFigures | None]:
+            kinds = host.kinds
+            figures = kinds.of(queue.kind).raft(queue) if queue.kind.is_replicated else None
+            return (host.name, queue.name), figures
+
+        return starmap(of, self._all_queues())
 
     def queues_that_need(
         self, node: str, kind: str, running: Set[str]

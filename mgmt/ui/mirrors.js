@@ -1,4 +1,4 @@
-// The mirrors of a queue: how many there are, and a drawing of the ring that they are in.
+// The mirrors and members of queues: how many there are, and a drawing of the ring of mirrors.
 
 import {h, svg} from "./dom.js";
 import {clip, count, plural} from "./format.js";
@@ -6,6 +6,7 @@ import {to} from "./router.js";
 
 // Columns that the tags need.
 export const MIRRORS = ["slave_nodes", "synchronised_slave_nodes"];
+export const MEMBERS = ["leader", "members", "online"];
 
 const BOX_WIDTH = 216;
 const BOX_HEIGHT = 44;
@@ -20,6 +21,13 @@ export function mirrorTags({slave_nodes: mirrors, synchronised_slave_nodes: sync
   const others = (mirrors ?? []).filter((node) => !synchronised.includes(node));
   return [countTag(synchronised, "Synchronised mirrors", ""),
     countTag(others, "Unsynchronised mirrors", "bad")];
+}
+
+// The same for the other members of a quorum queue: those that run, and those that do not.
+export function memberTags({leader, members = [], online = []}) {
+  const others = members.filter((node) => node !== leader);
+  return [countTag(others.filter((node) => online.includes(node)), "Online members", ""),
+    countTag(others.filter((node) => !online.includes(node)), "Members that do not run", "bad")];
 }
 
 function countTag(nodes, what, kind) {

@@ -121,3 +121,40 @@ def test_the_status_of_members(nodes, queues):
         node.start(waits=False)
     for node in (b, c):
         node.wait_for_log(" ready in")
+
+
+def test_a_message_is_peeked_at_and_space_is_reclaimed(nodes, queues):
+    a, b, _ = nodes
+    queue = queues[0]
+    for body in ("first", "second"):
+        a.publish("/", queue, body, {"message_id": "m", "headers": {"h": 1}})
+    (found,) = json.loads(b.ctl("peek", queue, "2", "--formatter", "json"))
+    assert found == {
+        "message_id": "m", "routing_keys": [queue], "exchange": "",
+        "payload (max 64 bytes)": "second", "header.h": 1, "header.x-delivery-count": 0,
+    }  # fmt: skip
+    assert "does not have a message at that position" in b.ctl("peek", queue, "3", succeeds=False)
+    assert shown(a, queue)["messages"] == 2
+    b.ctl("reclaim_quorum_memory", queue)
+    indexes = {one["snapshot_index"] for one in shown(a, queue)["raft"]["members"]}
+    assert min(indexes) > 0
+    b.ctl("check_if_new_quorum_queue_replicas_have_finished_initial_sync")
+
+
+def test_metrics_show_the_members_of_a_node(nodes, queues):
+    a, b, _ = nodes
+    a.publish("/", queues[0], "body", {})
+    labels = f'{{vhost="/",queue="{queues[0]}"}}'
+    for node, page, prefix in (
+        (a, "metrics/per-object", "rabbitmq_raft"),
+        (b, "metrics/detailed?family=ra_metrics", "rabbitmq_detailed_raft"),
+    ):
+        lines = node.metrics(page)
+        for name in ("term_total", "log_commit_index", "log_last_written_index"):
+            (line,) = [one for one in lines if one.startswith(f"{prefix}_{name}{labels}")]
+            assert float(line.split()[-1]) > 0
+        assert sum(one.startswith(f"{prefix}_log_snapshot_index{{") for one in lines) >= 6
+    sums = dict(line.split(" ") for line in a.metrics() if line.startswith("rabbitmq_"))
+    assert float(sums["rabbitmq_raft_term_total"]) >= 6
+    for name in ("without_leader", "critical"):
+        assert float(sums[f"rabbitmq_quorum_queues_{name}"]) == 0

@@ -22,6 +22,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.status import RaftFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -135,6 +136,10 @@ class QueueFactory:
         running: the nodes that run.
         """
         return self.kind.is_replicated and queue.placement.node == node
+
+    def raft(self, queue: QueueClient) -> RaftFigures | None:
+        """The figures of the member on this node; None if it has none."""
+        return None
 
     def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
         """The declaration by which a member on another node leads; None if there is none."""

@@ -12,7 +12,8 @@ valid Unicode: bytes of a name that are not UTF-8 are replaced, as in JSON. The 
 arguments, policies) is not in a status, because every node has the declarations.
 """
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -141,6 +142,24 @@ class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delayed_bytes: int
     next_delayed_ms: int
     last_delayed_ms: int
+
+
+class RaftFigures(NamedTuple):
+    """The member of a queue on this node, for metrics: its place in the log of the group.
+
+    commit_seconds: how long the last measured entry took until a majority had it; 0 if this member
+    has not led. is_led: a leader is known. lacks: entries that a member in the group lacks, by the
+    node of each, if this member leads.
+    """
+
+    term: int
+    snapshot: int
+    applied: int
+    commit: int
+    written: int
+    commit_seconds: float
+    is_led: bool
+    lacks: Mapping[str, int]
 
 
 class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):

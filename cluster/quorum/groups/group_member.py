@@ -156,6 +156,8 @@ class GroupMember:
         self.forced_from = 0
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
+        self.commit_ms = 0
+        """How long the last measured entry took, while this member led, until it was committed."""
         self.times_served = 0
         """How often it has started to serve clients. Entries applied at other times have no
         effects.
@@ -168,6 +170,7 @@ class GroupMember:
         self._serving_term = 0
         self._is_reading = False
         self._tick_ms = 0
+        self._timed_index = self._timed_ms = 0
         self.wanted: WantedMembers | None = None
         self._changes_members = False
         self._waiting_reads: list[Read] = []
@@ -202,6 +205,8 @@ class GroupMember:
                 self._host.members_changed(self)
         elif isinstance(output, Committed):
             self._commit = output.through
+            if 0 < self._timed_index <= output.through:
+                self.commit_ms, self._timed_index = self._host.now_ms() - self._timed_ms, 0
         elif isinstance(output, Wake):
             self._host.wake_at(self, output.at_ms)
         elif isinstance(output, Truncate):
@@ -410,6 +415,7 @@ class GroupMember:
 
     def stop_serving(self) -> None:
         """Tell the clients that this member is no longer the leader, if it was."""
+        self._timed_index = 0
         if self._is_serving:
             self._is_serving = False
             self.sessions.end_all()
@@ -439,6 +445,8 @@ class GroupMember:
             # The leadership is being transferred: clients attach to the next leader, or here again.
             self.stop_serving()
             return False
+        if not self._timed_index:
+            self._timed_index, self._timed_ms = self.raft.state.log.last_index, self._host.now_ms()
         return True
 
     def _plan_tick(self) -> None:

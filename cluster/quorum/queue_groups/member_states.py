@@ -9,6 +9,7 @@ it, as `noproc`, as RabbitMQ does.
 from collections.abc import Set
 from typing import Any
 
+from leveret.broker.queues.contract.status import RaftFigures
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wanted_members import node_of
@@ -51,6 +52,22 @@ def raft(
         "reason": reason or None,
         "members": list(shown.values()),
     }
+
+
+def raft_figures(member: GroupMember, record: QuorumRecord, use: GroupUse) -> RaftFigures:
+    """The figures of a member on this node, for metrics."""
+    state, leading = member.raft.state, member.raft.leading
+    lacks = {}
+    if leading is not None:
+        lacks = {
+            one.node: state.log.last_index - progress.match
+            for progress in leading.progress
+            if (one := record.named(progress.member)) is not None
+        }
+    return RaftFigures(
+        state.term, state.log.snapshot_index, member.applied, state.commit, state.synced_index,
+        member.commit_ms / 1000, bool(use.leader), lacks,
+    )  # fmt: skip
 
 
 def _unknown(node: str, running: Set[str]) -> dict[str, Any]:

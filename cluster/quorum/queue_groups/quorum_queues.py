@@ -20,6 +20,7 @@ from leveret.broker.policies.policy_table import Definition, merged
 from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.status import RaftFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
@@ -41,7 +42,7 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
 )
 from leveret.cluster.quorum.queue_groups.leadership import Leadership
 from leveret.cluster.quorum.queue_groups.machine_options import Rules
-from leveret.cluster.quorum.queue_groups.member_states import raft
+from leveret.cluster.quorum.queue_groups.member_states import raft, raft_figures
 from leveret.cluster.quorum.queue_groups.membership import Membership
 from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
@@ -275,6 +276,12 @@ class QuorumQueues:
                 answer.give(None)
 
         task.add_done_callback(done)
+
+    def raft_of(self, queue: QuorumQueueClient) -> RaftFigures | None:
+        """The figures of the member on this node; None if it has none."""
+        declared = self.declared[queue.placement.identity]
+        member = self.groups.members.get(declared.group)
+        return None if member is None else raft_figures(member, declared.record, declared.use)
 
     def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
         """What this node knows of the members of a queue: JSON."""

@@ -13,6 +13,7 @@ import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, to} from "../router.js";
 import {messageRates, queuedMessages} from "../samples.js";
+import {membersPanel} from "./queue_members.js";
 import {mirrorsPanel} from "./queue_mirrors.js";
 import {stateOfQueue} from "./queues.js";
 
@@ -33,7 +34,7 @@ export function overviewPart(vhost, name) {
   return {element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
     render(parts.about, aboutQueue(found));
-    render(parts.mirrors, mirrorsPanel(found));
+    render(parts.mirrors, mirrorsPanel(found) ?? membersPanel(found));
     messages.draw(queuedMessages(found));
     flow.draw(messageRates(found.message_stats));
     render(parts.tiers, tiersOf(found));

@@ -7,7 +7,7 @@ import {fold, h} from "../dom.js";
 import {changing, checkbox, field, fields, nameField, object, objectField, row, select, vhostField}
   from "../forms.js";
 import {bytes, count, duration, percent} from "../format.js";
-import {MIRRORS, mirrorTags} from "../mirrors.js";
+import {MEMBERS, MIRRORS, memberTags, mirrorTags} from "../mirrors.js";
 import {route} from "../router.js";
 import {List, vhostOr} from "../table.js";
 import {rateColumn, stateOf} from "./channels.js";
@@ -20,17 +20,17 @@ const ARGUMENTS = {
 
 const lengthColumn = (key, title) => ({key, title, number: true, cell: (one) => count(one[key])});
 
-// The node, and how many others have mirrors.
+// The node, and how many others have mirrors or members.
 const placeColumn = {key: "node", title: "Node", minor: true,
   get isExtra() {
     return nodeColumn.isExtra;
   },
-  cell: (row) => [nodeColumn.cell(row), " ", mirrorTags(row)]};
+  cell: (row) => [nodeColumn.cell(row), " ", mirrorTags(row), memberTags(row)]};
 
 route("queues", () => {
   const list = new List({
     caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "No queues.",
-    needs: [...FEATURES, ...MIRRORS, "idle_since", "sync_messages"],
+    needs: [...FEATURES, ...MIRRORS, ...MEMBERS, "idle_since", "sync_messages"],
     key: (one) => `${one.vhost}\n${one.name}`,
     columns: [
       {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},

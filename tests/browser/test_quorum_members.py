@@ -1,0 +1,56 @@
+"""The pages of a replicated quorum queue: its members, and which of them leads."""
+
+import signal
+
+import pytest
+
+from tests.browser.browser import Browser
+from tests.cluster.managed_nodes import ManagedNode
+
+QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cluster")
+    nodes = [ManagedNode(directory, name, "quorum_queue.replicated = true") for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    nodes[0].put("queues/%2F/orders", QUORUM)
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def browser(nodes, driver):
+    driver.set_window_size(1280, 900)
+    opened = Browser(driver, nodes[1])
+    opened.begin()
+    yield opened
+    assert opened.errors() == []
+
+
+def test_the_members_are_shown_and_another_one_leads(browser, nodes):
+    a, b, c = nodes
+    browser.go("queues")
+    browser.see(f"Online members: {b.name}, {c.name}")
+    browser.follow("orders")
+    panel = browser.panel("Members")
+    browser.see_in(panel, "leader")
+    browser.see_in(panel, "nothing")
+    browser.press("Make leader", panel)
+    browser.see(f"{b.name} leads the queue")
+    c.stop(signal.SIGKILL)
+    browser.wait(
+        lambda: "node does not run" in browser.panel("Members").text, "one member does not run"
+    )
+    a.stop(signal.SIGKILL)
+    browser.wait(
+        lambda: "Nobody leads this queue: a majority" in browser.panel("Members").text,
+        "the reason is shown",
+    )
+    for node in (a, c):
+        node.start(waits=False)
+    for node in (a, c):
+        node.wait_for_log(" ready in")
