@@ -33,7 +33,7 @@ def quorum_status(ctl: Session) -> None:
     columns = _COLUMNS
     if node_status(ctl)["rabbitmq_version"].startswith("4"):
         columns = _COLUMNS_SINCE_4
-    raft = queue.get("raft") or _alone(queue)
+    raft = queue["raft"]
     rows = [
         tuple("" if member[field] is None else member[field] for field in columns.values())
         for member in raft["members"]
@@ -42,13 +42,6 @@ def quorum_status(ctl: Session) -> None:
     if ctl.formatter in ("", "pretty_table"):
         for line in remarks(raft):
             ctl.say(line)
-
-
-def _alone(queue: dict[str, Any]) -> dict[str, Any]:
-    """The one member of a queue that is not replicated: it leads, and has no Raft log."""
-    member = dict.fromkeys(_COLUMNS_SINCE_4.values(), "undefined") | {"lag": None, "reason": None}
-    member |= {"node": queue["leader"], "state": "leader"}
-    return {"leader": queue["leader"], "reason": None, "members": [member]}
 
 
 def remarks(raft: dict[str, Any]) -> list[str]:
@@ -72,9 +65,7 @@ def remarks(raft: dict[str, Any]) -> list[str]:
 def _quorum_queue(ctl: Session, name: str, of_another_type: str) -> dict[str, Any]:
     """A quorum queue. Raises CtlError for another one."""
     try:
-        queue: dict[str, Any] = ctl.client.get(
-            "queues", ctl.vhost, name, columns="type,leader,raft"
-        )
+        queue: dict[str, Any] = ctl.client.get("queues", ctl.vhost, name, columns="type,raft")
     except HttpError as error:
         raise failure(NOT_FOUND) if error.status == 404 else error from None
     if queue["type"] != QUORUM:

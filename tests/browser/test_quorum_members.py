@@ -5,17 +5,14 @@ import signal
 import pytest
 
 from tests.browser.browser import Browser
-from tests.cluster.managed_nodes import ManagedNode
+from tests.cluster.managed_nodes import form_managed
 
 QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("cluster")
-    nodes = [ManagedNode(directory, name, "quorum_queue.replicated = true") for name in "abc"]
-    for node in nodes[1:]:
-        node.join(nodes[0])
+    nodes = form_managed(tmp_path_factory.mktemp("cluster"), "a", "b", "c")
     nodes[0].put("queues/%2F/orders", QUORUM)
     yield nodes
     for node in nodes:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.cluster.managed_nodes import ManagedNode
+from tests.cluster.managed_nodes import form_managed
 from tests.cluster.publisher import ConfirmedPublisher
 
 QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
@@ -13,10 +13,7 @@ QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("leaders")
-    nodes = [ManagedNode(directory, name, "quorum_queue.replicated = true") for name in "abc"]
-    for node in nodes[1:]:
-        node.join(nodes[0])
+    nodes = form_managed(tmp_path_factory.mktemp("leaders"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()

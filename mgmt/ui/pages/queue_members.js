@@ -46,8 +46,8 @@ const votes = ({membership}) =>
 // What the leader knows of another member. Entries that come and go at once are not worth a word.
 function lacks({lag}) {
   if (lag === null) return "–";
-  if (lag.messages === 0) return lag.entries === 0 ? "nothing" : plural(lag.entries, "entry", "entries");
-  return `${plural(lag.messages, "message")}, ${bytes(lag.bytes)}`;
+  if (lag.messages > 0) return `${plural(lag.messages, "message")}, ${bytes(lag.bytes)}`;
+  return lag.entries > 0 ? plural(lag.entries, "entry", "entries") : "nothing";
 }
 
 async function transfer(vhost, name, node) {
