@@ -92,6 +92,12 @@ class ManagementSettings:
         300_000,
         "How long a request's body may take to arrive.",
     )
+    keeps_quorum_members: bool = setting(
+        "management.restrictions.quorum_queue_replica_operations.disabled",
+        BOOLEAN,
+        False,
+        "Whether the management API refuses to change the members of quorum queues.",
+    )
     login_session_min: int | None = setting(
         "management.login_session_timeout",
         whole_number("minutes", minimum=1),

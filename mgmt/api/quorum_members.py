@@ -57,9 +57,17 @@ async def delete_member(call: Call) -> Any:
     return web.Response(status=202)
 
 
+def _require_allowed(call: Call) -> None:
+    """Raise 401 or 405 for a client that may not change members. leveretctl always may."""
+    call.require_administrator()
+    if call.request.remote and call.node.config.management.keeps_quorum_members:
+        text = "Broker settings disallow quorum queue replica operations."
+        raise ApiError(405, "method_not_allowed", text)
+
+
 def _queue(call: Call) -> tuple[Membership, str, str]:
     """The members of queues, and the vhost and the name of the queue in the path."""
-    call.require_administrator()
+    _require_allowed(call)
     vhost = call.vhost()
     name = call.queue(vhost)
     queue = call.facade.declared_queue(vhost, name)
@@ -100,7 +108,7 @@ def _unavailable(reason: str) -> ApiError:
 @route("POST", "/queues/quorum/replicas/on/{node}/grow")
 async def grow(call: Call) -> Any:
     """Give all quorum queues, or those that match, a member on a node."""
-    call.require_administrator()
+    _require_allowed(call)
     body = await call.body("vhost_pattern", "queue_pattern", "strategy")
     await _grow(call, call.path("node"), body)
     return NoContent()
@@ -109,7 +117,7 @@ async def grow(call: Call) -> Any:
 @route("DELETE", "/queues/quorum/replicas/on/{node}/shrink")
 async def shrink(call: Call) -> Any:
     """Remove the members of all quorum queues from a node."""
-    call.require_administrator()
+    _require_allowed(call)
     await _shrink(call, call.path("node"))
     return web.Response(status=202)
 

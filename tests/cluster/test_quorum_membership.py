@@ -9,21 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cluster.clients import take
-from tests.cluster.clustered_nodes import ClusteredNode
+from tests.cluster.managed_nodes import ManagedNode
 from tests.cluster.test_renaming import rename
 
 QUORUM = {"x-queue-type": "quorum"}
+RECONCILIATION = "quorum_queue.continuous_membership_reconciliation"
+SETTINGS = (f"{RECONCILIATION}.enabled = true", f"{RECONCILIATION}.trigger_interval = 10")
+RESTRICTED = "management.restrictions.quorum_queue_replica_operations.disabled = true"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     directory = tmp_path_factory.mktemp("members")
-    config = directory / "leveret.conf"
-    config.write_text(
-        "quorum_queue.continuous_membership_reconciliation.enabled = true\n"
-        "quorum_queue.continuous_membership_reconciliation.trigger_interval = 10\n"
-    )
-    nodes = [ClusteredNode(directory, name, "--config", config) for name in "abc"]
+    nodes = [ManagedNode(directory, name, *SETTINGS) for name in "ab"]
+    nodes.append(ManagedNode(directory, "c", *SETTINGS, RESTRICTED))
     for node in nodes[1:]:
         node.join(nodes[0])
     yield nodes
@@ -103,6 +102,30 @@ def test_what_cannot_be_changed_is_refused_with_rabbitmqs_words(cluster):
     assert "voter status 'king' is not recognised." in said
     said = a.ctl("grow", "nobody@localhost", "all", succeeds=False)
     assert "node nobody@localhost is not a member of this cluster" in said
+
+
+def test_members_are_changed_by_the_api_as_in_rabbitmq_4(cluster):
+    a, b, c = cluster
+    declare(a, "api", **{"x-quorum-initial-group-size": 1})
+    body = {"node": c.name, "membership": "promotable"}
+    add, delete = (f"queues/quorum/%2F/api/replicas/{act}" for act in ("add", "delete"))
+    assert a.post(add, body).status == 204
+    assert shown(a, "api")[1] == [a.name, c.name]
+    assert b.request("DELETE", delete, body).status == 202
+    assert shown(a, "api")[1] == [a.name]
+    refused = a.post(add, {"node": "nobody@localhost"})
+    assert (refused.status, refused.body["reason"]) == (503, "node_not_running")
+    assert a.post(add.replace("api", "none"), body).status == 404
+    assert a.post(add, {"node": c.name, "membership": "king"}).status == 400
+    on_node = f"queues/quorum/replicas/on/{c.name}"
+    growing = {"vhost_pattern": ".*", "queue_pattern": "^api$", "strategy": "all"}
+    assert a.post(f"{on_node}/grow", growing).status == 204
+    assert shown(a, "api")[1] == [a.name, c.name]
+    assert a.request("DELETE", f"{on_node}/shrink").status == 202
+    assert shown(a, "api")[1] == [a.name]
+    refused = c.post(add, body)
+    assert (refused.status, refused.body["error"]) == (405, "method_not_allowed")
+    assert c.ctl("add_member", "api", c.name) == "", "the setting is for clients of the API"
 
 
 def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
