@@ -306,6 +306,23 @@ class PutPlacement(InVhost, frozen=True, tag="PutQueueMirrors"):
     incarnation: int = 0
 
 
+class ReplaceQueue(InVhost, frozen=True):
+    """Delete a durable queue, and give its name and its bindings to another one.
+
+    identity: of the deleted queue. successor, successor_identity: the other queue's name so far,
+    and its identity. arguments: those that it has from now on. node, record: its `Placement`, which
+    is added when this is ordered.
+    """
+
+    name: str
+    identity: int
+    successor: str
+    successor_identity: int
+    arguments: bytes
+    node: str = ""
+    record: bytes = b""
+
+
 class PutBinding(InVhost, frozen=True):
     """Bind a queue or exchange to an exchange.
 
@@ -346,7 +363,7 @@ AnyDeclaration = (
     | PutTopicPermission | DeleteTopicPermission | PutPolicy | DeletePolicy
     | PutVhostLimits | DeleteVhostLimits | PutUserLimits | DeleteUserLimits
     | PutParameter | DeleteParameter | RequireParameter | PutExchange | DeleteExchange
-    | PutQueue | DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement
+    | PutQueue | DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement | ReplaceQueue
     | PutBinding | DeleteBinding
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from leveret.broker.policies.policy_table import (
     merged,
 )
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.runtime.names import EXCHANGE, QUEUE
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, SUCCESSOR_PREFIX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost
 
@@ -72,6 +72,8 @@ class Policing:
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
         """Apply the policies' options to a queue."""
+        if queue.name.startswith(SUCCESSOR_PREFIX):
+            return
         policy = self._policies.of_queue(POLICY, vhost, queue.name, queue.kind)
         operator_policy = self._policies.of_queue(OPERATOR_POLICY, vhost, queue.name, queue.kind)
         if policy is queue.policy and operator_policy is queue.operator_policy:

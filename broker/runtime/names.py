@@ -2,6 +2,8 @@
 
 QUEUE, EXCHANGE = "queue", "exchange"
 RESERVED_PREFIX = "amq."
+SUCCESSOR_PREFIX = "amq.conversion-"
+"""Begins the names of queues that are to take the place of others. No policy applies to them."""
 NODE_ITSELF = "rmq-internal"
 """RabbitMQ's name for the user of an operation that no user requested."""
 

@@ -142,8 +142,11 @@ class SessionConsumer(Consumer):
             self.queue.credit(self)
 
     def queue_replaced(self, queue: QueueClient) -> None:
-        """Another object stands for the queue from now on."""
+        """Another object stands for the queue from now on, perhaps of another kind."""
+        held = self.held
         self.queue = queue
+        self._shares_limit = queue.kind.has_global_qos
+        self.credit = self._credit_max() - held
 
     def timed_out(self) -> None:
         """The queue has taken back messages that it held for too long: end the session."""

@@ -157,6 +157,11 @@ class FanOuts(Actor):
             self._turns.wake(self)
         return delivery.done
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no delivery is under way."""
+        return not self._deliveries
+
     def take_turn(self) -> None:
         """Continue the first delivery, and others if there is work left."""
         turns, deliveries = self._turns, self._deliveries

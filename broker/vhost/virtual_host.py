@@ -6,7 +6,7 @@ bindings change only by declarations (broker/registry), even when a queue delete
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -20,9 +20,10 @@ from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.queues.classic.priority import PriorityQueue
+from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.priority_levels import PriorityLevels
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -186,10 +187,29 @@ class VirtualHost:
         before = self.queues[queue.name]
         queue.policy, queue.operator_policy = before.policy, before.operator_policy
         queue.apply(before.options)
+        self._lead_to(before, queue)
+
+    def _lead_to(self, before: QueueClient, queue: QueueClient) -> None:
         self.queues[queue.name] = queue
         for binding in tuple(before.bindings.values()):
             binding.lead_to(queue)
         self.routes_changed()
+
+    def replace_by(
+        self, queue: QueueClient, successor: QueueClient, arguments: Table, declared: QueueOptions
+    ) -> Sequence[Consumer]:
+        """Delete a queue, and give its name and bindings to another one, with these arguments.
+
+        declared: the options that the arguments ask for. Returns the consumers of the deleted
+        queue.
+        """
+        del self.queues[successor.name]
+        successor.name, successor.arguments, successor.declared = queue.name, arguments, declared
+        self._lead_to(queue, successor)
+        successor.apply(declared)
+        if self._policing is not None:
+            self._policing.apply_to_queue(self.name, successor)
+        return self.kinds.of(queue.kind).replaced(queue)
 
     @property
     def node(self) -> str:

@@ -63,6 +63,9 @@ from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
+from leveret.cluster.quorum.conversion.conversion import Parts
+from leveret.cluster.quorum.conversion.conversions import Conversions
+from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -99,6 +102,7 @@ class ClusterNode(LogListener):
         self.states: NodeStates
         self.mirrored_queues: MirroredQueues
         self.quorum_queues: QuorumQueues | None = None
+        self.conversions: Conversions | None = None
         self.suspension: Suspension
         self._config = config
         self._data_dir = data_dir
@@ -253,6 +257,8 @@ class ClusterNode(LogListener):
         )  # fmt: skip
         self._services.queue_kinds.add(self.quorum_queues.factory)
         definitions = await self.quorum_queues.take_over(definitions, store)
+        holds = NodeHolds(self._services, self.rpc)
+        self.conversions = Conversions(Parts(self._services, self.rpc, queues, holds, self))
         self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
@@ -283,8 +289,8 @@ class ClusterNode(LogListener):
             await self._run(members)
             await self._first_start.start_again()
         else:
-            if self.quorum_queues is not None and not definitions.damaged:
-                self.quorum_queues.has_declarations()
+            if not definitions.damaged:
+                self._has_declarations()
             if self._is_new and self._first_start.is_wanted:
                 await self._first_start.run()
         next_start.forget(self._data_dir)
@@ -450,8 +456,14 @@ class ClusterNode(LogListener):
     def joined(self) -> None:
         """The node has all declarations, so its start goes on."""
         self._ordered_start.joined()
+        self._has_declarations()
+
+    def _has_declarations(self) -> None:
+        """Remove what was left of queues that are gone."""
         if self.quorum_queues is not None:
             self.quorum_queues.has_declarations()
+        if self.conversions is not None:
+            self.conversions.remove_left_over()
 
     def members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""

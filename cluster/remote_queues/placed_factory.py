@@ -4,9 +4,11 @@ A queue is placed by its locator (placement/leader_location.py). On its node it 
 kind; the other nodes have a client of it (remote_queue.py).
 """
 
+from collections.abc import Sequence
+
 from leveret.broker.declarations.values import Declaration, DeleteQueue, PutQueueHome
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.queue_owner import QueueOwner
@@ -43,6 +45,10 @@ class PlacedFactory(QueueFactory):
         """The queue's node was renamed: from now on requests go to it by its new name."""
         if isinstance(queue, RemoteQueue):
             queue.move(self._queues.home_node(placement.node), placement)
+
+    def replaced(self, queue: QueueClient) -> Sequence[Consumer]:
+        """What a queue of another node has not confirmed is refused: it may have come too late."""
+        return queue.close() if isinstance(queue, RemoteQueue) else super().replaced(queue)
 
     def node_renamed(
         self, vhost: str, queue: QueueClient, old: str, new: str

@@ -16,6 +16,7 @@ from leveret.broker.runtime.patterns import Pattern, compile_pattern
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.cluster.placement.rebalancing import LedQueue, rebalancing
 from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.conversion import CONVERT, convert
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict, not_found
 from leveret.mgmt.api.health import OK, failed
 from leveret.mgmt.api.other_nodes import ask_others
@@ -34,7 +35,8 @@ logger = logging.getLogger("leveret.cluster")
 
 @route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
-    """Bring a queue's mirrors what they lack, or stop that; or have another node lead the queue.
+    """Bring a queue's mirrors what they lack, or stop that; have another node lead the queue; or
+    make a classic queue a quorum queue.
 
     A queue without mirrors ignores the first two.
     """
@@ -43,6 +45,8 @@ async def act_on_queue(call: Call) -> Any:
     call.require_policymaker(vhost)
     body = await call.body("action")
     action = body["action"]
+    if action == CONVERT:
+        return await convert(call, vhost, queue, str(body.get("to", QUORUM)))
     if action == TRANSFER:
         return await _transfer(call, vhost, queue, body)
     if action not in (SYNC, CANCEL_SYNC):

@@ -25,6 +25,7 @@ MODULES = {
         "change_cluster_node_type", "force_boot", "forget_cluster_node", "join_cluster",
         "rename_cluster_node", "update_cluster_nodes",
     ),
+    "conversion": ("convert_queue", "convert_queues"),
     "definitions": (
         "export_definitions", "import_definitions",
     ),

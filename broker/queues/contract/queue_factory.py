@@ -13,12 +13,12 @@ orders declarations has the factory `complete` it, so that a change always appli
 all changes before it.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.queues.contract.placement import HERE, Placement, QueueMembers
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -81,6 +81,10 @@ class QueueFactory:
         storage_id: of the copy that starts on this node with the change; 0 for none.
         """
         queue.placement = placement
+
+    def replaced(self, queue: QueueClient) -> Sequence[Consumer]:
+        """A queue is deleted, and another one has its name; returns the consumers that it had."""
+        return queue.delete_now()
 
     def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
         """The outcome of a change; None if no node has messages of the queue any longer.

@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import decode_table, encode_table
 from leveret.broker.declarations.audit import Act
 from leveret.broker.declarations.requester import AMQP, Requester
@@ -28,9 +29,11 @@ from leveret.broker.declarations.values import (
     PutPlacement,
     PutQueue,
     PutQueueHome,
+    ReplaceQueue,
 )
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.contract.queue_kinds import queue_type
 from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
@@ -51,13 +54,13 @@ QUEUE_COPY = "queue-copy"
 """The component of the rows with the storage ids of this node's copies of queues, which replace
 those that the queues were declared with."""
 
-Change = DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement
+Change = DeleteQueue | PutQueueHome | ChangePlacement | PutPlacement | ReplaceQueue
 
 
 class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
     """The queues of all vhosts."""
 
-    types = (PutQueue, DeleteQueue, PutQueueHome, ChangePlacement, PutPlacement)
+    types = (PutQueue, DeleteQueue, PutQueueHome, ChangePlacement, PutPlacement, ReplaceQueue)
     components = (QUEUE_HOME, QUEUE_RECORD, QUEUE_COPY)
 
     # On disk
@@ -77,9 +80,11 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                         put_row(metadata, it.vhost, QUEUE_COPY, it.name, it.storage_id)
             case DeleteQueue():
                 with metadata.batch():
-                    metadata.delete_queue(it.vhost, it.name)
-                    for component in DeclaredQueues.components:
-                        metadata.delete_parameter(it.vhost, component, it.name)
+                    _delete(metadata, it.vhost, it.name)
+            case ReplaceQueue():
+                with metadata.batch():
+                    _delete(metadata, it.vhost, it.successor)
+                    _put_successor(it, metadata)
             case ChangePlacement():
                 raise AssertionError(f"{it!r} was not completed")
 
@@ -139,6 +144,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             return None if self._found(it) is not None else it
         if isinstance(it, ChangePlacement):
             return _outcome(self._tables.vhosts[it.vhost], it)
+        if isinstance(it, ReplaceQueue):
+            return _with_placement(self._tables.vhosts[it.vhost], it)
         return it
 
     def is_durable(self, it: PutQueue | Change) -> bool:
@@ -172,6 +179,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             case PutQueue():
                 if it.name not in vhost.queues:
                     self._add(vhost, it)
+            case ReplaceQueue():
+                self._replace(vhost, it)
             case PutQueueHome() | PutPlacement():
                 _move(vhost, it)
                 self._tables.dependents.resource_changed(QUEUE, it.vhost, it.name)
@@ -218,6 +227,20 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             _queue_deleted(vhost, queue, it.acting_user)
         self._tables.dependents.resource_changed(QUEUE, it.vhost, it.name)
 
+    def _replace(self, vhost: VirtualHost, it: ReplaceQueue) -> None:
+        """Give the name of a queue to another one."""
+        queue, successor = vhost.queues.get(it.name), vhost.queues.get(it.successor)
+        if queue is None or successor is None:
+            return
+        _queue_deleted(vhost, successor, it.acting_user)
+        arguments = decode_table(it.arguments)[0]
+        declared = vhost.kinds.specify(it.vhost, it.name, arguments).options
+        self._tables.cancelled += vhost.replace_by(queue, successor, arguments, declared)
+        _queue_deleted(vhost, queue, it.acting_user)
+        _queue_created(vhost, successor, it.acting_user)
+        for name in (it.successor, it.name):
+            self._tables.dependents.resource_changed(QUEUE, it.vhost, name)
+
     # The audit
 
     def is_reported(self, it: PutQueue | Change, requester: Requester) -> bool:
@@ -234,6 +257,9 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             case PutPlacement():
                 text = f"Changed the members of {name}, which is led by node '{it.node}'"
                 yield _act(it, "queue.members.changed", text, node=it.node)
+            case ReplaceQueue():
+                kind = queue_type(decode_table(it.arguments)[0])
+                yield _act(it, "queue.converted", f"Converted {name} to a {kind} queue", type=kind)
             case DeleteQueue() if (queue := self._found(it)) is not None:
                 counts = queue.figures.counts()
                 count = counts.ready + counts.unacked
@@ -258,6 +284,25 @@ def _put_queue(it: PutQueue, metadata: Metadata) -> None:
         _put_home(it, metadata)
         if it.record:
             _put_record(metadata, it.vhost, it.name, it.record)
+
+
+def _delete(metadata: Metadata, vhost: str, name: str) -> None:
+    metadata.delete_queue(vhost, name)
+    for component in DeclaredQueues.components:
+        metadata.delete_parameter(vhost, component, name)
+
+
+def _put_successor(it: ReplaceQueue, metadata: Metadata) -> None:
+    """Replace the rows of a queue by those of its successor, and leave its bindings."""
+    for component in DeclaredQueues.components:
+        metadata.delete_parameter(it.vhost, component, it.name)
+    _put_queue(
+        PutQueue(
+            it.vhost, it.name, True, arguments=it.arguments, node=it.node,
+            identity=it.successor_identity, record=it.record,
+        ),
+        metadata,
+    )  # fmt: skip
 
 
 def _put_home(it: PutQueue | PutQueueHome | PutPlacement, metadata: Metadata) -> None:
@@ -308,6 +353,20 @@ def _outcome(vhost: VirtualHost, it: ChangePlacement) -> Declaration | None:
         it.vhost, it.name, it.identity, placement.node, placement.record, outcome.new_copy,
         incarnation=outcome.incarnation, acting_user=it.acting_user,
     )  # fmt: skip
+
+
+def _with_placement(vhost: VirtualHost, it: ReplaceQueue) -> ReplaceQueue:
+    """The replacement with the newest placement of the successor.
+
+    Raises 406 if one of the queues was deleted.
+    """
+    identities = ((it.name, it.identity), (it.successor, it.successor_identity))
+    for name, identity in identities:
+        queue = vhost.queues.get(name)
+        if queue is None or queue.placement.identity != identity:
+            raise precondition_failed(f"{resource(QUEUE, name, vhost.name)} was deleted")
+    placement = vhost.queues[it.successor].placement
+    return replace(it, node=placement.node, record=placement.record)
 
 
 def _move(vhost: VirtualHost, it: PutQueueHome | PutPlacement) -> None:

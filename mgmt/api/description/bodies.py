@@ -65,7 +65,10 @@ GROWING_ON_NODE = body(
     {"vhost_pattern": TEXT, "queue_pattern": TEXT, **_MEMBERSHIP},
 )
 FORCING = body({}, {"vhost": TEXT, "name": TEXT, "all": _TRUTH})
-QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync", "transfer_leader")}, {"node": TEXT})
+QUEUE_ACTION = body(
+    {"action": one_of("sync", "cancel_sync", "transfer_leader", "convert")},
+    {"node": TEXT, "to": one_of("quorum")},
+)
 VHOST = body(
     {},
     {

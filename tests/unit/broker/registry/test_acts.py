@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.auth.users import with_hash
 from leveret.broker.declarations.requester import AMQP, CONTROL, DEFINITIONS, HTTP, NODE, Requester
 from leveret.broker.declarations.values import (
@@ -35,11 +36,13 @@ from leveret.broker.declarations.values import (
     PutUserLimits,
     PutVhost,
     PutVhostLimits,
+    ReplaceQueue,
     RequireParameter,
     TopicPermission,
 )
 from tests.declaring import Declared
 
+QUORUM = encode_table({"x-queue-type": ("S", "quorum")})
 POLICY = Policy("/", "ttl", "^t", "queues", {"message-ttl": 9}, 0)
 SAID = (
     (PutVhost("v"), "Adding vhost 'v' without a description"),
@@ -88,6 +91,8 @@ SAID = (
     (PutQueueHome("/", "q", "rabbit@two", 0), "Moved queue 'q' in vhost '/' to node 'rabbit@two'"),
     (PutPlacement("/", "q", 0, "rabbit@two", b"record"),
      "Changed the members of queue 'q' in vhost '/', which is led by node 'rabbit@two'"),
+    (ReplaceQueue("/", "q", 0, "brief", 0, QUORUM),
+     "Converted queue 'q' in vhost '/' to a quorum queue"),
     # It is told when it has been made one of the above.
     (ChangePlacement("/", "q", 0, b"change"),),
     (PutBinding("/", "x", "q", "key"),
@@ -99,7 +104,7 @@ SAID = (
 )  # fmt: skip
 IN_VHOST = (
     PutExchange, DeleteExchange, PutQueue, DeleteQueue, PutQueueHome, PutPlacement,
-    ChangePlacement, PutBinding, DeleteBinding,
+    ChangePlacement, ReplaceQueue, PutBinding, DeleteBinding,
 )  # fmt: skip
 
 

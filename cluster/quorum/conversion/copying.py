@@ -1,0 +1,246 @@
+"""The copy of a classic queue in its successor, which has no other clients.
+
+It is made in the order of the positions, whether clients hold a message or not, in as many parts as
+wanted. Most of it is made while the queue is in use (early_copy.py). What clients have taken from
+the queue meanwhile is at the front of the copy: a consumer of this object takes it, and so holds it
+in the name of this node. Of these messages, those that are gone are settled. `finish` returns those
+that are ready in the queue to the front, and keeps those that clients hold.
+
+Invariants:
+CO1. All messages with positions below `copied_to` that are in the queue are in the copy, in order.
+CO2. What the successor has ready begins with the first copy that was not taken.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.queue_client import Consumer
+from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task
+from leveret.cluster.quorum.client.holders import POSITION_MASK
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.rpc.refused import Refused
+from leveret.storage.messages.message import Entry, Message
+
+LIFE_MS_MIN = 10_000
+"""A copy lives so long at least. It must not expire before its queue is replaced."""
+RUN_MESSAGES_MAX = 500
+UNCONFIRMED_MAX = 4000
+"""Messages that the successor may not have confirmed before more are published."""
+TAKEN_AT_ONCE = 2000
+
+
+class Copying:
+    """One copy. It is the `Publisher` of the messages.
+
+    taken_to: the copies of all messages below this position were taken. moved: the successor's
+    deliveries of those, without the settled ones, by the positions in the queue.
+    """
+
+    def __init__(self, successor: QuorumQueueClient, clock: Clock) -> None:
+        self.copied_to = self.taken_to = 0
+        self.moved: dict[int, Entry] = {}
+        self._successor = successor
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._next = 1
+        self._unconfirmed: dict[tuple[int, object], int] = {}
+        self._unconfirmed_count = 0
+        self._has_failed = False
+        self._order: deque[range] = deque()
+        self._taken_count = 0
+
+    # What all steps are made of. They raise Refused if the successor does not take part
+
+    async def add(self, entries: Sequence[Entry], end: int) -> None:
+        """Copy all messages of the queue from `copied_to` up to, not including, this position."""
+        self.copied_to = end
+        for entry in entries:
+            self._append(entry.position)
+        at = 0
+        while at < len(entries):
+            run_end = _end_of_run(entries, at)
+            messages = [entry.message for entry in entries[at:run_end]]
+            self._publish_run(messages, entries[at].expires_at_ms)
+            at = run_end
+            await self._confirmed(UNCONFIRMED_MAX)
+
+    def _append(self, position: int) -> None:
+        order = self._order
+        if order and order[-1].stop == position:
+            order[-1] = range(order[-1].start, position + 1)
+        else:
+            order.append(range(position, position + 1))
+
+    def _publish_run(self, messages: list[Message], expires_at_ms: int) -> None:
+        ttl_ms = None
+        if expires_at_ms:
+            ttl_ms = max(LIFE_MS_MIN, expires_at_ms - int(self._clock.now_ms()))
+        first = self._next
+        self._next += len(messages)
+        self._successor.publish(publication_of(messages, ttl_ms, self, first))
+
+    async def take_below(self, end: int) -> None:
+        """Take all copies of messages below a position."""
+        self.taken_to = max(self.taken_to, end)
+        while positions := self._next_below(end):
+            taker = Taker(len(positions), self._changed)
+            subscribed: Answer[None] = Answer()
+            self._successor.subscribe(taker, subscribed)
+            await given_in_task(subscribed)
+            while taker.room():
+                await self._next_change()
+            cancelled: Answer[None] = Answer()
+            self._successor.cancel(taker, answer=cancelled)
+            await given_in_task(cancelled)
+            self._note_taken(positions, taker.entries)
+
+    def _note_taken(self, positions: list[int], entries: list[Entry]) -> None:
+        """Find the message of each copy: the first copy has position 1 in the successor, the others
+        follow. Raises Refused if the successor gives them out in another order (CO2).
+        """
+        first = self._taken_count + 1
+        self._taken_count += len(positions)
+        for entry in entries:
+            place = (entry.position & POSITION_MASK) - first
+            if not 0 <= place < len(positions):
+                raise Refused("its messages have priorities, which its successor goes by")
+            self.moved[positions[place]] = entry
+
+    def _next_below(self, end: int) -> list[int]:
+        """The positions of the next copies to be taken, and forget them (CO2)."""
+        order = self._order
+        positions: list[int] = []
+        while order and order[0].start < end and len(positions) < TAKEN_AT_ONCE:
+            run = order.popleft()
+            stop = min(run.stop, end, run.start + TAKEN_AT_ONCE - len(positions))
+            positions += range(run.start, stop)
+            if stop < run.stop:
+                order.appendleft(range(stop, run.stop))
+        return positions
+
+    def settle_gone(self, alive: Collection[int]) -> None:
+        """Settle what was taken and is not in the queue. alive: the positions that are."""
+        gone = [position for position in self.moved if position not in alive]
+        if gone:
+            self._successor.ack([self.moved.pop(position) for position in gone])
+
+    async def finish(
+        self, held: Sequence[Entry], ready: Sequence[Entry], taken_to: int, end: int
+    ) -> list[Entry]:
+        """Copy the rest of the queue, which does not change. held, ready: its messages, in order.
+
+        taken_to: those from here on were never taken from the queue; ready ones among them need not
+        be given if they are copied. end: above all positions. Returns the successor's deliveries of
+        the held ones, in order.
+        """
+        first = self.copied_to
+        await self.take_below(min(first, taken_to))
+        if taken_to > first:
+            await self.add([entry for entry in held if entry.position >= first], taken_to)
+            await self.take_below(taken_to)
+        self.settle_gone({entry.position for entry in (*held, *ready)})
+        kept = {entry.position for entry in held}
+        for position in sorted(self.moved.keys() - kept):
+            self._successor.give_back(self.moved.pop(position).position, 1)
+        await self.add([entry for entry in ready if entry.position >= first], end)
+        await self._confirmed(0)
+        return [self.moved[entry.position] for entry in held]
+
+    async def check(self, ready_count: int, held_count: int) -> None:
+        """Raise Refused unless the successor has these numbers of messages."""
+        refreshed: Answer[None] = Answer()
+        self._successor.figures.refresh(refreshed)
+        await given_in_task(refreshed)
+        counts = self._successor.figures.counts()
+        if (counts.ready, counts.unacked) != (ready_count, held_count):
+            raise Refused(
+                f"its successor has {counts.ready} ready messages in place of {ready_count}, and "
+                f"{counts.unacked} unacknowledged ones in place of {held_count}"
+            )
+
+    # Waiting
+
+    async def _confirmed(self, left_max: int) -> None:
+        """Wait until no more than this number of messages are not confirmed."""
+        while self._unconfirmed_count > left_max:
+            await self._next_change()
+        await asyncio.sleep(0)
+
+    async def _next_change(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+        if self._has_failed:
+            raise Refused("its successor does not take the messages")
+
+    # For the successor: see `Publisher`
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The holder will confirm this run later."""
+        self._unconfirmed[first, holder] = count
+        self._unconfirmed_count += count
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The holder has stored the run safely."""
+        count = self._unconfirmed.pop((first, holder), 0)
+        self._unconfirmed_count -= count
+        if count:
+            self._changed.set()
+
+    def refuse(self, number: int) -> None:
+        """The successor refuses a message."""
+        self._fail()
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The successor is gone."""
+        self._fail()
+
+    def _fail(self) -> None:
+        self._has_failed = True
+        self._changed.set()
+
+
+class Taker(Consumer):
+    """Takes and keeps a number of messages. entries: those that it has."""
+
+    __slots__ = ("_changed", "_count", "entries")
+
+    def __init__(self, count: int, changed: asyncio.Event) -> None:
+        super().__init__("conversion", no_ack=False, is_exclusive=False, priority=0)
+        self._count = count
+        self._changed = changed
+        self.entries: list[Entry] = []
+
+    def room(self) -> int:
+        """The number of messages that it lacks."""
+        return self._count - len(self.entries)
+
+    def figures(self, activity: str) -> ConsumerFigures:
+        """Its figures. The prefetch limit is what the group goes by."""
+        return ConsumerFigures(
+            tag=self.tag, ack_required=True, activity=activity, is_exclusive=False, priority=0,
+            prefetch_count=self._count, credit=self.room(), timeout_ms=None, arguments={},
+            connection=ConnectionFigures("conversion", "", 0), channel_name="conversion",
+            channel_number=0, user="",
+        )  # fmt: skip
+
+    def deliver(self, entries: list[Entry]) -> None:
+        """Keep messages."""
+        self.entries += entries
+        self._changed.set()
+
+
+def _end_of_run(entries: Sequence[Entry], start: int) -> int:
+    """The end of the entries from `start` on that expire at the same time, or do not."""
+    end, expires_at_ms = start + 1, entries[start].expires_at_ms
+    while (
+        end < len(entries)
+        and end - start < RUN_MESSAGES_MAX
+        and entries[end].expires_at_ms == expires_at_ms
+    ):
+        end += 1
+    return end

@@ -1,0 +1,87 @@
+"""Holds a classic queue on its home node, and hands over to its successor.
+
+When the name has passed to the successor, each entry that clients hold gets the position of the
+successor's delivery of the same message. So whatever refers to the entry, such as a session, a
+transaction, or a step of long work, settles that delivery.
+
+Invariants:
+HH1. From `freeze` on the classic queue changes only by what this object does.
+"""
+
+from collections.abc import Sequence
+
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.sessions.unacked_record import Unacked
+from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.cluster.quorum.conversion.classic_messages import UNKNOWN_HOLDERS, ClassicMessages
+from leveret.cluster.quorum.conversion.node_holds import NodeHold, NodeHolds, keep_consumers
+from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.rpc.refused import Refused
+from leveret.storage.messages.message import Entry
+
+
+class TryAgain(Refused):
+    """The queue cannot be held at this moment, and is as it was."""
+
+
+class HomeHold(NodeHold):
+    """One queue.
+
+    held_entries: those that clients hold, in order. taken: messages that were taken out of the
+    queue for the copy. moved: the successor's deliveries of the held ones, once they are copied.
+    """
+
+    def __init__(
+        self, vhost: VirtualHost, queue: ClassicQueue, remote_queues: RemoteQueues
+    ) -> None:
+        super().__init__(vhost, queue)
+        self.held_entries: list[Entry] = []
+        self.taken: Sequence[Entry] = ()
+        self.moved: list[Entry] | None = None
+        self._classic = queue
+        self._remote_queues = remote_queues
+        self._records: list[Unacked] = []
+
+    def freeze(self, holds: NodeHolds, messages: ClassicMessages) -> None:
+        """Cancel the consumers, and find all entries that clients hold. Raises TryAgain."""
+        queue = self._classic
+        consumers = holds.consumers_of(queue)
+        for consumer in consumers:
+            queue.cancel(consumer)
+        keep_consumers(self, consumers)
+        if queue.ring.consumers:
+            raise TryAgain("consumers of a node have come meanwhile")
+        held = messages.held()
+        if held is None:
+            raise TryAgain(UNKNOWN_HOLDERS)
+        self.held_entries = held.in_order
+        self._records = held.records
+        self._refer_to(queue, self.held)
+
+    def _refer_to(self, before: QueueClient, queue: QueueClient) -> None:
+        """Have what clients hold settled at another object."""
+        for record in self._records:
+            record.queue = queue
+        self._remote_queues.replaced(before, queue)
+
+    def successor(self) -> QueueClient | None:
+        """The queue that has the name from now on: what clients hold is settled there."""
+        found = super().successor()
+        if found is not None:
+            assert self.moved is not None, "CN1: the messages were copied before"
+            for entry, moved in zip(self.held_entries, self.moved, strict=True):
+                entry.position = moved.position
+            self._refer_to(self.held, found)
+            self._classic.delete_now()
+        return found
+
+    def end(self) -> None:
+        """The queue goes on as it was, unless another one has its name, or it was deleted."""
+        if self.is_over:
+            return
+        queue = self._classic
+        queue.backing.requeue(self.taken, redelivered=False)
+        self._refer_to(self.held, queue)
+        super().end()
+        queue.wake()

@@ -1,0 +1,54 @@
+"""Why a queue cannot be converted: all reasons together, as texts for the operator. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leveret.broker.queues.contract.arguments import REJECT_PUBLISH_DLX
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import CLASSIC, EVERY_ARGUMENT, QueueKind
+
+MESSAGES_MAX = 20_000
+BYTES_MAX = 32 * 1024 * 1024
+"""What can be copied in half a second, on a machine that has other work."""
+
+
+def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> list[str]:
+    """The reasons. kind: of quorum queues. policy: the merged definition of its policies."""
+    if queue.kind.name != CLASSIC:
+        return [f"it is a {queue.kind.name} queue"]
+    refused = [
+        text
+        for is_so, text in (
+            (not queue.durable, "it is not durable"),
+            (queue.is_exclusive, "it is exclusive"),
+            (queue.auto_delete, "it is auto-delete"),
+            (bool(queue.placement.record), "it is mirrored: first remove ha-mode from its policy"),
+            (
+                queue.options.overflow == REJECT_PUBLISH_DLX,
+                f"quorum queues have no overflow {REJECT_PUBLISH_DLX}",
+            ),
+        )
+        if is_so
+    ]
+    unknown = EVERY_ARGUMENT.difference(kind.arguments)
+    refused += [
+        f"quorum queues have no argument {argument}"
+        for argument in queue.arguments
+        if argument in unknown
+    ]
+    refused += [
+        f"a policy with the key {key} does not apply to quorum queues"
+        for key in policy
+        if key in kind.unsupported_policies and not (key == "ha-mode" and queue.placement.record)
+    ]
+    return refused
+
+
+def too_much(messages: int, body_bytes: int) -> str | None:
+    """The reason why this number of messages cannot be copied; None if they can."""
+    if messages <= MESSAGES_MAX and body_bytes <= BYTES_MAX:
+        return None
+    return (
+        f"it has {messages} messages with {body_bytes} bytes, and at most {MESSAGES_MAX} messages "
+        f"with {BYTES_MAX} bytes are copied in one pause, which is all if messages expire"
+    )

@@ -1,0 +1,237 @@
+"""Classic queues of three real nodes become quorum queues while clients use them.
+
+The nodes are started once for all tests. Each test has queues of its own, and leaves all running.
+"""
+
+import asyncio
+import itertools
+import signal
+import threading
+from collections import Counter
+
+import aio_pika
+import pytest
+
+from tests.cluster.clients import PERSISTENT, bodies, publish, take
+from tests.cluster.clustered_nodes import ClusteredNode
+from tests.patience import PATIENCE_SECONDS
+
+TO_QUORUM = ("--to", "quorum")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("converted")
+    nodes = [ClusteredNode(directory, name) for name in "abc"]
+    for node in nodes[1:]:
+        node.join(nodes[0])
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+def declare(node, queue, durable=True, **arguments):
+    with node.connect() as connection:
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        connection.channel().queue_declare(queue, durable=durable, arguments=table)
+
+
+def types(node):
+    """The types of all queues, by name."""
+    return {one["name"]: one["type"] for one in node.ctl_json("list_queues", "name", "type")}
+
+
+def test_messages_bindings_and_policies_stay(cluster):
+    a, b, c = cluster
+    declare(a, "bound", x_max_length=100)
+    with a.connect() as connection:
+        connection.channel().queue_bind("bound", "amq.topic", "key")
+    b.ctl("set_policy", "short", "^bound$", '{"max-length": 4}', "--apply-to", "queues")
+    publish(b, "bound", b"1", b"2", b"3")
+    held = c.connect().channel()
+    method, _, body = held.basic_get("bound")
+    assert body == b"1"
+    b.ctl("convert_queue", "bound", *TO_QUORUM)
+    assert types(c)["bound"] == "quorum"
+    held.basic_nack(method.delivery_tag, requeue=True)
+    held.connection.close()
+    with c.connect() as connection:
+        connection.channel().basic_publish("amq.topic", "key", b"4")
+    publish(a, "bound", b"5")
+    for node in cluster:
+        node.stop(signal.SIGKILL)
+    for node in cluster:
+        node.start(waits=False)
+    for node in cluster:
+        node.wait_for_log(" ready in")
+    assert sorted(bodies(c, "bound")) == [b"1", b"3", b"4", b"5"]
+    b.ctl("clear_policy", "short")
+    with b.connect() as connection:
+        connection.channel().queue_delete("bound")
+
+
+def test_many_are_converted_and_the_others_are_listed(cluster):
+    a, b, _ = cluster
+    declare(a, "many-1")
+    declare(b, "many-2")
+    declare(a, "many-3", durable=False, x_max_priority=5, x_queue_mode="lazy")
+    publish(a, "many-1", b"1")
+    publish(a, "many-2", b"2")
+    said = a.ctl("convert_queues", "--pattern", "^many-", *TO_QUORUM, succeeds=False)
+    assert "1 of 3: many-1: converted\n2 of 3: many-2: converted\n3 of 3: many-3: " in said
+    assert (
+        "queue 'many-3' in vhost '/' cannot be converted: it is not durable; quorum queues have no "
+        "argument x-max-priority; quorum queues have no argument x-queue-mode"
+    ) in said
+    assert "1 of 3 queues were not converted" in said
+    assert (bodies(b, "many-1"), bodies(a, "many-2")) == ([b"1"], [b"2"])
+    assert "it is a quorum queue" in b.ctl("convert_queue", "many-1", *TO_QUORUM, succeeds=False)
+    with b.connect() as connection:
+        for number in (1, 2, 3):
+            connection.channel().queue_delete(f"many-{number}")
+
+
+def test_a_home_node_that_dies_meanwhile_has_all_messages(cluster):
+    a, b, c = cluster
+    declare(a, "killed")
+    published = [b"%d" % number for number in range(3000)]
+    with b.connect() as connection:
+        channel = connection.channel()
+        channel.tx_select()
+        for body in published:
+            channel.basic_publish("", "killed", body, PERSISTENT)
+        channel.tx_commit()
+    converting = threading.Thread(target=lambda: a._run_ctl("convert_queue", "killed", *TO_QUORUM))
+    converting.start()
+    a.wait_for_log("is held to become a quorum queue")
+    a.stop(signal.SIGKILL)
+    converting.join()
+    a.start()
+    b.wait_until(lambda: list(types(b)) == ["killed"], "its successor is removed")
+    with c.connect() as connection:
+        assert [body for body, _ in take(connection.channel(), "killed", 3000)] == published
+        connection.channel().queue_delete("killed")
+
+
+class Publishing:
+    """Publishes numbers through one node, and has them confirmed, until a test ends it."""
+
+    def __init__(self, node, queue, name):
+        self._node, self._queue, self._name = node, queue, name
+        self.published = []
+        self.is_over = False
+
+    async def run(self):
+        async with await connected(self._node) as connection:
+            channel = await connection.channel()
+            open_ = set()
+            for number in itertools.count():
+                if self.is_over:
+                    break
+                body = b"%s %d" % (self._name, number)
+                self.published.append(body)
+                message = aio_pika.Message(body, delivery_mode=2)
+                confirmed = channel.default_exchange.publish(message, self._queue)
+                open_.add(asyncio.ensure_future(confirmed))
+                if len(open_) == 50:
+                    done, open_ = await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
+                    for one in done:
+                        one.result()
+            await asyncio.gather(*open_)
+
+
+class Consuming:
+    """Consumes through one node, and settles with no regard to the order.
+
+    first, again: the bodies of deliveries, and of redeliveries. acked, returned: what became of
+    them. keeps: it settles nothing meanwhile.
+    """
+
+    def __init__(self, node, queue, prefetch):
+        self._node, self._queue, self._prefetch = node, queue, prefetch
+        self.first, self.again, self.acked, self.returned = [], [], [], []
+        self.held = []
+        self.keeps = self.is_over = False
+
+    async def run(self):
+        async with await connected(self._node) as connection:
+            channel = await connection.channel()
+            await channel.set_qos(self._prefetch)
+            queue = await channel.get_queue(self._queue, ensure=False)
+            await queue.consume(self._received)
+            while not self.is_over:
+                while self.held and not self.keeps:
+                    await self._settle(self.held.pop())
+                await asyncio.sleep(0.001)
+
+    async def _received(self, message):
+        (self.again if message.redelivered else self.first).append(message.body)
+        self.held.append(message)
+
+    async def _settle(self, message):
+        if message.body.endswith(b"77") and not message.redelivered:
+            self.returned.append(message.body)
+            await message.nack(requeue=True)
+        else:
+            self.acked.append(message.body)
+            await message.ack()
+
+
+async def connected(node):
+    return await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
+
+
+async def until(condition, what):
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
+    declare(cluster[0], "busy")
+    publishing = [Publishing(node, "busy", b"%d" % number) for number, node in enumerate(cluster)]
+    consuming = [
+        Consuming(node, "busy", prefetch)
+        for node, prefetch in zip(cluster, (1, 20, 100), strict=True)
+    ]
+    asyncio.run(use_while_converted(cluster[0], "busy", publishing, consuming))
+    published = sorted(body for one in publishing for body in one.published)
+    assert sorted(body for one in consuming for body in one.acked) == published
+    assert sorted(body for one in consuming for body in one.first) == published, "none came twice"
+    returned = Counter(body for one in consuming for body in one.returned)
+    assert Counter(body for one in consuming for body in one.again) == returned
+    for one in consuming:
+        for number in range(3):
+            numbers = [int(body[2:]) for body in one.first if body.startswith(b"%d" % number)]
+            assert numbers == sorted(numbers)
+    assert types(cluster[2])["busy"] == "quorum"
+    with cluster[1].connect() as connection:
+        connection.channel().queue_delete("busy")
+
+
+async def use_while_converted(node, queue, publishing, consuming):
+    """Publish and consume before, during and after the conversion."""
+    tasks = [asyncio.ensure_future(one.run()) for one in (*publishing, *consuming)]
+    await until(lambda: all(len(one.acked) > 100 for one in consuming), "messages come")
+    # Consumers of the home node and of another one hold messages during the conversion.
+    for one in consuming[:2]:
+        one.keeps = True
+    await until(lambda: len(consuming[1].held) == 20, "a consumer holds what it may")
+    await asyncio.to_thread(node.ctl, "convert_queue", queue, *TO_QUORUM)
+    counts = [len(one.published) for one in publishing]
+    await until(
+        lambda: all(
+            len(one.published) > count + 100 for one, count in zip(publishing, counts, strict=True)
+        ),
+        "publishing goes on",
+    )
+    for one in consuming:
+        one.keeps = False
+    for one in publishing:
+        one.is_over = True
+    await asyncio.gather(*tasks[: len(publishing)])
+    count = sum(len(one.published) for one in publishing)
+    await until(lambda: sum(len(one.acked) for one in consuming) >= count, "all has come")
+    for one in consuming:
+        one.is_over = True
+    await asyncio.gather(*tasks)

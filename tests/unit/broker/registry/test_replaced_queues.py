@@ -1,0 +1,94 @@
+"""A queue whose name another one gets, as a declaration: completed, written, applied."""
+
+import pytest
+
+from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.declarations.values import (
+    DeleteQueue,
+    Policy,
+    PutBinding,
+    PutExchange,
+    PutPolicy,
+    PutQueue,
+    PutVhost,
+    ReplaceQueue,
+)
+from leveret.broker.registry import stored
+from leveret.broker.registry.contents import contents
+from leveret.broker.runtime.names import SUCCESSOR_PREFIX
+from leveret.storage.metadata.metadata import SqliteMetadata
+from tests.declaring import Declared
+from tests.unit.broker.queues.fakes import FakeConsumer, publish, subscribed
+
+NEXT = f"{SUCCESSOR_PREFIX}7"
+ARGUMENTS = encode_table({"x-max-length": ("I", 9)})
+REPLACE = ReplaceQueue("/", "q", 7, NEXT, 8, ARGUMENTS)
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = Declared(SqliteMetadata(tmp_path / "metadata.sqlite"))
+    node.put(PutVhost("/"))
+    node.put(
+        PutExchange("/", "x", "direct", durable=True),
+        PutQueue("/", "q", durable=True, node="a", identity=7),
+        PutQueue("/", NEXT, durable=True, node="b", identity=8),
+    )
+    node.put(PutBinding("/", "x", "q", "key"))
+    yield node
+    node.metadata.close()
+
+
+def declared_queue(declarations):
+    (queue,) = [one for one in declarations if isinstance(one, PutQueue)]
+    return queue
+
+
+def test_the_other_queue_has_the_name_and_the_bindings(node):
+    vhost = node.registry.vhosts["/"]
+    before, successor = vhost.queues["q"], vhost.queues[NEXT]
+    node.put(REPLACE)
+    assert vhost.queues == {"q": successor}
+    assert (before.is_deleted, successor.name) == (True, "q")
+    assert (successor.declared.max_length, successor.options.max_length) == (9, 9)
+    (binding,) = vhost.exchanges["x"].bindings.values()
+    assert binding.destination is successor
+    assert list(successor.bindings.values()) == [binding]
+    node.put(DeleteQueue("/", "q"))
+    assert not vhost.exchanges["x"].bindings
+
+
+def test_a_restart_and_another_node_find_it_under_the_name(node):
+    node.put(REPLACE)
+    assert declared_queue(contents(node.registry)) == PutQueue(
+        "/", "q", True, arguments=ARGUMENTS, node="b", identity=8
+    )
+    found = list(stored.declarations(node.metadata.load()))
+    assert declared_queue(found) == PutQueue(
+        "/", "q", True, arguments=ARGUMENTS, node="b", identity=8
+    )
+    assert [one.routing_key for one in found if isinstance(one, PutBinding)] == ["key"]
+
+
+def test_policies_apply_to_it_when_it_has_the_name(node):
+    node.put(PutPolicy("policy", Policy("/", "all", "", "all", {"max-length": 5}, 0)))
+    successor = node.registry.vhosts["/"].queues[NEXT]
+    publish(successor, *[b"%d" % number for number in range(20)])
+    assert (successor.policy, successor.options.max_length) == (None, None)
+    node.put(REPLACE)
+    assert (successor.policy.name, successor.options.max_length) == ("all", 5)
+
+
+def test_consumers_of_a_node_that_did_not_hold_it_are_told(node):
+    consumer = subscribed(node.registry.vhosts["/"].queues["q"], FakeConsumer())
+    node.put(REPLACE)
+    assert (consumer.is_without_queue, consumer.was_told) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["q", NEXT])
+def test_it_is_refused_if_one_of_them_was_deleted(node, name):
+    node.put(DeleteQueue("/", name))
+    node.put(PutQueue("/", name, durable=True, node="a", identity=9))
+    with pytest.raises(ChannelFault, match=f"queue '{name}' in vhost '/' was deleted"):
+        node.put(REPLACE)

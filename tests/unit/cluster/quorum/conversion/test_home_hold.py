@@ -1,0 +1,126 @@
+"""A classic queue is held on its node, and copied to a quorum queue: what clients have stays."""
+
+import asyncio
+
+import pytest
+
+from leveret.broker.sessions.unacked_record import Unacked
+from leveret.cluster.quorum.conversion.copying import LIFE_MS_MIN
+from leveret.cluster.quorum.machine.commands import Tick
+from leveret.cluster.rpc.refused import Refused
+from tests.unit.broker.queues.fakes import FakeConsumer, publish, subscribed
+from tests.unit.cluster.quorum.conversion.converted_node import Node
+from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+def test_messages_are_copied_in_order_with_those_that_clients_hold(node):
+    publish(node.queue, *[b"%d" % number for number in range(1, 1201)])
+    first, second, third = node.take(3)
+    node.copy()
+    assert (node.use.figures.ready, node.use.figures.unacked) == (1197, 3)
+    first.queue.ack([first.entry])
+    node.replace()
+    assert node.use.figures.unacked == 2
+    second.queue.ack([second.entry])
+    assert node.left[:2] == [b"4", b"5"]
+    third.queue.requeue([third.entry], True)
+    consumer = node.use.consuming(LimitedConsumer("late", 2000))
+    assert consumer.bodies[0] == b"3"
+    assert node.use.figures.unacked == 1198
+
+
+def test_clients_of_other_nodes_settle_at_the_successor(node):
+    publish(node.queue, b"1", b"2")
+    (record,) = node.take(1)
+    node.clients.records.clear()
+    node.clients.hosted = [record.entry]
+    node.copy()
+    node.replace()
+    assert node.clients.replaced_by == [node.hold.held, node.successor]
+    node.successor.ack(node.clients.hosted)
+    node.use.settle()
+    assert (node.use.figures.ready, node.use.figures.unacked) == (1, 0)
+
+
+def test_a_consumer_goes_on(node):
+    publish(node.queue, b"1", b"2", b"3")
+    consumer = LimitedConsumer(prefetch=1)
+    consumer.credit = 1
+    node.clients.consumers.append(subscribed(node.queue, consumer))
+    node.vhost.turns.run()
+    (entry,) = consumer.entries
+    node.clients.records.append(Unacked(entry, node.queue, None, 0))
+    node.copy()
+    node.replace()
+    assert consumer.bodies == [b"1"]
+    node.clients.records[0].queue.ack([entry])
+    consumer.credit += 1
+    consumer.queue.credit(consumer)
+    node.use.settle()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_a_queue_that_is_not_replaced_is_as_it_was(node):
+    publish(node.queue, b"1", b"2", b"3")
+    (record,) = node.take(1)
+    consumer = FakeConsumer(credit=0)
+    node.clients.consumers.append(subscribed(node.queue, consumer))
+    node.copy()
+    publish(node.vhost.queues["q"], b"4")
+    assert not node.queue.backing.ready_count
+    node.hold.end()
+    assert node.vhost.queues["q"] is record.queue is consumer.queue is node.queue
+    record.queue.requeue([record.entry])
+    consumer.credit = 9
+    node.queue.credit(consumer)
+    node.vhost.turns.run()
+    assert consumer.bodies == [b"1", b"2", b"3", b"4"]
+    assert [entry.redelivered for entry in consumer.entries] == [True, False, False, False]
+
+
+def test_a_message_that_nobody_is_known_to_hold_is_not_lost(node):
+    publish(node.queue, b"1", b"2")
+    node.take(1)
+    node.clients.records.clear()
+    node.hold.begin()
+    with pytest.raises(Refused, match="just being returned"):
+        node.hold.freeze(node.clients, node.messages)
+    node.hold.end()
+    assert (node.queue.backing.ready_count, node.queue.backing.unacked_count) == (1, 1)
+
+
+def test_a_copy_keeps_its_time_to_live_and_outlives_the_conversion(node):
+    publish(node.queue, b"short", ttl_ms=5000)
+    publish(node.queue, b"long", ttl_ms=60_000)
+    publish(node.queue, b"stays")
+    node.copy()
+    node.replace()
+    node.vhost.clock.advance((LIFE_MS_MIN - 1) / 1000)
+    node.use.group.propose(Tick())
+    assert node.use.figures.ready == 3
+    node.vhost.clock.advance(0.002)
+    node.use.group.propose(Tick())
+    assert node.use.figures.ready == 2
+    node.vhost.clock.advance(50)
+    node.use.group.propose(Tick())
+    assert node.left == [b"stays"]
+
+
+def test_a_successor_that_ends_does_not_take_the_messages(node):
+    publish(node.queue, b"1")
+    node.use.group.stop_leading()
+
+    async def copy():
+        copying = asyncio.ensure_future(node.copying.add(await node.messages.take_all(), 1))
+        copying.add_done_callback(lambda _: None)
+        await asyncio.sleep(0)
+        node.successor.close()
+        await node.copying._confirmed(0)
+
+    with pytest.raises(Refused, match="does not take the messages"):
+        node.run(copy())
