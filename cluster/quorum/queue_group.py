@@ -143,7 +143,7 @@ class QueueGroup:
 
         def answered(data: bytes | None) -> None:
             if data is None:
-                answer.refuse(internal_error("no member of the queue leads"))
+                answer.refuse(internal_error("the queue has no leader"))
                 return
             try:
                 now = decode_figures(data)

@@ -84,7 +84,7 @@ def test_a_member_whose_files_are_gone_gets_everything_again(cluster):
     c.stop()
     lose_groups(c)
     c.start()
-    a.wait_until(lambda: "gets everything again" in a.log + b.log, "it is replaced")
+    a.wait_until(lambda: "a new member replaces it" in a.log + b.log, "it is replaced")
     assert_has_everything(c, [a, b], "files", b"1", b"2")
 
 
@@ -127,7 +127,7 @@ def test_a_directory_of_another_node_is_not_used(cluster):
     shutil.copytree(b.data_dir, c.data_dir)
     b.start()
     c.start()
-    assert "is that of node b@127.0.0.1, from which they were copied: it is removed" in c.log
+    assert "on node b@127.0.0.1, from which they were copied: this member is removed" in c.log
     assert_has_everything(c, [a, b], "copied", b"1")
 
 

@@ -136,7 +136,7 @@ def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
     for node in (b, c):
         node.stop(signal.SIGKILL)
     a.ctl("force_shrink_member_to_current_member", "recovered")
-    assert "is to go on with its member on node" in a.log
+    assert "will continue with only its member on node" in a.log
     assert shown(a, "recovered") == (a.name, [a.name])
     declare(a, "recovered", b"3")
     for node in (b, c):

@@ -133,7 +133,7 @@ class KeptLetterSource(Actor):
     def dropped(self, count: int) -> None:
         """The machine has dropped all letters, since the strategy is another one."""
         logger.info(
-            "%r has another dead-letter strategy: %d dead letters that it kept are dropped",
+            "%r no longer retains dead letters: %d retained ones are dropped",
             self._queue, count,
         )  # fmt: skip
         self._forget()

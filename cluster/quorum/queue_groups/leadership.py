@@ -162,7 +162,7 @@ class Leadership:
         try:
             answer.result()
         except (Fault, MetadataError) as error:
-            logger.info("the leaders of %d quorum queues are not declared: %s", len(groups), error)
+            logger.info("cannot declare leaders of %d quorum queues yet: %s", len(groups), error)
             self._undeclared |= dict.fromkeys(groups)
             pause_ms = AGAIN_MS
         self._clock.call_later_ms(pause_ms, self._declare_some)
@@ -244,7 +244,7 @@ class Leadership:
                     await asyncio.sleep(LOOK_MS / 1000)
         except TimeoutError:
             logger.warning(
-                "the leaders of %d quorum queues were not handed over within %d seconds",
+                "the leaders of %d quorum queues did not move to other nodes within %d seconds",
                 len(self._handing_over), LEAVE_SECONDS_MAX,
             )  # fmt: skip
         return not any(map(self._leads, self._declared))

@@ -87,7 +87,7 @@ class LetterReader:
                 return None
             except KeyError:
                 logger.error(
-                    "%d dead letters of group %d are lost: entry %d is not in the log",
+                    "%d dead letters of quorum queue group %d are lost: entry %d is not in the log",
                     run.count, member.group, run.index,
                 )  # fmt: skip
                 waiting.popleft()

@@ -25,7 +25,7 @@ RAFT_STATES = {"pre_candidate": "pre_vote"}
 """RabbitMQ's words for roles, where they differ."""
 DAMAGED = "damaged"
 RECEIVES_SNAPSHOT = "receive_snapshot"
-NOT_LED = "no member of the queue leads"
+NOT_LED = "the queue has no leader"
 
 
 def raft(

@@ -91,7 +91,7 @@ class Membership:
             if len(queue.record.members) == 1:
                 raise ChangeRefused("last_node")
             await self._change(queue, RemoveMember(node), node)
-            logger.info("%r has no member on node %s any longer", queue.queue, node)
+            logger.info("%r no longer has a member on node %s", queue.queue, node)
         return len(queue.record.members)
 
     async def keep_only(self, vhost: str, name: str) -> None:
@@ -108,10 +108,11 @@ class Membership:
             raise ChangeRefused(f"the member on node {node} cannot be used: {member.damage}")
         now_s = asyncio.get_running_loop().time
         if await self._is_led(queue, now_s() + ELECTION_SECONDS_MAX):
-            raise ChangeRefused(f"the queue has a leader, on node {queue.use.leader}: it works")
+            raise ChangeRefused(f"the queue has a leader, on node {queue.use.leader}, and works")
+        others = ", ".join(one for one in queue.record.nodes if one != node)
         logger.error(
-            "%r is to go on with its member on node %s alone: all others of its members, on %s, and"
-            " messages that only they have, are given up", queue.queue, node, nodes,
+            "%r will continue with only its member on node %s: its members on %s are removed, and "
+            "messages that only these have are lost", queue.queue, node, others or "no other nodes",
         )  # fmt: skip
         deadline_s = now_s() + CHANGE_SECONDS_MAX
         try:
@@ -119,7 +120,7 @@ class Membership:
         except (Fault, MetadataError) as error:
             raise ChangeRefused(str(error)) from None
         if not await self._is_led(queue, deadline_s):
-            raise ChangeRefused("timeout: the member does not lead yet; see the log of the node")
+            raise ChangeRefused("timeout: the member is not the leader yet; see the node's log")
 
     async def _is_led(self, queue: DeclaredGroup, deadline_s: float) -> bool:
         """Whether a leader answers that reaches most of the members, within a time."""
@@ -147,8 +148,8 @@ class Membership:
         if key in self._replacing:
             return
         logger.warning(
-            "the member of %r on node %s has lost messages: it gets everything again", queue.queue,
-            lost.node,
+            "the member of %r on node %s has lost its data: a new member replaces it, and gets all "
+            "messages again", queue.queue, lost.node,
         )  # fmt: skip
         self._replacing.add(key)
         answer = self._declare(queue, ReplaceMember(lost.node, lost.number))
@@ -158,7 +159,7 @@ class Membership:
             try:
                 answer.result()
             except (Fault, MetadataError) as error:
-                logger.warning("the member of %r is not replaced: %s", queue.queue, error)
+                logger.warning("cannot replace the member of %r: %s", queue.queue, error)
 
         answer.when_given(declared)
 

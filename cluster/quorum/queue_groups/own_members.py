@@ -99,8 +99,8 @@ class OwnMembers:
         node = node_of(member.me)
         if node != (self._node if own is None else node_of(own.name)):
             logger.error(
-                "the member of %r in the files of this node is that of node %s, from which they"
-                " were copied: it is removed", declared.queue, node,
+                "the files of this node contain the member of %r on node %s, from which they were "
+                "copied: this member is removed", declared.queue, node,
             )  # fmt: skip
             self._groups.remove(declared.group)
 
@@ -111,7 +111,8 @@ class OwnMembers:
 
     def _begin_again(self, declared: DeclaredGroup, own: QuorumMember) -> None:
         logger.error(
-            "no member of %r is on disk on any node: it begins without messages", declared.queue
+            "no node has a member of %r on disk: the queue starts again without messages",
+            declared.queue,
         )
         declared.lost = ""
         self._begin(declared, own)
@@ -171,8 +172,8 @@ class OwnMembers:
         nodes = ", ".join(self._groups.nodes.of(declared.group, name) for name in others)
         if all(number_of(name) < declared.record.forced_from for name in others):
             logger.error(
-                "%r goes on with the member of this node alone, as an operator has asked: what only"
-                " members on %s had is lost", queue, nodes,
+                "%r continues with only the member on this node, as an operator has requested: "
+                "messages that only members on %s had are lost", queue, nodes,
             )  # fmt: skip
         elif raft.leading is not None or set(configuration.voters) != {member.me, *others[:1]}:
             return False
@@ -180,8 +181,8 @@ class OwnMembers:
             return True
         else:
             logger.warning(
-                "%r goes on with the member of this node alone: the other one was on node %s, which"
-                " is not in the cluster any longer", queue, nodes,
+                "%r continues with only the member on this node: the other member was on node %s, "
+                "which is no longer in the cluster", queue, nodes,
             )  # fmt: skip
         member.become_only_member()
         return False
@@ -200,8 +201,8 @@ class OwnMembers:
             declared.stuck_since_ms = -1
             logger.error(
                 "%r has no leader: most of its members are lost. `leveretctl "
-                "force_shrink_member_to_current_member` on this node recovers it with what the "
-                "member here has", declared.queue,
+                "force_shrink_member_to_current_member` on this node recovers it with the messages "
+                "of the member here", declared.queue,
             )  # fmt: skip
         return True
 

@@ -311,7 +311,7 @@ class QuorumQueues:
     def has_declarations(self) -> None:
         """The node has all declarations: members of other queues belong to deleted ones."""
         for group in [one for one in self.groups.members if one not in self.declared]:
-            logger.info("removing the member of group %d: its queue was deleted", group)
+            logger.info("removing a member of quorum queue group %d, which was deleted", group)
             self._remove(group)
 
     def members_changed(self) -> None:

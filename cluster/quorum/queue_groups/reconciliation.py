@@ -102,7 +102,7 @@ class Reconciliation:
         if look.cancelled():
             return
         if error := look.exception():
-            logger.error("members of quorum queues were not reconciled: %s", error)
+            logger.error("cannot reconcile the members of quorum queues: %s", error)
         has_changed = error is None and look.result()
         settings = self._settings
         self._look_in(settings.trigger_interval_ms if has_changed else settings.interval_ms)
@@ -128,7 +128,7 @@ class Reconciliation:
             else:
                 await self._membership.remove(vhost, name, needed.node)
         except ChangeRefused as error:
-            logger.warning("%r keeps its members: %s", queue.queue, error)
+            logger.warning("cannot change the members of %r: %s", queue.queue, error)
         return True
 
 

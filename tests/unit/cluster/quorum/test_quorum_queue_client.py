@@ -440,7 +440,7 @@ def test_management_sees_the_single_active_consumer():
 
 def test_figures_are_refused_without_a_leader(use, queue):
     use.group.stop_leading()
-    with pytest.raises(ConnectionFault, match="no member of the queue leads"):
+    with pytest.raises(ConnectionFault, match="the queue has no leader"):
         use.asked(queue.figures.refresh)
 
 
