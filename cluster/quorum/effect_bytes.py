@@ -1,4 +1,4 @@
-"""Effects for clients as bytes, on their way from a leader to another node."""
+"""Encodes effects for clients that a leader sends to another node."""
 
 from typing import TypeAlias
 
@@ -20,11 +20,11 @@ from leveret.cluster.quorum.machine.packed_runs import PackedRunsError, pack_run
 
 
 class EffectError(ValueError):
-    """Bytes that are no effects for a client."""
+    """The bytes are not effects for a client."""
 
 
 class _Told(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """What all have. sender: the client's."""
+    """The base of all effects. sender: the client's."""
 
     sender: Number
 
@@ -71,7 +71,7 @@ _DECODER: msgspec.msgpack.Decoder[list[_Any]] = msgspec.msgpack.Decoder(list[_An
 
 
 def encode_effects(effects: list[Effect]) -> bytes:
-    """Effects for a client as bytes."""
+    """Encode effects for a client."""
     return _ENCODER.encode([_told(effect) for effect in effects])
 
 

@@ -1,7 +1,7 @@
-"""The parts of entries that a client on another node needs with deliveries.
+"""Cuts out the parts of entries that a client on another node needs for deliveries.
 
-A consumer with a small prefetch limit takes few messages at a time of an entry that may have a
-thousand. The part is an entry without a head; the places of the deliveries are those in the part.
+A consumer with a small prefetch limit takes only a few messages at a time, from an entry that may
+have a thousand. A part is an entry without a head; the deliveries have their places in the part.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.remote_queues.run_parts import part_of_run
 
 WHOLE_BYTES_MAX = 4 * 1024
-"""An entry of this size is sent as it is."""
+"""Entries up to this size are sent whole."""
 
 
 def needed_parts(
     effects: list[Effect], entries: Mapping[int, bytes]
 ) -> tuple[list[Effect], dict[int, bytes]]:
-    """The effects with the parts of entries that their deliveries need. Raises RunError.
+    """The effects, and the parts of entries that their deliveries need. Raises RunError.
 
-    entries: those that deliveries refer to, by their indexes.
+    entries: those that deliveries refer to, by index.
     """
     spans = _spans(effects)
     parts: dict[int, bytes] = {}
@@ -40,7 +40,7 @@ def needed_parts(
 
 
 def _spans(effects: list[Effect]) -> dict[int, tuple[int, int]]:
-    """The places that deliveries need of each entry: the first, and one more than the last."""
+    """The range of places that deliveries need of each entry: the first, and the last plus one."""
     spans: dict[int, tuple[int, int]] = {}
     for effect in effects:
         if isinstance(effect, Deliver):
@@ -51,7 +51,7 @@ def _spans(effects: list[Effect]) -> dict[int, tuple[int, int]]:
 
 
 def _moved(effect: Effect, firsts: dict[int, int]) -> Effect:
-    """An effect whose deliveries have their places in the parts."""
+    """The effect with the places of its deliveries in the parts."""
     if not firsts or not isinstance(effect, Deliver):
         return effect
     runs = [_placed(run, run.place - firsts.get(run.index, 0)) for run in effect.runs]

@@ -1,13 +1,13 @@
-"""Which nodes get the members of a new quorum queue, and which of them leads first. Pure.
+"""Chooses the nodes for the members of a new quorum queue, and the first leader. Pure.
 
-A queue has as many members as its argument `x-quorum-initial-group-size` says, else the policy's
-`target-group-size`, else the default of the virtual host, else `quorum_cluster_size`; at most
-one on each node. The node of the declaring client always has one. The others go to nodes that run,
-to those with the fewest members first. As in RabbitMQ, a node under maintenance is as good as one
-that does not run.
+The number of members is given by the argument `x-quorum-initial-group-size`, else by the policy's
+`target-group-size`, else by the default of the virtual host, else by `quorum_cluster_size`. A node
+has at most one member. The node of the declaring client always has one. The others are placed on
+running nodes, first on those with the fewest members. As in RabbitMQ, a node under maintenance
+counts as not running.
 
-The leader is on the declaring node (`client-local`), or on the member's node with the fewest
-leaders (`balanced`).
+The leader is on the declaring node (`client-local`), or on the one of the members' nodes that has
+the fewest leaders (`balanced`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,8 @@ TARGET_SIZE_ARGUMENT = "x-quorum-target-group-size"
 
 
 class NodeLoad(NamedTuple):
-    """A node of the cluster. may_get: it runs, and is not under maintenance. members, leaders: how
-    many quorum queues have one there.
+    """A node of the cluster. may_get: it runs, and is not under maintenance. members, leaders: of
+    how many quorum queues it has a member, and the leader.
     """
 
     name: str
@@ -34,7 +34,7 @@ class NodeLoad(NamedTuple):
 def group_size(
     arguments: Table, policy: Mapping[str, Any], of_vhost: int | None, configured: int
 ) -> int:
-    """How many members a queue is to have. policy: the definition of the policies in force."""
+    """How many members a new queue gets. policy: the merged definition of its policies."""
     argument = arguments.get(GROUP_SIZE_ARGUMENT)
     for size in (None if argument is None else argument[1], policy.get(GROUP_SIZE_POLICY)):
         if isinstance(size, int) and size > 0:
@@ -43,7 +43,7 @@ def group_size(
 
 
 def target_size(arguments: Table, policy: Mapping[str, Any]) -> int:
-    """How many members a queue is to have if there are nodes for them; 0 if nothing says it."""
+    """How many members a queue should have if there are enough nodes; 0 if not specified."""
     argument = arguments.get(TARGET_SIZE_ARGUMENT)
     sizes = (None if argument is None else argument[1], policy.get(GROUP_SIZE_POLICY))
     return max([0, *[size for size in sizes if isinstance(size, int)]])
@@ -61,7 +61,7 @@ def member_nodes(this_node: str, nodes: Iterable[NodeLoad], size: int) -> tuple[
 def leader_node(
     this_node: str, members: Iterable[str], nodes: Iterable[NodeLoad], locator: str
 ) -> str:
-    """The node that is to lead first: this one, unless another member's has fewer leaders."""
+    """The node of the first leader: this one, unless another member's node has fewer leaders."""
     if locator == CLIENT_LOCAL:
         return this_node
     chosen = set(members)

@@ -1,13 +1,13 @@
-"""Who belongs to a quorum queue, as its placement says (`Placement.record`), and what changes it.
+"""The record of a quorum queue's members in its placement (`Placement.record`), and its changes.
 
-The placement says which nodes are to have a member; the group itself decides by its log who may
-vote (raft/configuration.py). Changes of the record are declarations: all nodes know the same one.
-The number of the group is the identity of the queue's declaration: a queue that is declared again
-is another group.
+The placement says which nodes should have a member. Which members may vote is decided by the group
+itself, through its log (raft/configuration.py). Changes of the record are declarations, so all
+nodes have the same record. The number of the group is the identity of the queue's declaration: if
+the queue is deleted and declared again, it is another group.
 
-A member has a number in its group that is never used again: a node that has lost its disk gets
-another member. Its name in the group has the node on which it began, and the number; a node that is
-renamed keeps its member.
+A member has a number in its group that is never used again: a node that has lost its disk gets a
+new member. The member's name in the group consists of the node on which it was created and the
+number. A renamed node keeps its member.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ IDENTITY_BITS = 61
 
 
 class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
-    """A member. node: where it is. is_voter: it has a vote once it has caught up.
+    """A member. node: where it is. is_voter: it may vote once it has caught up.
 
-    first_node: the name of the node when the member was added, if that was renamed since.
+    first_node: the name of the node when the member was added, if the node was renamed since.
     """
 
     number: int
@@ -35,15 +35,15 @@ class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """Its name in the group."""
+        """The member's name in the group."""
         return f"{self.first_node or self.node}/{self.number}"
 
 
 class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The members, in the order in which they came. next_number: that of the next member.
+    """The members, in the order in which they were added. next_number: of the next member.
 
-    forced_from: members with lower numbers, except those that are left, were given up by a forced
-    recovery: what they have must not be used.
+    forced_from: a forced recovery has removed the members with lower numbers that are not in the
+    record; their data must not be used.
     """
 
     members: tuple[QuorumMember, ...]
@@ -57,11 +57,11 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_first(self) -> bool:
-        """Whether the members are those that the queue was declared with."""
+        """Whether the members are still those of the queue's declaration."""
         return self.next_number == len(self.members) + 1
 
     def names(self, *, are_voters: bool) -> tuple[str, ...]:
-        """The names of the members that are to have a vote, or of the others."""
+        """The names of the members that should be voters, or of the others."""
         return tuple([one.name for one in self.members if one.is_voter is are_voters])
 
     def of_node(self, node: str) -> QuorumMember | None:
@@ -82,12 +82,12 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         return 0 if member is None else member.number
 
     def with_member(self, node: str, *, is_voter: bool = True) -> "QuorumRecord":
-        """With a new member on a node."""
+        """The record with a new member on a node."""
         added = QuorumMember(self.next_number, node, is_voter)
         return QuorumRecord((*self.members, added), self.next_number + 1, self.forced_from)
 
     def without(self, node: str) -> "QuorumRecord":
-        """Without the member on a node."""
+        """The record without the member on a node."""
         left = tuple([member for member in self.members if member.node != node])
         return msgspec.structs.replace(self, members=left)
 
@@ -131,45 +131,45 @@ def placed(vhost: str, name: str, placement: Placement, node: str, is_alone: boo
 
 
 class AddMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node is to have a member. is_voter: with a vote."""
+    """Add a member on a node. is_voter: it may vote."""
 
     node: str
     is_voter: bool = True
 
 
 class RemoveMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node is to have a member no longer."""
+    """Remove the member on a node."""
 
     node: str
 
 
 class ReplaceMember(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node has lost what its member had: it gets a new member. number: of the lost one."""
+    """Replace the member of a node that has lost its data. number: of the lost member."""
 
     node: str
     number: int
 
 
 class KeepOnly(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The members of all other nodes are given up, and what only they have."""
+    """Remove the members on all other nodes, and lose the entries that only they have."""
 
     node: str
 
 
 class LeaveNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node is removed from the cluster."""
+    """Remove the member of a node that is removed from the cluster."""
 
     node: str
 
 
 class Lead(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The member on a node leads, or is to lead. The record stays as it is."""
+    """The member on a node is the leader, or should be. The record does not change."""
 
     node: str
 
 
 class RenameNode(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node has another name."""
+    """Rename a node."""
 
     old: str
     new: str
@@ -185,20 +185,20 @@ _CHANGES: msgspec.msgpack.Decoder[Change] = msgspec.msgpack.Decoder(Change)
 
 
 class RecordError(ValueError):
-    """Bytes that are no record or change of this version."""
+    """The bytes are not a record or a change of this version."""
 
 
 class RefusedChange(Exception):
-    """The change is not possible. Its text says why."""
+    """The change is not possible. The text says why."""
 
 
 def encode(value: QuorumRecord | Change) -> bytes:
-    """A record or a change as bytes."""
+    """Encode a record or a change."""
     return _ENCODER.encode(value)
 
 
 def decode_record(data: bytes) -> QuorumRecord:
-    """Read a record. Raises RecordError."""
+    """Decode a record. Raises RecordError."""
     try:
         return _RECORDS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -211,7 +211,7 @@ def rename(record: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def decode_change(data: bytes) -> Change:
-    """Read a change. Raises RecordError."""
+    """Decode a change. Raises RecordError."""
     try:
         return _CHANGES.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -219,7 +219,7 @@ def decode_change(data: bytes) -> Change:
 
 
 def changed(record: QuorumRecord, wanted: Change) -> QuorumRecord | None:
-    """The record after a change; None if no member is left, so that the queue is deleted.
+    """The record after a change; None if no member is left, and the queue is deleted.
 
     Raises RefusedChange.
     """

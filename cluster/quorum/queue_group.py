@@ -1,8 +1,8 @@
-"""The group of a queue, as the queue's client on this node asks it. See `GroupService`.
+"""The `GroupService` of a queue's client on this node.
 
-Questions have one answer, the figures of the queue's machine, which are shown here as those of a
-queue. The leader on this node is not asked: its machine is read. Totals of messages are those that
-the member that leads has applied since it started.
+All requests for figures are answered with the figures of the queue's machine, which are converted
+here. If the leader is on this node, its machine is read directly. Totals of messages are those that
+the leading member has counted since it started.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,10 +39,10 @@ _CONSUMERS = msgspec.msgpack.Decoder(ConsumerFigures)
 
 
 class GroupUse(Protocol):
-    """What the node has of a group that it uses."""
+    """The node's use of a group (groups/uses.py)."""
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
-        """Begin a session with the leader."""
+        """Start a session with the leader."""
 
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
@@ -51,7 +51,7 @@ class GroupUse(Protocol):
         """Ask the leader. The answer is None if there is no leader, or if it is lost."""
 
     def close(self) -> None:
-        """The client has ended."""
+        """End the use."""
 
 
 class OwnMember(Protocol):
@@ -65,20 +65,20 @@ class OwnMember(Protocol):
     is_new: bool
 
     def led(self) -> tuple[int, QuorumMachine] | None:
-        """The last applied entry and the machine of this member, if it leads."""
+        """The last applied entry and the machine of this member, if it is the leader."""
 
     def watch(self, demand: Demand | None) -> None:
-        """Keep this demand up to date while this node leads; None: none."""
+        """Keep this demand up to date while the leader is on this node. None: no demand."""
 
     def configure(self, options: QueueOptions) -> None:
-        """Policies have changed the options: propose them while this node leads."""
+        """Propose options that policies have changed, while the leader is on this node."""
 
     def end(self, is_deleted: bool) -> None:
-        """The queue is deleted, or the node stops."""
+        """End: the queue is deleted, or the node stops."""
 
 
 class QueueGroup:
-    """The `GroupService` of a queue's client. `begin` is called before the client asks anything."""
+    """The `GroupService` of a queue's client. `begin` is called before the client's first call."""
 
     _use: GroupUse
 
@@ -87,17 +87,17 @@ class QueueGroup:
         self.configure = member.configure
         self._led = member.led
         self._known: tuple[int, MachineFigures] | None = None
-        """The figures after an entry, so that those of an idle queue are made once."""
+        """An entry and the figures after it, so that the figures of an idle queue are made once."""
         self._declared_at_s = member.declared_at_s
         self.is_new = member.is_new
         self._end = member.end
 
     def begin(self, use: GroupUse) -> None:
-        """The node uses the group: `use` knows the client, which knows this object."""
+        """Set the node's use of the group. It refers to the client, which refers to this object."""
         self._use = use
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
-        """Begin a session with the leader."""
+        """Start a session with the leader."""
         self._use.attach(session, sender, seen, received)
 
     def send(self, session: int, commands: list[bytes]) -> None:
@@ -105,7 +105,7 @@ class QueueGroup:
         self._use.send(session, commands)
 
     def close(self, is_deleted: bool) -> None:
-        """The queue is deleted, or the node stops."""
+        """End: the queue is deleted, or the node stops."""
         self._use.close()
         self._end(is_deleted)
 

@@ -1,4 +1,4 @@
-"""The queue's state machine as a group runs it."""
+"""Adapts the state machine of a queue to the interface for groups (groups/group_machine.py)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,15 +23,15 @@ from leveret.cluster.quorum.machine.snapshots import Snapshot, restore
 
 FOR_THE_LEADER = 0
 DELIVERED_BYTES = 256 * 1024
-"""About the most that one `Deliver` has, so that it is read, sent and handed over in one turn."""
+"""About the most bytes of a `Deliver`, which is read, sent and handed over in one turn."""
 MESSAGE_BYTES = 100
-"""About what a message takes beside its body."""
+"""About how many bytes a message takes in addition to its body."""
 FIGURES = b"figures"
-"""The question of a client for `MachineFigures`."""
+"""A client's request for `MachineFigures`."""
 
 
 class FiguresError(ValueError):
-    """Bytes that are no figures of this version."""
+    """The bytes are not figures of this version."""
 
 
 class QueueMachine:
@@ -72,11 +72,11 @@ class QueueMachine:
         return entry_of(command, wall_ms)
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """What a client lacks."""
+        """The effects that a client lacks when it attaches."""
         return _in_parts(self.queue.attach(sender, seen, received))
 
     def snapshot(self) -> Iterator[bytes]:
-        """The state as of now, in pieces."""
+        """The current state, in pieces."""
         return Snapshot(self.queue).pieces()
 
     def live(self) -> Sequence[tuple[int, int]]:
@@ -93,14 +93,14 @@ class QueueMachine:
         return entry_of(encode_command(Tick()), wall_ms)
 
     def answer(self, question: bytes) -> bytes:
-        """The figures. Raises ValueError for another question."""
+        """Answer a request for figures. Raises ValueError for another request."""
         if question != FIGURES:
             raise ValueError(f"a client of a quorum queue asks {question[:20]!r}")
         return msgspec.msgpack.encode(figures(self.queue))
 
 
 class QueueMachines:
-    """Makes the machines of quorum queues. See `MachineKind`."""
+    """The `MachineKind` of quorum queues."""
 
     def new(self) -> QueueMachine:
         """The machine of a group without entries."""
@@ -111,11 +111,11 @@ class QueueMachines:
         return QueueMachine(restore(state))
 
     def entries_of(self, effect: Effect) -> Sequence[int]:
-        """The indexes of the entries that a client needs with an effect."""
+        """The indexes of the entries that a client needs for an effect."""
         return [run.index for run in effect.runs] if isinstance(effect, Deliver) else ()
 
     def without_entry(self, effect: Effect, index: int) -> Effect | None:
-        """A delivery without the messages of an entry; None if it has no others."""
+        """A delivery without the messages of one entry; None if no others are left."""
         if not isinstance(effect, Deliver):
             return None
         runs = [run for run in effect.runs if run.index != index]
@@ -124,11 +124,11 @@ class QueueMachines:
     def needed_parts(
         self, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> tuple[list[Effect], dict[int, bytes]]:
-        """What a client on another node needs of entries, and effects that fit (entry_parts.py)."""
+        """The parts of entries that a client on another node needs (entry_parts.py)."""
         return needed_parts(effects, entries)
 
     def encode(self, effects: list[Effect]) -> bytes:
-        """Effects for a client as bytes."""
+        """Encode effects for a client."""
         return encode_effects(effects)
 
     def decode(self, data: bytes) -> list[Effect]:
@@ -137,7 +137,7 @@ class QueueMachines:
 
 
 def _in_parts(effects: list[Effect]) -> list[Effect]:
-    """The effects, with large deliveries in several parts."""
+    """The effects, with large deliveries divided into several."""
     parts: list[Effect] = []
     for effect in effects:
         if isinstance(effect, Deliver) and _bytes_of(effect.runs) > DELIVERED_BYTES:
@@ -174,7 +174,7 @@ def _runs_in_parts(runs: list[Run]) -> Iterator[list[Run]]:
 
 
 def decode_figures(data: bytes) -> MachineFigures:
-    """Read the answer to `FIGURES`. Raises FiguresError."""
+    """Decode the answer to `FIGURES`. Raises FiguresError."""
     try:
         return msgspec.msgpack.decode(data, type=MachineFigures)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

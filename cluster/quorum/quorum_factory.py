@@ -1,9 +1,9 @@
-"""The factory of quorum queues in a cluster: places their members, and makes the client of each.
+"""The factory of quorum queues in a cluster: places their members, and creates their clients.
 
-A placement names the node that leads first and the identity of the declaration, which is the number
-of the group; its record names the members (membership_record.py). Every node has a client of each
-queue (client/quorum_queue_client.py). What members have on disk is found by the number of the
-group, so queues have no storage number.
+A placement has the node of the first leader and the identity of the declaration, which is the
+number of the group. Its record has the members (membership_record.py). Every node has a client of
+each queue (client/quorum_queue_client.py). The data of members on disk are found by the number of
+the group, so queues have no storage number.
 """
 
 import logging
@@ -51,7 +51,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class Nodes(Protocol):
-    """The nodes of the cluster, and what arguments, policies and settings say of a queue."""
+    """The nodes of the cluster, and what arguments, policies and settings specify for a queue."""
 
     @property
     def is_alone(self) -> bool:
@@ -61,52 +61,52 @@ class Nodes(Protocol):
         """All nodes of the cluster."""
 
     def group_size(self, specification: QueueSpecification) -> int:
-        """How many members a queue is to have (`member_placement.group_size`)."""
+        """How many members a new queue gets (`member_placement.group_size`)."""
 
     def locator(self, specification: QueueSpecification) -> str:
-        """How its leader is chosen (placement/leader_location.py)."""
+        """How the queue's leader is chosen (placement/leader_location.py)."""
 
 
 class Groups(Protocol):
-    """The groups that have members on this node. Calls come in the order of declarations."""
+    """The groups of this node. The methods are called in the order of declarations."""
 
     def made(self, specification: QueueSpecification, record: QuorumRecord) -> GroupService:
-        """The service for the client of a queue that is about to be made."""
+        """The service for the client of a queue, which is about to be created."""
 
     def added(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
-        """A queue was declared, or was found by a restart."""
+        """Add a queue that was declared, or that a restart has found."""
 
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
-        """A queue has another record."""
+        """The record of a queue has changed."""
 
     def policies_changed(self) -> None:
-        """Other policies are in force for a queue."""
+        """The policies of a queue have changed."""
 
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
 
     def leader_of(self, queue: QuorumQueueClient) -> str:
-        """The node that leads a queue; empty if none is known to."""
+        """The node with the leader of a queue; empty if unknown."""
 
     def voters_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> tuple[str, ...]:
-        """The nodes whose members may vote, by what this node knows."""
+        """The nodes whose members may vote, from the knowledge of this node."""
 
     def is_catching_up(self, queue: QuorumQueueClient) -> bool:
-        """Whether the member on this node has no vote before it has caught up."""
+        """Whether the member on this node may not vote until it has caught up."""
 
     def peek(
         self, queue: QuorumQueueClient, place: int, answer: Answer[PeekedMessage | None]
     ) -> None:
-        """Answers with the message at a place; None if there is none, or no leader here."""
+        """Answer with the message at a place; None if there is none, or no leader here."""
 
     def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
-        """Give back the space of the member here that a snapshot makes superfluous."""
+        """Free disk space of the member here by taking a snapshot."""
 
     def raft_of(self, queue: QuorumQueueClient) -> RaftFigures | None:
         """The figures of the member on this node; None if it has none."""
 
     def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
-        """What this node knows of the members of a queue: JSON."""
+        """The members of a queue from the knowledge of this node, as JSON."""
 
 
 class QuorumFactory(QueueFactory):
@@ -119,7 +119,7 @@ class QuorumFactory(QueueFactory):
         self._groups = groups
 
     def place(self, specification: QueueSpecification) -> Placement:
-        """The nodes that get members, the one that leads first, and a new identity."""
+        """Choose the nodes of the members, the first leader's node, and a new identity."""
         loads = self._nodes.loads()
         this_node = self._node.name
         members = member_nodes(this_node, loads, self._nodes.group_size(specification))
@@ -128,7 +128,7 @@ class QuorumFactory(QueueFactory):
         return Placement(leader, identity, encode(new_record(members)))
 
     def make(self, owner: QueueOwner, specification: QueueSpecification) -> QueueClient:
-        """The client of the group."""
+        """Create the client of the group."""
         vhost, name, placement = specification.vhost, specification.name, specification.placement
         placement = placed(vhost, name, placement, self._node.name, self._nodes.is_alone)
         specification = specification._replace(placement=placement)
@@ -136,24 +136,24 @@ class QuorumFactory(QueueFactory):
         return QuorumQueueClient(owner, specification, self._node, service)
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
-        """A queue was declared: this node may have a member of it."""
+        """Add a queue that was declared. This node may have a member of it."""
         self._groups.added(_client(queue), decode_record(queue.placement.record))
 
     def begin(self, queue: QueueClient, answer: Answer[None]) -> None:
-        """Answers when a member leads. Refused with 541 if too few run."""
+        """Answer when the group has a leader. Refused with 541 if too few members run."""
         _client(queue).begin(answer)
 
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
-        """A queue has other members."""
+        """The members of a queue have changed."""
         queue.placement = placement
         self._groups.record_changed(_client(queue), decode_record(placement.record))
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
-        """A queue may be to have more members."""
+        """The policies of a queue have changed: it may need more members."""
         self._groups.policies_changed()
 
     def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
-        """The outcome of a change of the members; None if none is left."""
+        """The outcome of a change of the members; None if no member is left."""
         placement = queue.placement
         before = decode_record(placement.record)
         try:
@@ -172,7 +172,7 @@ class QuorumFactory(QueueFactory):
     def node_renamed(
         self, vhost: str, queue: QueueClient, old: str, new: str
     ) -> Declaration | None:
-        """A member keeps its number, and is on the node with the new name."""
+        """The change after a node was renamed. Its member keeps its number."""
         if decode_record(queue.placement.record).of_node(old) is None:
             return None
         return self._change(vhost, queue, RenameNode(old, new))
@@ -180,7 +180,7 @@ class QuorumFactory(QueueFactory):
     def node_removed(
         self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
     ) -> Declaration | None:
-        """A queue is deleted only if no other node has a member."""
+        """The change after a node was removed. The queue is deleted if it had the only member."""
         nodes = decode_record(queue.placement.record).nodes
         if node not in nodes:
             return None
@@ -190,7 +190,7 @@ class QuorumFactory(QueueFactory):
         return self._change(vhost, queue, LeaveNode(node))
 
     def node_emptied(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
-        """The node gets another member, unless it had the only one: it begins again then."""
+        """Give a node that has lost its data a new member, unless it had the only one."""
         record = decode_record(queue.placement.record)
         member = record.of_node(node)
         if member is None or len(record.members) == 1:
@@ -198,7 +198,7 @@ class QuorumFactory(QueueFactory):
         return self._change(vhost, queue, ReplaceMember(node, member.number))
 
     def members(self, queue: QueueClient) -> QueueMembers:
-        """The members, and which of them leads."""
+        """The members, and which of them is the leader."""
         return self._groups.members_of(_client(queue), decode_record(queue.placement.record))
 
     def details(self, queue: QueueClient) -> dict[str, Any]:
@@ -210,32 +210,32 @@ class QuorumFactory(QueueFactory):
         return self._groups.raft_of(_client(queue))
 
     def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
-        """A member leads: its node is declared, and the leader hands over to it."""
+        """The change that makes a member the leader: the current one hands over to it."""
         if decode_record(queue.placement.record).of_node(node) is None:
             return None
         return self._change(vhost, queue, Lead(node))
 
     def is_led_by(self, queue: QueueClient, node: str) -> bool:
-        """Whether the group has this leader: its placement may be ahead, or behind."""
+        """Whether the leader is on a node. The placement may be ahead or behind."""
         return queue.placement.node == node and self._groups.leader_of(_client(queue)) == node
 
     def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
-        """Whether the voters that run would be no majority without a node."""
+        """Whether the running voters would not be a majority without a node."""
         record = decode_record(queue.placement.record)
         nodes = self._groups.voters_of(_client(queue), record)
         left = [one for one in nodes if one in running and one != node]
         return node in nodes and 2 * len(left) <= len(nodes)
 
     def is_catching_up(self, queue: QueueClient) -> bool:
-        """Whether the member here was added, and lacks messages."""
+        """Whether the member here was added later, and still lacks messages."""
         return self._groups.is_catching_up(_client(queue))
 
     def peek(self, queue: QueueClient, place: int, answer: Answer[PeekedMessage | None]) -> None:
-        """The leader here reads its machine, and the entry that the message came with."""
+        """Peek if the leader is here: from its machine, and the entry that has the message."""
         self._groups.peek(_client(queue), place, answer)
 
     def reclaim(self, queue: QueueClient, answer: Answer[None]) -> None:
-        """The member here writes a snapshot."""
+        """Free disk space: the member here writes a snapshot."""
         self._groups.reclaim(_client(queue), answer)
 
     def _change(self, vhost: str, queue: QueueClient, change: Change) -> ChangePlacement:

@@ -1,1 +1,1 @@
-"""A quorum queue as one node uses it, wherever the leader is."""
+"""One node's use of a quorum queue, wherever the leader is."""

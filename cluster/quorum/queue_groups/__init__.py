@@ -1,1 +1,1 @@
-"""The quorum queues of a node's declarations, and the groups that keep them."""
+"""Connects the quorum queues that are declared on a node with their groups."""

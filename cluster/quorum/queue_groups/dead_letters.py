@@ -1,12 +1,13 @@
-"""Publishes the dead letters of a quorum queue while this node leads it.
+"""Publishes the dead letters of a quorum queue while its leader is on this node.
 
-At most once, they are published in their order as soon as they are read (letter_reader.py), and
-are lost if the node dies before that.
+With the strategy at-most-once, they are published in order as soon as they are read
+(letter_reader.py), and are lost if the node dies before that.
 
-At least once, the machine keeps them (machine/dead_letters.py), and this is the source of their
-worker (vhost/dead_letters/worker.py). The leader proposes an entry for those that all targets have
-confirmed, once a turn. When a node begins to lead, it publishes what the machine has kept before
-anything else: what was confirmed to an earlier leader, without an entry, is published again.
+With the strategy at-least-once, the machine keeps them (machine/dead_letters.py), and this module
+is the source of their worker (vhost/dead_letters/worker.py). Once a turn the leader proposes an
+entry for the letters that all targets have confirmed. A new leader first publishes the letters that
+the machine has kept. Letters that were confirmed to an earlier leader, but without an entry, are
+published again.
 """
 
 import logging
@@ -46,13 +47,13 @@ class LeaderDeadLetters:
         self._kept = KeptLetterSource(vhost, queue, groups, addresses)
 
     def begin(self, member: GroupMember, kept: list[Effect]) -> None:
-        """The node leads from now on. kept: the letters that earlier leaders have left."""
+        """The node has the leader now. kept: the letters that earlier leaders have left."""
         self.end()
         self._once.member = member
         self._kept.begin(member, kept)
 
     def end(self) -> None:
-        """The node leads no more, or the queue ends."""
+        """The node no longer has the leader, or the queue ends."""
         self._once.member = None
         self._once.clear()
         self._kept.end()
@@ -62,7 +63,7 @@ class LeaderDeadLetters:
         self._kept.options_changed()
 
     def take(self, effect: Effect) -> None:
-        """Do what the machine asks for."""
+        """Carry out an effect of the machine."""
         if isinstance(effect, DeadLetters) and effect.are_kept:
             self._kept.add(effect)
         elif isinstance(effect, DeadLetters):
@@ -102,7 +103,7 @@ class KeptLetterSource(Actor):
     # The leader
 
     def begin(self, member: GroupMember, letters: list[Effect]) -> None:
-        """The node leads from now on. letters: what earlier leaders have left."""
+        """The node has the leader now. letters: those that earlier leaders have left."""
         self._reader.member = member
         for one in letters:
             assert isinstance(one, DeadLetters), "a machine keeps letters"
@@ -111,7 +112,7 @@ class KeptLetterSource(Actor):
             self._wake()
 
     def end(self) -> None:
-        """The node leads no more: the next leader publishes what is not settled."""
+        """The node no longer has the leader. The next leader publishes unsettled letters."""
         self._reader.member = None
         self._forget()
         if self._worker is not None:
@@ -119,7 +120,7 @@ class KeptLetterSource(Actor):
             self._worker = None
 
     def add(self, letters: DeadLetters) -> None:
-        """Messages have died."""
+        """Add the letters of messages that have died."""
         count = sum([run.count for run in letters.runs])
         self._vhost.note_kept(self._queue, REASONS[letters.reason], count)
         self._reader.add(letters)
@@ -131,7 +132,7 @@ class KeptLetterSource(Actor):
             self._worker.look_again()
 
     def dropped(self, count: int) -> None:
-        """The machine has dropped all letters, since the strategy is another one."""
+        """The machine has dropped all letters, because the strategy has changed."""
         logger.info(
             "%r no longer retains dead letters: %d retained ones are dropped",
             self._queue, count,
@@ -155,7 +156,7 @@ class KeptLetterSource(Actor):
             self._worker.wake()
 
     def take_turn(self) -> None:
-        """Propose an entry for what was confirmed."""
+        """Propose an entry for the letters that were confirmed."""
         done, self._done = sorted(self._done), []
         member = self._reader.member
         if done and member is not None:
@@ -166,11 +167,11 @@ class KeptLetterSource(Actor):
 
     @property
     def has_ready(self) -> bool:
-        """There are letters that were not taken."""
+        """Whether there are letters that were not taken."""
         return self._taken is not None or self._reader.has_letters
 
     def take(self) -> RetainedDeadLetter | None:
-        """The next letter; None if there is none, or if a thread has to read it first."""
+        """The next letter; None if there is none, or a thread has to read it first."""
         taken = self._taken or self._reader.take()
         if taken is None:
             return None
@@ -179,6 +180,6 @@ class KeptLetterSource(Actor):
         return RetainedDeadLetter(Entry(message, taken.position), message, taken.reason)
 
     def settle(self, letter: RetainedDeadLetter) -> None:
-        """A letter that was taken is safe at its targets."""
+        """All targets of a taken letter have confirmed it."""
         self._done.append(letter.entry.position)
         self._vhost.turns.wake(self)

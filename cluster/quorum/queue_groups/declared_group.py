@@ -1,7 +1,7 @@
-"""The group of one declared quorum queue, as its node has it: client, and member if there is one.
+"""One declared quorum queue on this node: its client, and the group's member here if there is one.
 
-While the member leads, it proposes what only a leader may: the options of the queue, and which
-nodes have ended or cannot be reached (node_states.py).
+While the member is the leader, it proposes commands of leaders: the options of the queue, and which
+nodes are down or cannot be reached (node_states.py).
 """
 
 import logging
@@ -31,12 +31,12 @@ logger = logging.getLogger("leveret.queue")
 
 
 class DeclaredGroup:
-    """One queue. queue, use, letters: from `begin` on. record: its members; see `set_record`.
+    """One queue. queue, use, letters: exist from `begin` on. record: its members; see `set_record`.
 
     lost: the name of the member that this node did not find when it started. lost_by_others: the
-    members that their nodes did not find. waits_for_node: the member here can go on alone, if the
-    node of the other one is removed from the cluster. stuck_since_ms: when most of the voters were
-    found to be no members by the record; 0 if they are not, -1 if this was logged.
+    members that other nodes did not find. waits_for_node: the member here can continue alone, if
+    the other member's node is removed from the cluster. stuck_since_ms: when most of the voters
+    were found to be no members by the record; 0 if they are not, -1 if this was logged.
     """
 
     queue: QuorumQueueClient
@@ -67,26 +67,26 @@ class DeclaredGroup:
         self._demand: Demand | None = None
 
     def new_service(self) -> QueueGroup:
-        """What the client asks."""
+        """The service that the client uses."""
         service = self._service = QueueGroup(self)
         return service
 
     def set_record(self, record: QuorumRecord) -> None:
-        """The queue is to have these members."""
+        """Set the members that the queue should have."""
         self.record = record
         self.wanted = WantedMembers(
             record.names(are_voters=True), record.names(are_voters=False), record.next_number
         )
 
     def begin(self, queue: QuorumQueueClient, use: GroupUse, letters: LeaderDeadLetters) -> None:
-        """The queue is declared."""
+        """Set the parts of the queue, which is declared now."""
         self.queue, self.use, self.letters = queue, use, letters
         service, self._service = self._service, None
         assert service is not None, "the client was made with it"
         service.begin(use)
         self._options = machine_options(queue.options, self._rules)
 
-    # What the client asks of its member
+    # Calls of the client to the member
 
     def watch(self, demand: Demand | None) -> None:
         """Keep this demand up to date while this node leads; None: none."""
@@ -99,14 +99,14 @@ class DeclaredGroup:
         queue_machine(member).watch(self._demand)
 
     def led(self) -> tuple[int, QuorumMachine] | None:
-        """The last applied entry and the machine of the member here, if it leads."""
+        """The last applied entry and the machine of the member here, if it is the leader."""
         member = self._groups.members.get(self.group)
         if member is None or not member.is_serving:
             return None
         return member.applied, machine_of(member)
 
     def configure(self, options: QueueOptions) -> None:
-        """Policies have changed the options: propose them while this node leads."""
+        """Propose options that policies have changed, while the leader is on this node."""
         self._options = machine_options(options, self._rules)
         if self._service is not None:
             # Policies apply to a queue before its declaration is complete.
@@ -117,14 +117,14 @@ class DeclaredGroup:
             self._propose_options(member)
 
     def end(self, is_deleted: bool) -> None:
-        """The queue is deleted, or the node stops."""
+        """End: the queue is deleted, or the node stops."""
         self.letters.end()
         self._ended(self.group, is_deleted)
 
     # The member
 
     def begins_to_lead(self, member: GroupMember) -> bool:
-        """The member serves. Returns whether this is new."""
+        """The member serves clients. Returns whether it has just started to."""
         if self._times_served == member.times_served:
             return False
         self._times_served = member.times_served
@@ -157,7 +157,7 @@ class DeclaredGroup:
             self.propose(member, [Configure(self._options)])
 
     def propose(self, member: GroupMember, commands: list[Command]) -> None:
-        """Propose commands of leaders."""
+        """Propose commands of the leader."""
         now_ms = self._groups.wall_ms()
         member.propose_entries([entry_of(encode_command(one), now_ms) for one in commands])
 

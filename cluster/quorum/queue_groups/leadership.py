@@ -1,17 +1,18 @@
-"""Which node leads each quorum queue: placements that follow the leaders, and leaders that move.
+"""Keeps placements and leaders of quorum queues equal: updates placements, and moves leaders.
 
-The placement of a queue names the node that leads it, or is to lead it. Both become alike:
+The placement of a queue names the node that has, or should have, the leader. They are made equal as
+follows:
 
-- A leader that its placement does not name declares itself. The declarations of a node are
-  submitted in batches, one after the other, so the death of a node that led very many queues takes
-  few submissions.
-- An operator who moves a leader declares the next one, and so does a node that places a new queue.
-  The leader hands over to the named member as soon as that has all entries. If this takes too long
-  it declares itself again.
+- A leader that is not named in the placement declares itself. The declarations of a node are
+  submitted in batches, one after the other, so few submissions are needed if a node with very many
+  leaders dies.
+- To move a leader, an operator declares the next one, and so does a node that places a new queue.
+  The leader hands over to the named member as soon as this has all entries. If this takes too long,
+  the leader declares itself again.
 
-A node that is put under maintenance, or stops, hands over what it leads to the members on other
-nodes; these declare themselves. A hand-over is refused while the next leader lacks entries, so
-clients notice a pause of some round trips.
+A node that is put under maintenance, or stops, hands over its leaders to members on other nodes,
+and these declare themselves. A hand-over is refused while the next leader lacks entries, so clients
+only notice a pause of a few round trips.
 """
 
 import asyncio
@@ -34,43 +35,43 @@ from leveret.storage.metadata.metadata import MetadataError
 BATCH = 100
 """Declarations that are submitted together."""
 AGAIN_MS = 500
-"""What could not be declared is submitted again after this time."""
+"""Failed declarations are submitted again after this time."""
 CATCH_UP_MS = 3000
-"""How long a leader waits for the member that is to lead."""
+"""How long a leader waits for the member that should lead to catch up."""
 LOOK_MS = 10
 UNDER_WAY_MAX = 50
-"""Hand-overs at a time: each is an election, which waits for two syncs."""
+"""How many hand-overs there are at a time: each is an election, which waits for two syncs."""
 LEAVE_SECONDS_MAX = 10.0
 
 logger = logging.getLogger("leveret.cluster")
 
 
 class LedQueue(Protocol):
-    """A queue of this node (declared_group.py)."""
+    """A queue on this node (declared_group.py)."""
 
     @property
     def queue(self) -> QuorumQueueClient:
-        """Its client."""
+        """The queue's client."""
 
     @property
     def record(self) -> QuorumRecord:
-        """The members that it is to have."""
+        """The members that the queue should have."""
 
 
 class Nodes(Protocol):
-    """What the cluster says of its nodes."""
+    """The state of the cluster's nodes."""
 
     @property
     def running(self) -> Set[str]:
-        """Those that run."""
+        """The nodes that run."""
 
     @property
     def under_maintenance(self) -> Set[str]:
-        """Other nodes that are to lead nothing."""
+        """Other nodes that should not have leaders."""
 
 
 class HandOver:
-    """A leader that is to be replaced. to: the next one's node; empty: any other node."""
+    """A leader that should be replaced. to: the next leader's node; empty: any other node."""
 
     __slots__ = ("deadline_ms", "is_begun", "to")
 
@@ -101,14 +102,14 @@ class Leadership:
     # Leaders of this node
 
     def begins(self, member: GroupMember) -> None:
-        """A member here begins to serve clients."""
+        """A member here has started to serve clients."""
         leading = member.raft.leading
         assert leading is not None, "a member that serves leads"
         node = self._declared[member.group].queue.placement.node
         if self._is_leaving:
             self._hand_over(member.group, "")
         elif node != self._groups.node and leading.first_index == 1:
-            # The first election of a group does not ask which member is to lead.
+            # The first election of a group ignores which member should lead.
             self._hand_over(member.group, node)
         else:
             self._declare(member.group)
@@ -176,7 +177,7 @@ class Leadership:
             self._look()
 
     def _look(self) -> None:
-        """Take the next step of the hand-overs under way; begin some if few are."""
+        """Take the next step of the hand-overs under way. Start more if there are few."""
         under_way = 0
         led = Counter(one.queue.placement.node for one in self._declared.values())
         for group, one in list(self._handing_over.items()):
@@ -191,7 +192,7 @@ class Leadership:
             self._clock.call_later_ms(LOOK_MS, self._look)
 
     def _is_over(self, group: int, one: HandOver, led: Counter[str]) -> bool:
-        """Whether nothing is left to do for a queue. led: the queues of each node."""
+        """Whether nothing is left to do for a queue. led: how many queues each node leads."""
         member = self._groups.members.get(group)
         leading = None if member is None else member.raft.leading
         if member is None or leading is None or group not in self._declared:
@@ -213,7 +214,7 @@ class Leadership:
     def _next_leader(
         self, progress: list[Progress], to: str, member: GroupMember, led: Counter[str]
     ) -> QuorumMember | None:
-        """The member that can lead now: on the node `to`, else on the one that leads fewest."""
+        """A member that can lead now: on the node `to`, else on the node with fewest leaders."""
         state, record = member.raft.state, self._declared[member.group].record
         able = {to} if to else self._nodes.running - self._nodes.under_maintenance
         voters = state.reachable.intersection(state.log.configuration.voters)
@@ -225,10 +226,10 @@ class Leadership:
         ]
         return min(found, key=lambda one: (led[one.node], one.node), default=None)
 
-    # A node that is to lead nothing
+    # A node that should not have leaders
 
     def set_leaving(self, is_leaving: bool) -> None:
-        """The node is put under maintenance, or comes back."""
+        """The node is put under maintenance, or is no longer."""
         self._is_leaving = is_leaving
         if is_leaving:
             for group in self._declared:
@@ -236,7 +237,7 @@ class Leadership:
                     self._hand_over(group, "")
 
     async def hand_over_all(self) -> bool:
-        """Hand over what this node leads; returns whether it leads nothing then."""
+        """Hand over all leaders of this node. Returns whether none are left."""
         self.set_leaving(True)
         try:
             async with asyncio.timeout(LEAVE_SECONDS_MAX):

@@ -1,6 +1,6 @@
-"""Reads the dead letters of a quorum queue that this node leads from the log, in their order.
+"""Reads the dead letters of a quorum queue from the log of the leader on this node, in order.
 
-A letter is read when it is wanted. If a thread has to read it, the letters after it wait.
+A letter is read only when it is taken. If a thread has to read it, the letters after it wait.
 """
 
 import logging
@@ -27,7 +27,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ReadLetters(NamedTuple):
-    """Messages that died together, as they were published. position: that of the first one."""
+    """Messages that died together, as they were published. position: of the first one."""
 
     position: int
     messages: list[Message]
@@ -35,9 +35,9 @@ class ReadLetters(NamedTuple):
 
 
 class LetterReader:
-    """The letters of one queue that were not taken. have_read: called when a thread has read some.
+    """The letters of a queue that were not taken. has_read: called when a thread has read some.
 
-    member: the one that leads; None while none leads here.
+    member: the leader; None while it is not on this node.
     """
 
     __slots__ = ("_addresses", "_has_read", "_is_reading", "_read", "_waiting", "member")
@@ -52,11 +52,11 @@ class LetterReader:
 
     @property
     def has_letters(self) -> bool:
-        """There are letters that were not taken."""
+        """Whether there are letters that were not taken."""
         return self._read is not None or bool(self._waiting)
 
     def add(self, letters: DeadLetters) -> None:
-        """More letters, behind all others."""
+        """Add letters after all others."""
         self._waiting.extend((letters.reason, run) for run in letters.runs)
 
     def clear(self) -> None:
@@ -98,7 +98,7 @@ class LetterReader:
         return None
 
     def _thread_has_read(self) -> None:
-        """What a thread has read is there for this call only."""
+        """Take the data that a thread has read. They exist during this call only."""
         self._is_reading = False
         self._read = self._read or self._next()
         if not self._is_reading:

@@ -1,7 +1,8 @@
-"""What a quorum queue's declaration and policies mean for its machine, by rules of RabbitMQ. Pure.
+"""The options of a quorum queue's machine, from declaration, policies and RabbitMQ's rules. Pure.
 
-RabbitMQ's versions differ: in the default delivery limit, in where returned messages go and which
-returns count, in priorities, in who is the single active consumer, and in delayed retries.
+RabbitMQ's versions differ in the default delivery limit, in the place of returned messages, in the
+returns that count, in priorities, in the choice of the single active consumer, and in delayed
+retries.
 """
 
 from enum import Enum
@@ -19,11 +20,11 @@ from leveret.cluster.quorum.machine.commands import (
 )
 
 DEFAULT_DELIVERY_LIMIT = 20
-"""Since 4.0. A negative limit in an argument or policy is none."""
+"""The default since 4.0. A negative limit in an argument or policy means no limit."""
 
 
 class Rules(Enum):
-    """The version of RabbitMQ whose rules a queue has (the setting `compat`)."""
+    """The version of RabbitMQ whose rules queues follow (the setting `compat`)."""
 
     OF_3 = "3.12"
     OF_4_0 = "4.0"
@@ -37,7 +38,7 @@ _RETRIES = {
 
 
 def machine_options(options: QueueOptions, rules: Rules) -> Options:
-    """The options of the machine. Those that its leader has are in force."""
+    """The options of the machine. Those of the leader's node take effect."""
     limit = delivery_limit(options, rules)
     machine = Options(
         max_length=_limit(options.max_length),
@@ -56,7 +57,7 @@ def machine_options(options: QueueOptions, rules: Rules) -> Options:
 
 
 def delivery_limit(options: QueueOptions, rules: Rules) -> int:
-    """The delivery limit in force; NO_LIMIT if there is none."""
+    """The effective delivery limit; NO_LIMIT if there is none."""
     if options.delivery_limit is None and rules is not Rules.OF_3:
         return DEFAULT_DELIVERY_LIMIT
     return _limit(options.delivery_limit)

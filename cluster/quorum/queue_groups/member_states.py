@@ -1,9 +1,9 @@
-"""The members of a quorum queue as operators see them: the field `raft` of the API.
+"""The members of a quorum queue for operators: the field `raft` of the API.
 
-Every node knows which nodes have members, and what its own member knows. The leader's node knows
-how far the others are. Management joins the answers of all nodes (mgmt/views/raft.py). A member
-whose node does not run is shown as `nodedown`; one whose node has not answered, or does not have
-it, as `noproc`, as RabbitMQ does.
+Every node knows which nodes have members, and the state of its own member. The leader's node also
+knows the progress of the others. Management combines the answers of all nodes (mgmt/views/raft.py).
+As in RabbitMQ, a member is shown as `nodedown` if its node does not run, and as `noproc` if its
+node has not answered or does not have the member.
 """
 
 from collections.abc import Set
@@ -22,7 +22,7 @@ from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
 MACHINE_VERSION = 1
 NODE_DOWN, NO_PROCESS = "nodedown", "noproc"
 RAFT_STATES = {"pre_candidate": "pre_vote"}
-"""RabbitMQ's words for roles, where they differ."""
+"""RabbitMQ's names of roles, where they differ."""
 DAMAGED = "damaged"
 RECEIVES_SNAPSHOT = "receive_snapshot"
 NOT_LED = "the queue has no leader"
@@ -35,7 +35,7 @@ def raft(
     machine: QuorumMachine | None,
     running: Set[str],
 ) -> dict[str, Any]:
-    """What a node knows of the members of a queue. member: its own."""
+    """The members of a queue, from the knowledge of this node. member: its own."""
     shown = {one.name: _unknown(one.node, running) for one in record.members}
     reason = "" if use.leader else NOT_LED
     if member is not None and member.me in shown:
@@ -95,7 +95,7 @@ def _own(member: GroupMember, found: MemberStatus) -> dict[str, Any]:
 
 
 def _of_leader(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
-    """What the leader knows of another member. The lag is what it has not acknowledged."""
+    """The leader's knowledge of another member. The lag is the entries it has not acknowledged."""
     messages, octets = (0, 0)
     if one.match < found.commit:
         messages, octets = machine.messages.ready.after(one.match)

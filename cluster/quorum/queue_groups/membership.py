@@ -1,9 +1,9 @@
 """Changes of the members of quorum queues, for operators.
 
 A change is declared: all nodes have the record of the queue, and the leader of the group follows it
-(own_members.py). So a change that has begun is completed by the next leader. An operator's change
-is made while the queue has a leader only, and ends when the group has committed it. Its refusals
-are RabbitMQ's words.
+(own_members.py). So if the leader is lost, the next one completes the change. An operator's change
+is made only while the queue has a leader, and is finished when the group has committed it. The
+texts of refusals are RabbitMQ's.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from leveret.storage.metadata.metadata import MetadataError
 CHANGE_SECONDS_MAX = 20.0
 """RabbitMQ's limit for one change."""
 ELECTION_SECONDS_MAX = 5.0
-"""A queue without a leader for this long is not in an election only."""
+"""If a queue has no leader for this long, the reason is not just an election."""
 POLL_SECONDS = 0.02
 NO_LEADER = "the queue has no leader: most of its members do not run, or cannot reach each other"
 
@@ -46,19 +46,19 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ChangeRefused(Exception):
-    """The members are not changed, or not yet. Its text says why."""
+    """The members are not changed, or not yet. The text says why."""
 
 
 class RunningNodes(Protocol):
-    """What the cluster says of its nodes."""
+    """The state of the cluster's nodes."""
 
     @property
     def running(self) -> Set[str]:
-        """Those that run."""
+        """The nodes that run."""
 
 
 class Membership:
-    """The members of the quorum queues that a node knows.
+    """Changes the members of the quorum queues that are declared on a node.
 
     declared: the queues, by group. own: the members of this node.
     """
@@ -75,7 +75,7 @@ class Membership:
         self._replacing: set[str] = set()
 
     async def add(self, vhost: str, name: str, node: str, *, is_voter: bool = True) -> int:
-        """Add a member on a node, and return how many there are. Raises ChangeRefused."""
+        """Add a member on a node. Returns how many there are. Raises ChangeRefused."""
         queue = self._of(vhost, name)
         if node not in self._cluster.running:
             raise ChangeRefused("node_not_running")
@@ -85,7 +85,7 @@ class Membership:
         return len(queue.record.members)
 
     async def remove(self, vhost: str, name: str, node: str) -> int:
-        """Remove the member on a node, and return how many are left. Raises ChangeRefused."""
+        """Remove the member on a node. Returns how many are left. Raises ChangeRefused."""
         queue = self._of(vhost, name)
         if queue.record.of_node(node) is not None:
             if len(queue.record.members) == 1:
@@ -95,9 +95,9 @@ class Membership:
         return len(queue.record.members)
 
     async def keep_only(self, vhost: str, name: str) -> None:
-        """Recover a queue without a leader from the member of this node. Raises ChangeRefused.
+        """Recover a queue without a leader from the member on this node. Raises ChangeRefused.
 
-        The members of all other nodes are given up, and the messages that only they have.
+        The members on all other nodes are removed, and messages that only they have are lost.
         """
         queue, node = self._of(vhost, name), self._node
         member = self._own.get(queue.group)
@@ -123,7 +123,7 @@ class Membership:
             raise ChangeRefused("timeout: the member is not the leader yet; see the node's log")
 
     async def _is_led(self, queue: DeclaredGroup, deadline_s: float) -> bool:
-        """Whether a leader answers that reaches most of the members, within a time."""
+        """Whether a leader that reaches a majority of the members answers before the deadline."""
         while (members := await self._members(queue, deadline_s)) is not None:
             if members.reaches_majority:
                 return True
@@ -131,9 +131,9 @@ class Membership:
         return False
 
     def queues_without_leader(self) -> list[tuple[str, str]]:
-        """The vhosts and names of queues that have a member on this node, and no leader.
+        """The vhosts and names of the queues that have a member on this node but no leader.
 
-        A leader that does not reach most of the members counts as none.
+        A leader that does not reach a majority of the members does not count.
         """
         return [
             (one.queue.vhost_name, one.queue.name) for group, one in self._declared.items()
@@ -143,7 +143,7 @@ class Membership:
         ]  # fmt: skip
 
     def replace(self, queue: DeclaredGroup, lost: QuorumMember) -> None:
-        """Have a node get a new member, in the place of one that has lost what it had."""
+        """Let a new member replace a node's member that has lost its data."""
         key = f"{queue.group} {lost.name}"
         if key in self._replacing:
             return
@@ -178,7 +178,7 @@ class Membership:
         )
 
     async def _change(self, queue: DeclaredGroup, change: Change, node: str) -> None:
-        """Declare a change, and wait until the group has made it. Raises ChangeRefused."""
+        """Declare a change, and wait until the group has committed it. Raises ChangeRefused."""
         deadline_s = asyncio.get_running_loop().time() + CHANGE_SECONDS_MAX
         if await self._members(queue, deadline_s) is None:
             raise ChangeRefused(NO_LEADER)
@@ -198,7 +198,7 @@ class Membership:
         raise ChangeRefused("timeout: the queue makes the change as soon as it has a leader")
 
     async def _members(self, queue: DeclaredGroup, deadline_s: float) -> CurrentMembers | None:
-        """What the leader says, when there is one; None if there is none for too long."""
+        """The leader's answer, once there is a leader; None if there is none until the deadline."""
         loop = asyncio.get_running_loop()
         while loop.time() < deadline_s and self._declared.get(queue.group) is queue:
             answer: Answer[bytes | None] = Answer()

@@ -1,4 +1,4 @@
-"""Reads a message of a quorum queue from the log of a member on this node."""
+"""Reads a message of a quorum queue from the log of the member on this node."""
 
 from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
@@ -14,7 +14,7 @@ from leveret.storage.messages.message import Message
 
 
 def messages_of(run: Run, entry: bytes, addresses: Addresses) -> list[Message]:
-    """The messages of a run. entry: the one that they came with."""
+    """The messages of a run. entry: the log entry that published them."""
     reader = RunReader(entry, messages_at(entry), addresses)
     if run.place:
         reader.skip(run.place)
@@ -24,7 +24,7 @@ def messages_of(run: Run, entry: bytes, addresses: Addresses) -> list[Message]:
 def read_message(
     member: GroupMember, run: Run, addresses: Addresses, answer: Answer[PeekedMessage | None]
 ) -> None:
-    """Answers with the first message of a run, when it is read."""
+    """Answer with the first message of a run when it is read."""
     try:
         entry = member.read_entry(run.index)
     except BeingRead as reading:

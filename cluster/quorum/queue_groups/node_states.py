@@ -1,7 +1,8 @@
-"""What the leader of a queue says of the nodes that use it, by what the cluster says of them. Pure.
+"""The commands with which a queue's leader tells the machine the states of nodes. Pure.
 
-A node that has started again, or that the running nodes have given up, has ended: what its clients
-held is returned. One that runs but cannot be reached keeps what it holds, and gets nothing new.
+If a node was restarted, or the running nodes consider it down, the messages that its clients held
+are returned. If it runs but cannot be reached, its clients keep the messages that they hold, and
+get no new ones.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from leveret.cluster.quorum.machine.senders import Sender
 
 
 class RunState(Enum):
-    """The state of one run of a node."""
+    """The state of one incarnation of a node."""
 
     LINKED = 1
     CUT_OFF = 2
@@ -26,16 +27,16 @@ class RunState(Enum):
 
 
 class KnownRuns(NamedTuple):
-    """The runs of nodes, by name. linked: those that this node is linked to, and itself.
+    """The incarnations of nodes, by name. linked: of nodes that this one has links to, and its own.
 
-    running: those that the cluster takes for running.
+    running: of the nodes that run, from the view of the cluster.
     """
 
     linked: dict[str, int]
     running: dict[str, int]
 
     def state(self, node: str, incarnation: int) -> RunState:
-        """The state of one run."""
+        """The state of one incarnation."""
         if self.linked.get(node) == incarnation:
             return RunState.LINKED
         is_running = node not in self.linked and self.running.get(node) == incarnation
@@ -43,10 +44,10 @@ class KnownRuns(NamedTuple):
 
 
 def node_commands(senders: Iterable[Sender], runs: KnownRuns, changed: str = "") -> list[Command]:
-    """What the leader proposes.
+    """The commands that the leader has to propose.
 
-    changed: a node whose link has just changed. What was proposed about it before may not be
-    applied yet, so its state is proposed whatever the machine has.
+    changed: a node whose link has just changed. Earlier proposals about it may not be applied yet,
+    so its state is proposed whatever the machine's state is.
     """
     commands: dict[Command, None] = {}
     for sender in senders:

@@ -1,23 +1,26 @@
-"""The members that this node has, and those that it is to have by the records of its queues.
+"""Keeps the members on this node in line with the records of its queues.
 
 The leader of a group adds and removes members until the group has those of the record
-(groups/wanted_members.py). A node adds this:
+(groups/wanted_members.py). In addition, each node does this:
 
-- The first members of a queue are made when it is declared. A later one is made when the leader
-  sends it its first entries; the node announces it before, in case they were sent too early.
-- A member that was removed while its node was away may never hear of it. Its node announces it,
+- It creates the first members of a queue when the queue is declared. It creates a later member when
+  the leader sends this its first entries. Before that, it announces the member, in case the entries
+  were sent too early.
+- A member that was removed while its node was down may not know it. Its node announces the member,
   and the leader answers that it was removed.
-- A restart that does not find a member has lost it. A new member under its name could vote twice,
-  or miss what it had acknowledged. So the node reports the loss, as it does for a damaged member,
-  and the leader has the record name another member for the node.
-- A member that belongs to another node, whose directory was copied, is removed, and counts as lost.
-- If no node has found its member, the first declaration was not on disk when all of them died, or
-  everything is lost. The nodes learn this from the reports of all others, and begin again.
+- If a restart does not find a member, this is lost. A new member with the same name could vote
+  twice, or lack entries that were acknowledged. So the node reports the loss, as it does for a
+  damaged member, and the leader has a new member for the node put into the record.
+- It removes a member that belongs to another node, whose directory was copied. This node's member
+  counts as lost.
+- If no node has found its member, either the declaration was not on disk anywhere when all nodes
+  died, or everything is lost. The nodes learn this from the reports of all others, and start again
+  without messages.
 
-- A member that is left alone, because an operator has given up the others or because the only other
-  one was on a node that was removed from the cluster, recovers the group by itself.
+- A member that is left alone recovers the group by itself. This happens if an operator has removed
+  the others, or if the only other one was on a node that was removed from the cluster.
 
-A group is looked at again when a link changes, and after some seconds, until it is settled.
+A group is checked again when a link changes, and after some seconds, until it is settled.
 """
 
 import logging
@@ -33,13 +36,13 @@ from leveret.cluster.quorum.membership_record import QuorumMember
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
 
 LOOK_MS = 5_000
-"""How long a group that is not settled waits for the next look."""
+"""How long until groups that are not settled are checked again."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
 class ClusterNodes(Protocol):
-    """What the cluster says of its nodes."""
+    """The state of the cluster's nodes."""
 
     @property
     def nodes(self) -> Set[str]:
@@ -47,9 +50,9 @@ class ClusterNodes(Protocol):
 
 
 class OwnMembers:
-    """The members of a node. declared: its queues, by group.
+    """The members on this node. declared: its queues, by group.
 
-    replace: called by the leader's node with a queue and a member that has lost what it had.
+    replace: called on the leader's node with a queue and a member that has lost its data.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class OwnMembers:
         groups.may_join = self._may_join
 
     def restored(self) -> None:
-        """The queues that were added until now are those that a restart has found."""
+        """All queues that a restart has found were added."""
         self.is_restoring = False
 
     def close(self) -> None:
@@ -78,7 +81,7 @@ class OwnMembers:
             self._timer.cancel()
 
     def added(self, declared: DeclaredGroup) -> None:
-        """A queue was declared, or was found by a restart."""
+        """Add a queue that was declared, or that a restart has found."""
         own = declared.record.of_node(self._node)
         self._remove_foreign(declared, own)
         if own is not None and declared.group not in self._groups.members:
@@ -92,7 +95,7 @@ class OwnMembers:
         self.settle(declared)
 
     def _remove_foreign(self, declared: DeclaredGroup, own: QuorumMember | None) -> None:
-        """Remove a member of another node, whose directory was copied to this one."""
+        """Remove a member that belongs to another node, whose directory was copied to this one."""
         member = self._groups.members.get(declared.group)
         if member is None:
             return
@@ -118,7 +121,7 @@ class OwnMembers:
         self._begin(declared, own)
 
     def settle(self, declared: DeclaredGroup) -> None:
-        """Look whether this node has the member that it is to have, and report it if not."""
+        """Check whether this node has the member that it should have. Report the result."""
         items = self._settle(declared)
         for item in items:
             for node in declared.record.nodes:
@@ -131,7 +134,7 @@ class OwnMembers:
             self._unsettled.discard(declared.group)
 
     def _settle(self, declared: DeclaredGroup) -> list[Item]:
-        """What has to be said about the member of this node."""
+        """The items to send about the member on this node."""
         group, record = declared.group, declared.record
         own, member = record.of_node(self._node), self._groups.members.get(group)
         items: list[Item] = []
@@ -159,10 +162,10 @@ class OwnMembers:
         return items
 
     def _goes_on_alone(self, declared: DeclaredGroup, member: GroupMember) -> bool:
-        """Recover a group of which only this member is left. Returns whether to look again.
+        """Recover a group of which only this member is left. Returns whether to check again.
 
-        An operator has given up the others; or there was only one, without which this one had no
-        majority, so that it has everything that was confirmed.
+        Either an operator has removed the others, or there was only one other. In this case, this
+        member was needed for a majority, so it has everything that was confirmed.
         """
         raft, queue = member.raft, declared.queue
         configuration = raft.state.log.configuration
@@ -188,7 +191,7 @@ class OwnMembers:
         return False
 
     def _is_stuck(self, declared: DeclaredGroup, member: GroupMember) -> bool:
-        """Whether to look again, since the group cannot elect a leader that follows the record."""
+        """Whether to check again, as the group cannot elect a leader that follows the record."""
         voters = member.raft.state.log.configuration.voters
         left = [name for name in voters if declared.record.named(name) is not None]
         if declared.use.leader or 2 * len(left) > len(voters):
@@ -207,20 +210,20 @@ class OwnMembers:
         return True
 
     def removed(self, group: int) -> None:
-        """The member of a group was removed from it."""
+        """The member on this node was removed from its group."""
         declared = self._declared.get(group)
         self._groups.remove(group, is_replaced=declared is not None)
         if declared is not None:
             self.settle(declared)
 
-    # Looking again
+    # Checking again
 
     def _look_later(self) -> None:
         if self._timer is None:
             self._timer = self._clock.call_later_ms(LOOK_MS, self.look)
 
     def look(self) -> None:
-        """Look at the groups that are not settled: a link or the cluster has changed, say."""
+        """Check the groups that are not settled, for example because a link has changed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -231,10 +234,10 @@ class OwnMembers:
             else:
                 self.settle(declared)
 
-    # What others say
+    # Messages of other nodes
 
     def _may_join(self, group: int, name: str) -> bool:
-        """Whether a member that a leader has added is the one that this node is to have."""
+        """Whether a member that a leader has added is the one that this node should have."""
         declared = self._declared.get(group)
         if declared is None or declared.lost == name:
             return False
@@ -242,7 +245,7 @@ class OwnMembers:
         return own is not None and own.name == name
 
     def _lost(self, group: int, name: str) -> None:
-        """A member of a group has lost what it had, or its node has not found it."""
+        """A member of a group has lost its data, or its node has not found it."""
         declared = self._declared.get(group)
         lost = None if declared is None else declared.record.named(name)
         if declared is None or lost is None:

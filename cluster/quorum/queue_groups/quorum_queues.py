@@ -1,11 +1,11 @@
-"""The replicated quorum queues of one node: their parts put together.
+"""The replicated quorum queues of one node. Connects their parts:
 
     factory     QuorumFactory   the broker's interface to the records
     groups      Groups          the members of this node, and the service of links
     declared    DeclaredGroup   one for each declared queue
 
-The members that a restart finds run before the declarations are restored. When the node has all
-declarations of its cluster, members of queues that are gone are removed.
+Members that a restart finds are started before the declarations are restored. When the node has all
+declarations of its cluster, members of deleted queues are removed.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ClusterState(Protocol):
-    """What the cluster says of its nodes."""
+    """The state of the cluster's nodes."""
 
     @property
     def nodes(self) -> Set[str]:
@@ -70,21 +70,21 @@ class ClusterState(Protocol):
 
     @property
     def running(self) -> Set[str]:
-        """Those that run."""
+        """The nodes that run."""
 
     @property
     def under_maintenance(self) -> Set[str]:
-        """Other nodes that get no new members."""
+        """Other nodes that should not get new members."""
 
     @property
     def runs(self) -> KnownRuns | None:
-        """The runs of all nodes; None while this node does not know which of them run."""
+        """The incarnations of all nodes; None while this node does not know which nodes run."""
 
 
 class QuorumQueues:
-    """The quorum queues of one node, as the `Nodes` and the `Groups` of quorum_factory.py.
+    """The quorum queues of one node: the `Nodes` and the `Groups` of quorum_factory.py.
 
-    It is the `NodesAndTargets` of reconciliation.py as well.
+    It is also the `NodesAndTargets` of reconciliation.py.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class QuorumQueues:
         ]
 
     def group_size(self, specification: QueueSpecification) -> int:
-        """How many members a queue is to have."""
+        """How many members a new queue gets."""
         return group_size(specification.arguments, self._policy(specification), None, GROUP_SIZE)
 
     def locator(self, specification: QueueSpecification) -> str:
-        """How its leader is chosen."""
+        """How the queue's leader is chosen."""
         kind = specification.kind
         configured = self._services.config.cluster.queue_locators[kind.locator]
         return locator_of(kind, specification.arguments, self._policy(specification), configured)
@@ -166,7 +166,7 @@ class QuorumQueues:
         return [one for group, one in self.declared.items() if group in serving]
 
     def target_size(self, declared: DeclaredGroup) -> int:
-        """How many members a queue is to have by its policies and arguments; 0: any number."""
+        """How many members a queue should have by its policies and arguments; 0: any number."""
         queue = declared.queue
         return target_size(queue.arguments, merged(queue.policy, queue.operator_policy))
 
@@ -182,7 +182,7 @@ class QuorumQueues:
     # The `Groups` of the factory
 
     def made(self, specification: QueueSpecification, record: QuorumRecord) -> GroupService:
-        """The service for the client of a queue that is about to be made."""
+        """The service for the client of a queue, which is about to be created."""
         group = specification.placement.identity
         declared = self.declared[group] = DeclaredGroup(
             group,
@@ -195,7 +195,7 @@ class QuorumQueues:
         return declared.new_service()
 
     def added(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
-        """A queue was declared, or was found by a restart."""
+        """Add a queue that was declared, or that a restart has found."""
         group = queue.placement.identity
         declared = self.declared[group]
         vhost = self._services.vhosts[queue.vhost_name]
@@ -208,7 +208,7 @@ class QuorumQueues:
             self._changed(self.groups.members[group])
 
     def record_changed(self, queue: QuorumQueueClient, record: QuorumRecord) -> None:
-        """A queue has another record."""
+        """The record of a queue has changed."""
         declared = self.declared[queue.placement.identity]
         is_forced = record.forced_from != declared.record.forced_from
         declared.set_record(record)
@@ -219,7 +219,7 @@ class QuorumQueues:
         self.leadership.placed(declared.group)
 
     def policies_changed(self) -> None:
-        """Other policies are in force for a queue."""
+        """The policies of a queue have changed."""
         self._reconciliation.trigger()
 
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
@@ -227,18 +227,18 @@ class QuorumQueues:
         leader = self.declared[queue.placement.identity].use.leader
         named = queue.placement.node
         if leader and named in record.nodes and self.groups.reaches(named):
-            # It leads, or will in a moment: then all nodes show the same one.
+            # It is the leader, or will be in a moment, so all nodes show the same leader.
             leader = named
         running = self._cluster.running
         online = tuple([node for node in record.nodes if node in running])
         return QueueMembers(leader=leader, nodes=record.nodes, online=online, synchronised=online)
 
     def leader_of(self, queue: QuorumQueueClient) -> str:
-        """The node that leads a queue; empty if none is known to."""
+        """The node with the leader of a queue; empty if unknown."""
         return self.declared[queue.placement.identity].use.leader
 
     def voters_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> tuple[str, ...]:
-        """The nodes whose members may vote, by what this node knows."""
+        """The nodes whose members may vote, from the knowledge of this node."""
         member = self.groups.members.get(queue.placement.identity)
         if member is None or member.damage:
             return record.nodes
@@ -246,14 +246,14 @@ class QuorumQueues:
         return tuple([one.node for one in named if one is not None])
 
     def is_catching_up(self, queue: QuorumQueueClient) -> bool:
-        """Whether the member on this node has no vote before it has caught up."""
+        """Whether the member on this node may not vote until it has caught up."""
         member = self.groups.members.get(queue.placement.identity)
         return member is not None and member.me in member.raft.state.log.configuration.promotable
 
     def peek(
         self, queue: QuorumQueueClient, place: int, answer: Answer[PeekedMessage | None]
     ) -> None:
-        """Answers with the message at a place; None if there is none, or no leader here."""
+        """Answer with the message at a place; None if there is none, or no leader here."""
         member = self.groups.members.get(queue.placement.identity)
         run = None
         if member is not None and member.is_serving:
@@ -264,7 +264,7 @@ class QuorumQueues:
             read_message(member, run, self._addresses, answer)
 
     def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
-        """Give back the space of the member here that a snapshot makes superfluous."""
+        """Free disk space of the member here by taking a snapshot."""
         freeing = self.groups.rounds.free_space([queue.placement.identity])
         task = asyncio.get_running_loop().create_task(freeing)
 
@@ -284,7 +284,7 @@ class QuorumQueues:
         return None if member is None else raft_figures(member, declared.record, declared.use)
 
     def details_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> dict[str, Any]:
-        """What this node knows of the members of a queue: JSON."""
+        """The members of a queue from the knowledge of this node, as JSON."""
         declared = self.declared[queue.placement.identity]
         member = self.groups.members.get(declared.group)
         machine = None if member is None else machine_of(member)
@@ -302,25 +302,25 @@ class QuorumQueues:
         if group in self.groups.members:
             self.groups.remove(group)
 
-    # What the cluster and the members say
+    # Events of the cluster and of members
 
     def restored(self) -> None:
         """The queues that a restart has found are restored."""
         self._own_members.restored()
 
     def has_declarations(self) -> None:
-        """The node has all declarations: members of other queues belong to deleted ones."""
+        """The node has all declarations: remove the members of queues that are not declared."""
         for group in [one for one in self.groups.members if one not in self.declared]:
             logger.info("removing a member of quorum queue group %d, which was deleted", group)
             self._remove(group)
 
     def members_changed(self) -> None:
-        """The cluster has other nodes."""
+        """Nodes were added to the cluster, or removed."""
         self._own_members.look()
         self._reconciliation.trigger()
 
     def nodes_changed(self) -> None:
-        """Other nodes run."""
+        """Nodes have started or stopped."""
         self._reconciliation.trigger()
         self._tell_states("")
 
@@ -329,7 +329,7 @@ class QuorumQueues:
         self._tell_states(node)
 
     def _tell_states(self, changed: str) -> None:
-        """Tell the queues that this node leads which nodes have ended or are cut off."""
+        """Tell the queues with the leader on this node which nodes are down or cut off."""
         for group, declared in self.declared.items():
             member = self.groups.members.get(group)
             if member is not None and member.is_serving:
@@ -344,7 +344,7 @@ class QuorumQueues:
                 declared.propose(member, commands)
 
     def _changed(self, member: GroupMember) -> None:
-        """The leader or the members of a group may have changed."""
+        """The leader, or the members, of a group may have changed."""
         declared = self.declared.get(member.group)
         if declared is None:
             return
@@ -358,7 +358,7 @@ class QuorumQueues:
             self.leadership.begins(member)
 
     def _lead(self, member: GroupMember, effects: list[Effect]) -> None:
-        """Do what a queue that this node leads asks of its node."""
+        """Carry out the effects of a queue for its leader's node."""
         declared = self.declared.get(member.group)
         if declared is None:
             return

@@ -1,9 +1,9 @@
-"""Continuous membership reconciliation: queues that have too few members get more, as in RabbitMQ.
+"""Continuous membership reconciliation: adds members to queues with too few, as in RabbitMQ.
 
-Each node looks at the queues that it leads, from time to time and some seconds after a change of
+Each node checks the queues whose leaders it has, periodically and some seconds after a change of
 the nodes, of policies or of the declared queues. A queue with fewer members than its target gets
-one more, on the node that has the fewest: the next look adds another one. A queue is not grown to
-an even number of members if there is no further node to make it odd again. With `auto_remove`,
+one more, on the node that has the fewest; the next check adds another one. A queue does not get an
+even number of members if there is no further node to make the number odd again. With `auto_remove`,
 members on nodes that are not in the cluster are removed first.
 
 The target is the highest of `target_group_size`, the policy's `target-group-size` and the argument
@@ -25,7 +25,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class NodesAndTargets(Protocol):
-    """The nodes of the cluster, and how many members queues are to have."""
+    """The nodes of the cluster, and how many members queues should have."""
 
     def loads(self) -> list[NodeLoad]:
         """All nodes of the cluster."""
@@ -34,11 +34,11 @@ class NodesAndTargets(Protocol):
         """The queues that this node leads."""
 
     def target_size(self, queue: DeclaredGroup) -> int:
-        """How many members a queue is to have by its policies and arguments; 0: any number."""
+        """How many members a queue should have by its policies and arguments; 0: any number."""
 
 
 class Missing(NamedTuple):
-    """A change that a queue needs: the node that gets a member, or loses it."""
+    """A change that a queue needs: a node on which a member is added or removed."""
 
     node: str
     is_added: bool
@@ -47,7 +47,7 @@ class Missing(NamedTuple):
 def missing(
     members: Collection[str], nodes: Iterable[NodeLoad], target: int, *, removes: bool
 ) -> Missing | None:
-    """What a queue with members on these nodes needs next. nodes: those of the cluster."""
+    """The next change for a queue with members on these nodes. nodes: of the cluster."""
     loads = {load.name: load for load in nodes}
     gone = [name for name in members if name not in loads]
     if gone and removes and len(members) > 1:
@@ -60,7 +60,7 @@ def missing(
 
 
 class Reconciliation:
-    """The looks of one node."""
+    """The reconciliation of one node."""
 
     def __init__(
         self, settings: MembershipReconciliation, clock: Clock, nodes: NodesAndTargets,
@@ -73,7 +73,7 @@ class Reconciliation:
         self._timer: Timer | None = None
         self._look: asyncio.Task[bool] | None = None
         self.trigger: Callable[[], object] = self._trigger if settings.is_enabled else _nothing
-        """Called when a queue may need members: look soon."""
+        """Called when a queue may need members, to check soon."""
         if settings.is_enabled:
             self._look_in(settings.interval_ms)
 
@@ -108,7 +108,7 @@ class Reconciliation:
         self._look_in(settings.trigger_interval_ms if has_changed else settings.interval_ms)
 
     async def look(self) -> bool:
-        """Change the queues that this node leads, one after the other; returns whether any was."""
+        """Reconcile the queues that this node leads. Returns whether one needed a change."""
         has_changed = False
         for queue in self._nodes.led_here():
             has_changed |= await self._reconcile(queue)
@@ -133,4 +133,4 @@ class Reconciliation:
 
 
 def _nothing() -> None:
-    """Reconciliation is not enabled."""
+    """The trigger if reconciliation is not enabled."""
