@@ -257,7 +257,26 @@ MIRRORED = tuple(
 )
 """Clients at the leader. The policies are in node_files.py."""
 
-LOADS = VARIED + SHAPES + FEATURES + FULL_SPEED + FAN_IN + LARGE + EQUAL + CLUSTERED + MIRRORED
+QUORUM = tuple(
+    varied(
+        f"quorum-{count}",
+        f"quorum queue of three members, confirms, an ack for 50{title}",
+        is_clustered=True,
+        is_at_queue=True,
+        topology="quorum",
+        durable=True,
+        ack_every=50,
+        target=Target(1 / 10, 10, p99=1 / 2),
+        **CONFIRMED,
+        **pairs(count),
+    )
+    for count, title in ((1, ""), (8, ": 8 publishers, 8 consumers, 8 queues"))
+)
+"""Clients at the leader."""
+
+LOADS = (
+    VARIED + SHAPES + FEATURES + FULL_SPEED + FAN_IN + LARGE + EQUAL + CLUSTERED + MIRRORED + QUORUM
+)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,11 @@ def plain(to: Declared, load: Load) -> Addresses:
     return [("", queue) for queue in to.consumed(load)]
 
 
+def quorum(to: Declared, load: Load) -> Addresses:
+    """Quorum queues with a member on each node."""
+    return [("", queue) for queue in to.consumed(load, x_queue_type="quorum")]
+
+
 def ttl_by_policy(to: Declared, load: Load) -> Addresses:
     """A queue that a policy gives a time to live: node_files.definitions."""
     assert to.name.startswith(TTL_POLICY_PREFIX)
@@ -200,7 +205,7 @@ def traced(to: Declared, load: Load) -> Addresses:
 KINDS: dict[str, Callable[[Declared, Load], Addresses]] = {
     kind.__name__: kind
     for kind in (
-        plain, ttl_by_policy, max_length, ten_priorities, dead_letters, thousand_keys,
+        plain, quorum, ttl_by_policy, max_length, ten_priorities, dead_letters, thousand_keys,
         five_thousand_keys, fanout, topic, topic_of_many_keys, headers, consistent_hash, alternate,
         unroutable, traced,
     )
