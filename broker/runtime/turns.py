@@ -142,6 +142,7 @@ class Turns:
         "_actors",
         "_after",
         "_before",
+        "_before_batch",
         "_clock_ms",
         "_clock_s",
         "_dirty",
@@ -180,6 +181,7 @@ class Turns:
         self._dirty: list[Flushable] = []
         self._after: deque[Callable[[], object]] = deque()
         self._before: list[Callable[[], object]] = []
+        self._before_batch: list[Callable[[], object]] = []
         self._is_scheduled = False
         self._is_reading = self._is_wanted = False
         self._last_read_at = 0.0
@@ -221,6 +223,13 @@ class Turns:
             flushable.is_dirty = True
             self._dirty.append(flushable)
             self._schedule()
+
+    def before_batch(self, callback: Callable[[], object]) -> None:
+        """Call back after the actors' turns and before the callbacks of `before_flush`, of which
+        one begins a batch of the log: what is written now is in this batch.
+        """
+        self._before_batch.append(callback)
+        self._schedule()
 
     def before_flush(self, callback: Callable[[], object]) -> None:
         """Call back after the actors' turns and before output is written.
@@ -346,6 +355,9 @@ class Turns:
         return ended
 
     def _end_round(self) -> None:
+        if self._before_batch:
+            before_batch, self._before_batch = self._before_batch, []
+            self._call(before_batch)
         if self._before:
             before, self._before = self._before, []
             self._call(before)
@@ -357,7 +369,9 @@ class Turns:
             if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
                 self._call_after_round()
         is_after = bool(self._after) and not self.is_held
-        self._is_scheduled = bool(self._actors or self._dirty or is_after or self._before)
+        self._is_scheduled = bool(
+            self._actors or self._dirty or is_after or self._before or self._before_batch
+        )
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
 

@@ -15,6 +15,7 @@ from leveret.cluster.quorum.machine.effects import (
     SenderEnded,
     TimedOut,
     UnknownSender,
+    Withheld,
 )
 from leveret.cluster.quorum.machine.packed_runs import PackedRunsError, pack_runs, unpack_runs
 
@@ -63,8 +64,20 @@ class _SenderEnded(_Told, frozen=True, tag=7):
     pass
 
 
+class _Withheld(_Told, frozen=True, tag=8):
+    consumer: Number
+    runs: bytes
+
+
 _Any: TypeAlias = (
-    _Applied | _Result | _Deliver | _ActiveChanged | _TimedOut | _UnknownSender | _SenderEnded
+    _Applied
+    | _Result
+    | _Deliver
+    | _ActiveChanged
+    | _TimedOut
+    | _UnknownSender
+    | _SenderEnded
+    | _Withheld
 )
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[list[_Any]] = msgspec.msgpack.Decoder(list[_Any])
@@ -90,6 +103,8 @@ def _told(effect: Effect) -> _Any:
         return _Deliver(effect.sender, effect.consumer, pack_runs(effect.runs))
     if isinstance(effect, Result):
         return _Result(effect.sender, effect.number, effect.outcome, effect.value, effect.refused)
+    if isinstance(effect, Withheld):
+        return _Withheld(effect.sender, effect.consumer, pack_runs(effect.runs))
     if isinstance(effect, ActiveChanged):
         return _ActiveChanged(effect.sender, effect.consumer, effect.is_active)
     if isinstance(effect, TimedOut):
@@ -106,6 +121,8 @@ def _effect(told: _Any) -> Effect:
             return Applied(told.sender, told.through)
         case _Deliver():
             return Deliver(told.sender, told.consumer, unpack_runs(told.runs))
+        case _Withheld():
+            return Withheld(told.sender, told.consumer, unpack_runs(told.runs))
         case _Result():
             return Result(told.sender, told.number, told.outcome, told.value, told.refused)
         case _ActiveChanged():

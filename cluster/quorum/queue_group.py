@@ -47,6 +47,9 @@ class GroupUse(Protocol):
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
 
+    def took(self, session: int, consumer: int, octets: int) -> None:
+        """Tell the leader how many bytes a consumer was handed."""
+
     def ask(self, question: bytes, answer: AnswerTo) -> None:
         """Ask the leader. The answer is None if there is no leader, or if it is lost."""
 
@@ -103,6 +106,10 @@ class QueueGroup:
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
         self._use.send(session, commands)
+
+    def took(self, session: int, consumer: int, octets: int) -> None:
+        """Tell the leader how many bytes a consumer was handed: it sends more."""
+        self._use.took(session, consumer, octets)
 
     def close(self, is_deleted: bool) -> None:
         """End: the queue is deleted, or the node stops."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from leveret.broker.queues.contract.demand import Demand
+from leveret.cluster.quorum.delivery_windows import DeliveryWindows
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.entry_parts import needed_parts
 from leveret.cluster.quorum.machine.commands import (
@@ -18,14 +19,9 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.snapshots import Snapshot, restore
 
 FOR_THE_LEADER = 0
-DELIVERED_BYTES = 256 * 1024
-"""About the most bytes of a `Deliver`, which is read, sent and handed over in one turn."""
-MESSAGE_BYTES = 100
-"""About how many bytes a message takes in addition to its body."""
 FIGURES = b"figures"
 """A client's request for `MachineFigures`."""
 
@@ -41,6 +37,7 @@ class QueueMachine:
         self.queue = queue
         self._effects = Effects()
         self._demand: Demand | None = None
+        self._windows = DeliveryWindows(queue)
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
         """Apply an entry. Raises CommandError. collects: effects are taken next."""
@@ -62,7 +59,7 @@ class QueueMachine:
             self._look_at_demand()
         return [
             (effect.sender if isinstance(effect, ForClient) else FOR_THE_LEADER, effect)
-            for effect in _in_parts(self._effects.take())
+            for effect in self._windows.admitted(self._effects.take())
         ]
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
@@ -72,8 +69,13 @@ class QueueMachine:
         return entry_of(command, wall_ms)
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """The effects that a client lacks when it attaches."""
-        return _in_parts(self.queue.attach(sender, seen, received))
+        """What a client lacks."""
+        self._windows.begin(sender)
+        return self._windows.admitted(self.queue.attach(sender, seen, received))
+
+    def took(self, sender: int, consumer: int, octets: int) -> list[Effect]:
+        """A consumer was handed messages of this size; returns what is sent to it now."""
+        return self._windows.took(sender, consumer, octets)
 
     def snapshot(self) -> Iterator[bytes]:
         """The current state, in pieces."""
@@ -134,43 +136,6 @@ class QueueMachines:
     def decode(self, data: bytes) -> list[Effect]:
         """The inverse of `encode`. Raises EffectError."""
         return decode_effects(data)
-
-
-def _in_parts(effects: list[Effect]) -> list[Effect]:
-    """The effects, with large deliveries divided into several."""
-    parts: list[Effect] = []
-    for effect in effects:
-        if isinstance(effect, Deliver) and _bytes_of(effect.runs) > DELIVERED_BYTES:
-            parts += [
-                Deliver(effect.sender, effect.consumer, runs)
-                for runs in _runs_in_parts(effect.runs)
-            ]
-        else:
-            parts.append(effect)
-    return parts
-
-
-def _bytes_of(runs: list[Run]) -> int:
-    return sum([run.count * (run.size + MESSAGE_BYTES) for run in runs])
-
-
-def _runs_in_parts(runs: list[Run]) -> Iterator[list[Run]]:
-    """The runs in order, in lists of about `DELIVERED_BYTES`, with at least one message each."""
-    part: list[Run] = []
-    room = DELIVERED_BYTES
-    for run in runs:
-        size, taken = run.size + MESSAGE_BYTES, 0
-        while taken < run.count:
-            count = min(run.count - taken, room // size)
-            if not count and part:
-                yield part
-                part, room = [], DELIVERED_BYTES
-                continue
-            count = max(count, 1)
-            part.append(run if count == run.count else run.part(taken, count))
-            taken += count
-            room = max(0, room - count * size)
-    yield part
 
 
 def decode_figures(data: bytes) -> MachineFigures:

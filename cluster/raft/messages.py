@@ -106,7 +106,12 @@ class Removed(Message, frozen=True, tag=8):
 
 def encode_message(message: Message) -> bytes:
     """Encode a message."""
-    return VERSION + msgspec.msgpack.encode(message)
+    return VERSION + encode_fields(message)
+
+
+def encode_fields(message: Message) -> bytes:
+    """What follows `VERSION`: entries may be large, and are not copied once more in this way."""
+    return _ENCODER.encode(message)
 
 
 def decode_message(data: bytes | memoryview) -> Message:
@@ -122,6 +127,7 @@ def decode_message(data: bytes | memoryview) -> Message:
         raise MessageError(f"a message of a quorum queue's group is damaged: {error}") from error
 
 
+_ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(
     Entries | Acknowledgement | Mismatch | AskVote | Vote | TakeLead | NotLeading | Removed
 )

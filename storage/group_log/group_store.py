@@ -48,12 +48,19 @@ class GroupStore:
         reader = EntryReader(files, self._kept, reads, disk)
         self.log = GroupLog(log, self._recovery, reader, recent_bytes)
         self.rounds: Rounds
+        self._source: SnapshotSource | None = None
         log.register(self.log)
 
-    @property
-    def has_kept(self) -> bool:
-        """Whether log files are kept for entries of groups."""
-        return bool(self._kept.numbers)
+    async def free_space(self) -> None:
+        """Give back what kept files have of entries that snapshots of now would not need."""
+        kept = self._kept.numbers
+        if self._source is not None and kept:
+            in_kept = [
+                group
+                for group, state in self.log.groups.items()
+                if state.blocks and state.blocks[0].file in kept
+            ]
+            await self.rounds.free_space({*self._source.with_news(), *in_kept})
 
     def close_files(self) -> None:
         """Close the files that are open for reading."""
@@ -74,3 +81,4 @@ class GroupStore:
             self.log, self._node_log, self._files, self._rows, self._kept, self._worker, source
         )
         self.rounds.begin()
+        self._source = source

@@ -28,7 +28,6 @@ class MemoryGroupStore:
     rounds: never set. They are for members on other nodes, and for restarts.
     """
 
-    has_kept = False
     batch = written = 1
     rounds: Rounds
 

@@ -77,6 +77,9 @@ class StoredSnapshot(NamedTuple):
 class SnapshotSource(Protocol):
     """Takes snapshots of groups: the service that runs them."""
 
+    def with_news(self) -> list[int]:
+        """The groups that have applied more than their newest snapshot has."""
+
     async def take(self, group: int) -> Snapshot | None:
         """A snapshot of the entries that a group has applied; None if there are no new ones."""
 

@@ -65,6 +65,8 @@ from leveret.storage.store.sweeper import Sweeper
 LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
 CHECK_SECONDS = 1.0
 """The interval at which all queues are counted again, since they do not report when they shrink."""
+GROUP_LOOKS = 30
+"""Groups give space back in every 30th interval, and in each one while the disk is short."""
 
 logger = logging.getLogger("leveret.store")
 
@@ -128,6 +130,7 @@ class Store:
         self.groups = GroupStore(
             directory / QUORUM, self.log, self._log_files, self.disk, self.reads, self._page_worker
         )
+        self._looks = 0
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)
         self._retirement = Retirement(self.log, self._log_files, self.disk, self._page_worker)
         self._removal = Removal(self._unsynced, self._page_worker, self.log, metadata, loop)
@@ -331,6 +334,9 @@ class Store:
         await self.pressure.take_reserve(self._page_worker)
         self.reclaiming.look()
         await self.reclaiming.run()
+        self._looks += 1
+        if self.reclaiming.is_disk_short or self._looks % GROUP_LOOKS == 0:
+            await self.groups.free_space()
         self.pressure.look()
 
     def _fail(self, error: Exception) -> None:

@@ -1,7 +1,8 @@
 """The consumers of a quorum queue on this node, and the requests for one message (basic.get).
 
 The group gives a consumer as many messages as its prefetch limit allows. If the consumer has no
-room for them, because its client does not read, they wait here and are not decoded.
+room for them, because its client does not read, they wait here and are not decoded. The leader
+sends a window of bytes at most (delivery_windows.py): this node reports what it hands over.
 """
 
 from collections import deque
@@ -20,6 +21,7 @@ from leveret.cluster.quorum.client.holders import POSITION_BITS, Holder
 from leveret.cluster.quorum.client.question import Question
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
 from leveret.cluster.quorum.machine.effects import Outcome, Result
+from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES
 from leveret.cluster.remote_queues import queue_frames
 from leveret.cluster.remote_queues.message_runs import RunError
 from leveret.storage.messages.message import Entry
@@ -30,6 +32,10 @@ PRIORITY_MAX: Final = (1 << 31) - 1
 """Clients can ask for priorities of 64 bits. All above this one count as this one."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
 """Roughly the most bytes given to one consumer at a time, so that large bodies do not pile up."""
+
+
+TOOK_BYTES: Final = 1024 * 1024
+"""The leader is told each time this many bytes were handed over: a quarter of its window."""
 
 
 class ConsumedQueue(Protocol):
@@ -44,6 +50,9 @@ class ConsumedQueue(Protocol):
 
     def settle_taken(self, first: int, count: int) -> None:
         """Settle deliveries that need no ack, once handed over. first: the first entry's number."""
+
+    def took(self, subscription: Subscription, octets: int) -> None:
+        """Deliveries of this size were handed over: the leader sends more."""
 
     def give_back(self, first: int, count: int) -> None:
         """Return deliveries that were not handed over. first: the number of the first entry."""
@@ -69,7 +78,9 @@ class ClientConsumer(Subscription):
         "_priority",
         "_question",
         "_queue",
+        "_taken_bytes",
         "_waiting",
+        "_withheld",
         "consumer",
     )
 
@@ -83,6 +94,8 @@ class ClientConsumer(Subscription):
         self._details = queue_frames.encode(figures)
         self._priority = max(-PRIORITY_MAX, min(consumer.priority, PRIORITY_MAX))
         self._is_cancelled = self._is_told = False
+        self._taken_bytes: i64 = 0
+        self._withheld: list[DeliveredRun] = []
         self._waiting: deque[DeliveredRun] = deque()
 
     def __repr__(self) -> str:
@@ -148,6 +161,10 @@ class ClientConsumer(Subscription):
         if run.returns:
             queue.may_redeliver = True
         holder.unsettled += count
+        self._taken_bytes += count * (run.size + MESSAGE_BYTES)
+        if self._taken_bytes >= TOOK_BYTES:
+            queue.took(self, self._taken_bytes)
+            self._taken_bytes = 0
         try:
             entries = queue.reader.read(delivered, count, first)
         except RunError as error:
@@ -183,15 +200,22 @@ class ClientConsumer(Subscription):
         self.consumer.is_waiting = False
         waiting, self._waiting = self._waiting, deque()
         holder = self.holder
-        for delivered in waiting:
+        for delivered in [*waiting, *self._withheld]:
             run = delivered.run
             holder.unsettled += run.count
             self._queue.give_back(number_of(holder, run.position), run.count)
         self._queue.forget(self)
 
+    def withheld(self, runs: list[DeliveredRun]) -> None:
+        """It was cancelled, and holds messages that are not sent to it: they go back with those
+        that wait.
+        """
+        self._withheld += runs
+
     def holder_ended(self) -> None:
         """Drop the waiting deliveries, which the group has taken back."""
         self._waiting.clear()
+        self._withheld.clear()
 
 
 class TakenMessage(Subscription):
@@ -246,6 +270,9 @@ class TakenMessage(Subscription):
         if not self.ack_required:
             queue.settle_taken(first, 1)
         self.question.give(Got(entry, self._left))
+
+    def withheld(self, runs: list[DeliveredRun]) -> None:
+        """A single message always goes."""
 
     def timed_out(self) -> None:
         """Take another message, because this one was returned before its result arrived."""

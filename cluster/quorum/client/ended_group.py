@@ -36,6 +36,9 @@ class EndedGroup:
     def send(self, session: int, commands: list[bytes]) -> None:
         """Do nothing."""
 
+    def took(self, session: int, consumer: int, octets: int) -> None:
+        """There is no leader."""
+
     def ask_length(self, answer: Answer[QueueLength]) -> None:
         """Refuse the request: the group is gone."""
         answer.refuse(internal_error(_GONE))

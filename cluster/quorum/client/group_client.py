@@ -74,6 +74,17 @@ class Send(Output):
         self.payloads = payloads
 
 
+class Took(Output):
+    """Tell the leader how many bytes a consumer was handed."""
+
+    __slots__ = ("consumer", "octets", "session")
+
+    def __init__(self, session: int, consumer: int, octets: int) -> None:
+        self.session = session
+        self.consumer = consumer
+        self.octets = octets
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Subscription(Command):
     """A command that subscribes a consumer, or takes one message (basic.get).
@@ -90,6 +101,10 @@ class Subscription(Command):
     @abstractmethod
     def arrived(self, runs: list[DeliveredRun]) -> None:
         """Take deliveries that have arrived. The list and its runs now belong to the consumer."""
+
+    @abstractmethod
+    def withheld(self, runs: list[DeliveredRun]) -> None:
+        """It was cancelled, and holds messages that are not sent to it: return them."""
 
     @abstractmethod
     def timed_out(self) -> None:
@@ -188,6 +203,11 @@ class GroupClient:
             holder.number = command.number
             self._subscriptions[command.number] = command
 
+    def took(self, subscription: Subscription, octets: int) -> None:
+        """A consumer was handed messages of this size. A later session begins without this."""
+        if self._is_attached:
+            self._outputs.append(Took(self.session, subscription.number, octets))
+
     def forget(self, subscription: Subscription) -> None:
         """Drop a subscription, which was cancelled or whose message was taken."""
         if self._subscriptions.pop(subscription.number, None) is not None:
@@ -251,6 +271,12 @@ class GroupClient:
         subscription = self._subscriptions.get(consumer)
         if subscription is not None and (fresh := subscription.holder.receive(runs)):
             subscription.arrived(fresh)
+
+    def withheld(self, session: int, consumer: int, runs: list[DeliveredRun]) -> None:
+        """A cancelled consumer holds messages that are not sent to it."""
+        subscription = self._subscriptions.get(consumer)
+        if session == self.session and subscription is not None:
+            subscription.withheld(subscription.holder.receive(runs))
 
     def timed_out(self, session: int, consumer: int) -> None:
         """A consumer has held deliveries for too long. Each new leader says this again."""

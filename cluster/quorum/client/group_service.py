@@ -36,6 +36,9 @@ class GroupService(Protocol):
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
 
+    def took(self, session: int, consumer: int, octets: int) -> None:
+        """Tell the leader how many bytes a consumer was handed: it sends more."""
+
     def ask_length(self, answer: Answer[QueueLength]) -> None:
         """Ask the leader for the numbers of messages and consumers."""
 

@@ -60,7 +60,13 @@ from leveret.cluster.quorum.client.consumers import ClientConsumer, TakenMessage
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
 from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES, ENDED_GROUP
 from leveret.cluster.quorum.client.gathered import Gathered
-from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
+from leveret.cluster.quorum.client.group_client import (
+    Attach,
+    GroupClient,
+    Send,
+    Subscription,
+    Took,
+)
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.led_figures import LedFigures
@@ -210,6 +216,8 @@ class QuorumQueueClient(Actor):
                 service.attach(output.session, output.sender, output.seen, output.received)
             elif isinstance(output, Send):
                 service.send(output.session, output.payloads)
+            elif isinstance(output, Took):
+                service.took(output.session, output.consumer, output.octets)
 
     # The leader
 
@@ -273,6 +281,11 @@ class QuorumQueueClient(Actor):
     def settle_taken(self, first: int, count: int) -> None:
         """Settle deliveries that need no ack, once handed over. first: the first entry's number."""
         self._gathered.settle_run(SETTLE, first, count)
+        self._turns.wake(self)
+
+    def took(self, subscription: Subscription, octets: int) -> None:
+        """Deliveries of this size were handed over: the leader sends more."""
+        self._group.took(subscription, octets)
         self._turns.wake(self)
 
     def give_back(self, first: int, count: int) -> None:

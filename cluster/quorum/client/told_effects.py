@@ -17,6 +17,7 @@ from leveret.cluster.quorum.machine.effects import (
     SenderEnded,
     TimedOut,
     UnknownSender,
+    Withheld,
 )
 from leveret.cluster.quorum.machine.runs import Run
 
@@ -37,6 +38,9 @@ def tell(
         elif isinstance(effect, Deliver):
             runs = [_with_entry(run, entries[run.index]) for run in effect.runs]
             client.deliver(session, effect.consumer, runs)
+        elif isinstance(effect, Withheld):
+            without_entries = [DeliveredRun(run, b"", 0) for run in effect.runs]
+            client.withheld(session, effect.consumer, without_entries)
         elif isinstance(effect, Result):
             client.result(session, effect.number, effect)
         elif isinstance(effect, TimedOut):

@@ -165,14 +165,25 @@ class Announced(Item, frozen=True, tag=18):
     member: str
 
 
+class Took(Item, frozen=True, tag=19):
+    """A client has handed messages of this size to a consumer, named by its number."""
+
+    session: Number
+    consumer: Number
+    octets: Number
+
+
 def encode_raft(sender: str, to: str, message: bytes) -> bytes:
     """Encode a message between members as an item."""
+    return raft_head(sender, to, len(message)) + message
+
+
+def raft_head(sender: str, to: str, message_bytes: int) -> bytes:
+    """What goes before a message between members."""
     names = (sender.encode(), to.encode())
     lengths = _NAMES.pack(len(names[0]), len(names[1]))
-    return b"".join(
-        (_HEAD.pack(RAFT, _NAMES.size + len(names[0]) + len(names[1]) + len(message)), lengths,
-         *names, message)
-    )  # fmt: skip
+    octets = _NAMES.size + len(names[0]) + len(names[1]) + message_bytes
+    return b"".join((_HEAD.pack(RAFT, octets), lengths, *names))
 
 
 def encode_item(item: Item) -> bytes:
@@ -217,4 +228,5 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
     Find | Leads | LeadsNoMore | Attach | Commands | Told | Question | Answered | Damaged | Offer
     | Want | StatePiece | Body | AllSent | Taken | Installed | TransferEnded | Announced
+    | Took
 )  # fmt: skip

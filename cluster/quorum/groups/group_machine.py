@@ -29,6 +29,9 @@ class GroupMachine(Protocol):
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """The effects that a client lacks when it attaches."""
 
+    def took(self, sender: int, consumer: int, octets: int) -> list[Effect]:
+        """A client has handed messages of this size to a consumer; returns what it is told now."""
+
     def snapshot(self) -> Iterator[bytes]:
         """The current state, in small pieces. Entries may be applied between them."""
 

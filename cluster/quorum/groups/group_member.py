@@ -24,6 +24,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     LeadsNoMore,
     Question,
     Told,
+    Took,
 )
 from leveret.cluster.quorum.groups.group_machine import (
     FOR_THE_LEADER,
@@ -484,6 +485,11 @@ class GroupMember:
             session = self.sessions.of_node(node)
             if session is not None and session.number == item.session:
                 self.propose(item.commands)
+        elif isinstance(item, Took):
+            session = self.sessions.of_node(node)
+            if session is not None and session.number == item.session:
+                effects = self.machine.took(session.sender, item.consumer, item.octets)
+                self.sessions.route([(session.sender, effect) for effect in effects])
         elif isinstance(item, Question):
             data = self._answer(item.data) if self._is_serving else None
             self._host.send_item(node, Answered(self.group, item.number, data))

@@ -15,9 +15,5 @@ class GroupStorage(Protocol):
     log: GroupLog
     rounds: Rounds
 
-    @property
-    def has_kept(self) -> bool:
-        """Whether log files are kept for entries of groups."""
-
     def begin(self, source: SnapshotSource) -> None:
         """Begin to write, after the log was read. Raises StoreError."""

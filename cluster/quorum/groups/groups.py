@@ -37,9 +37,10 @@ from leveret.cluster.quorum.groups.group_frames import (
     Question,
     RaftItem,
     Told,
+    Took,
     encode_item,
-    encode_raft,
     items_of,
+    raft_head,
 )
 from leveret.cluster.quorum.groups.group_machine import (
     Effect,
@@ -59,7 +60,7 @@ from leveret.cluster.quorum.groups.wakes import Wakes
 from leveret.cluster.quorum.groups.wanted_members import number_of
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import Entries, Message, decode_message, encode_message
+from leveret.cluster.raft.messages import VERSION, Entries, Message, decode_message, encode_fields
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.rounds import Rounds, Snapshot
@@ -70,8 +71,6 @@ MEMBERS_A_TURN = 200
 """How many members end their turn in one turn of the loop. This takes some milliseconds."""
 STANDING_MAX, STANDING_MS = 50, 200
 """How many members are in an election at once. One that takes longer is not counted."""
-FREE_CHECKS = 30
-"""How many checks of links there are between attempts to free disk space with snapshots."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -83,7 +82,8 @@ class Groups:
     with a member that was removed from its group. leads: called with effects for the leader's node.
     link_changed: called with the name of a node whose link has come up or gone down. lost: called
     with a group, and the name of a member that has to be replaced. may_join: whether this node
-    should create the group's member with this name, which a leader has added.
+    should create the group's member with this name, which a leader has added. call_soon:
+    schedules a call for the end of the current turn of the event loop, before the log's batch.
     """
 
     def __init__(
@@ -114,17 +114,16 @@ class Groups:
         """
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = False
+        self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
         self._outgoing: dict[str, list[bytes]] = {}
         self._outgoing_bytes: dict[str, int] = {}
         self._own: deque[Item] = deque()
         self._batch = 0
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)
-        self._watch = LinkWatch(self, clock, self._checked)
+        self._watch = LinkWatch(self, clock)
         self._standing: dict[GroupMember, int] = {}
         """The members that are in an election, and when it started."""
-        self._checks = 0
-        self._freeing: asyncio.Task[object] | None = None
         self.sending = SnapshotSending(self)
         self.receiving = SnapshotReceiving(self)
         links.register(GROUPS_SERVICE, self)
@@ -215,8 +214,6 @@ class Groups:
         self._is_closed = True
         self._watch.close()
         self._wakes.close()
-        if self._freeing is not None:
-            self._freeing.cancel()
 
     def _add(self, group: int, me: str, stored: Stored, machine: GroupMachine) -> GroupMember:
         member = self.members[group] = GroupMember(self, group, me, stored, machine, self._random)
@@ -246,12 +243,20 @@ class Groups:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._end_turn)
+            self.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        self._is_scheduled = False
         if self._is_closed:
             return
+        try:
+            self._carry_out()
+        finally:
+            # What members send meanwhile leaves in this turn: it needs no other one.
+            self._is_scheduled = False
+            if self._marked or self._own:
+                self._schedule()
+
+    def _carry_out(self) -> None:
         written: list[tuple[GroupMember, int]] = []
         self._take_own()
         for _ in range(MEMBERS_A_TURN):
@@ -272,8 +277,6 @@ class Groups:
             self.log.when_synced(self, self._batch)  # GT1
         for node in list(self._outgoing):
             self._flush(node)
-        if self._marked or self._own:
-            self._schedule()
 
     def confirm(self, first: int, holder: object) -> None:
         """The writes of a turn are on disk."""
@@ -308,8 +311,9 @@ class Groups:
 
     def send_raft(self, sender: str, to: str, message: Message) -> None:
         """Send a message to another member."""
-        data = encode_raft(sender, to, encode_message(message))
-        self._send(self.nodes.of(message.group, to), data)
+        fields = encode_fields(message)
+        head = raft_head(sender, to, len(VERSION) + len(fields))
+        self._send(self.nodes.of(message.group, to), head + VERSION, fields)
 
     def send_item(self, node: str, item: Item) -> None:
         """Send an item to a node. If it is this node, the item is taken in the next turn."""
@@ -319,11 +323,11 @@ class Groups:
         else:
             self._send(node, encode_item(item))
 
-    def _send(self, node: str, data: bytes) -> None:
+    def _send(self, node: str, head: bytes, data: bytes = b"") -> None:
         if node not in self._peers:
             return
-        self._outgoing.setdefault(node, []).append(data)
-        octets = self._outgoing_bytes.get(node, 0) + len(data)
+        self._outgoing.setdefault(node, []).extend((head, data) if data else (head,))
+        octets = self._outgoing_bytes.get(node, 0) + len(head) + len(data)
         self._outgoing_bytes[node] = octets
         if octets >= FRAME_BYTES:
             self._flush(node)
@@ -452,7 +456,7 @@ class Groups:
             self._take(self.node, self._own.popleft())
 
     def _take(self, node: str, item: Item) -> None:
-        if isinstance(item, Find | Attach | Commands | Question):
+        if isinstance(item, Find | Attach | Commands | Question | Took):
             self._take_for_member(node, item)
         elif isinstance(item, Leads | LeadsNoMore | Told | Answered):
             use = self._uses.get(item.group)
@@ -562,6 +566,14 @@ class Groups:
 
     # A `SnapshotSource`
 
+    def with_news(self) -> list[int]:
+        """The groups that have applied more than their newest snapshot has."""
+        return [
+            group
+            for group, member in self.members.items()
+            if not member.damage and member.applied > self.log.groups[group].snapshot.index
+        ]
+
     async def take(self, group: int) -> Snapshot | None:
         """A snapshot of the entries that a group has applied."""
         await asyncio.sleep(0)
@@ -574,22 +586,3 @@ class Groups:
         if member is not None and not member.damage:
             member.raft.snapshot_taken(snapshot.name.index)
             member.raft.discarded(snapshot.discard)
-
-    def _checked(self) -> None:
-        """Called when links were checked. From time to time, free disk space."""
-        self._checks += 1
-        if self._checks % FREE_CHECKS or self._freeing is not None or not self._store.has_kept:
-            return
-        changed = [
-            group
-            for group, member in self.members.items()
-            if not member.damage and member.applied > self.log.groups[group].snapshot.index
-        ]
-        if changed:
-            self._freeing = self._loop.create_task(self.rounds.free_space(changed))
-            self._freeing.add_done_callback(self._freed)
-
-    def _freed(self, task: "asyncio.Task[object]") -> None:
-        self._freeing = None
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("cannot free disk space of quorum queues: %s", task.exception())

@@ -18,6 +18,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     LeadsNoMore,
     Question,
     Told,
+    Took,
 )
 from leveret.cluster.quorum.groups.group_machine import Effect, GroupUser, MachineKind
 
@@ -59,6 +60,10 @@ class GroupUse:
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
         self._send(Commands(self.group, session, commands))
+
+    def took(self, session: int, consumer: int, octets: int) -> None:
+        """Tell the leader how many bytes a consumer was handed."""
+        self._send(Took(self.group, session, consumer, octets))
 
     def ask(self, question: bytes, answer: AnswerTo) -> None:
         """Ask the leader. The answer is None if there is no leader, or if the leader is lost."""

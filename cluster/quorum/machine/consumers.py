@@ -5,7 +5,8 @@ priority takes a message and goes to the end. A full consumer leaves the order, 
 end when it has room again. With a single active consumer, only that one is ever in the order.
 """
 
-from leveret.cluster.quorum.machine.held_runs import HeldRuns
+from leveret.cluster.quorum.machine.held_runs import HeldRuns, in_order_of_delivery
+from leveret.cluster.quorum.machine.runs import Run
 
 
 class Consumer:
@@ -14,12 +15,14 @@ class Consumer:
     sender, number: identify it. credit: how many messages it can hold. delivered: the number of its
     last delivery. is_once: it is a get. is_cancelled: it ends when the last message that it holds
     is settled. is_away: its node cannot be reached. timed_out: positions that it has held for too
-    long, as intervals. is_in_service: it is in the service order.
+    long, as intervals. is_in_service: it is in the service order. is_withheld, sent, unread_bytes:
+    used by the member that leads (delivery_windows.py).
     """
 
     __slots__ = (
         "credit", "delivered", "details", "held", "is_away", "is_cancelled", "is_in_service",
-        "is_once", "no_ack", "number", "priority", "sender", "tag", "timed_out", "timeout_ms",
+        "is_once", "is_withheld", "no_ack", "number", "priority", "sender", "sent", "tag",
+        "timed_out", "timeout_ms", "unread_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +44,8 @@ class Consumer:
         self.delivered = 0
         self.held = HeldRuns()
         self.timed_out: list[int] = []
+        self.is_withheld = False
+        self.sent = self.unread_bytes = 0
 
     @property
     def may_be_active(self) -> bool:
@@ -51,6 +56,17 @@ class Consumer:
     def may_take(self) -> bool:
         """Whether it may take a message, provided that it is active."""
         return self.held.count < self.credit and self.may_be_active
+
+    def held_after(self, received: int) -> list[Run]:
+        """What it holds that was delivered after a number, in the order of deliveries."""
+        runs: list[Run] = []
+        for run in in_order_of_delivery(self.held.runs):
+            lacked = run.delivery + run.count - 1 - received
+            if lacked >= run.count:
+                runs.append(run)
+            elif lacked > 0:
+                runs.append(run.part(run.count - lacked, lacked))
+        return runs
 
     def named(self, positions: list[int]) -> None:
         """Forget timed out positions, which the client has settled or returned now."""

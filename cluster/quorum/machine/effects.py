@@ -86,6 +86,20 @@ class Deliver(ForClient):
         self.runs = runs
 
 
+class Withheld(ForClient):
+    """Messages of a cancelled consumer that are not sent to it: its client returns them.
+
+    Like `Deliver`, this continues its delivery numbers.
+    """
+
+    __slots__ = ("consumer", "runs")
+
+    def __init__(self, sender: int, consumer: int, runs: list[Run]) -> None:
+        super().__init__(sender)
+        self.consumer = consumer
+        self.runs = runs
+
+
 class ActiveChanged(ForClient):
     """A consumer has become the single active one of the queue, or no longer is."""
 

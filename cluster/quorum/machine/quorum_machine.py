@@ -55,10 +55,8 @@ from leveret.cluster.quorum.machine.effects import (
     TimedOut,
     UnknownSender,
 )
-from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
 from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes, joined
 from leveret.cluster.quorum.machine.queue_messages import QueueMessages
-from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.senders import Sender, Senders
 
 CHECK_INTERVAL_MS: Final = 60_000
@@ -392,7 +390,7 @@ class QuorumMachine:
             return [UnknownSender(number)]
         effects: list[Effect] = []
         for consumer in sender.consumers.values():
-            runs = _after(consumer, received.get(consumer.number, 0))
+            runs = consumer.held_after(received.get(consumer.number, 0))
             if runs and consumer.number in received:
                 effects.append(Deliver(number, consumer.number, runs))
             if consumer is self.messages.consumers.active:
@@ -404,6 +402,11 @@ class QuorumMachine:
         if sender.has_ended:
             effects.append(SenderEnded(number))
         return effects
+
+    def consumer(self, sender: int, number: int) -> Consumer | None:
+        """A consumer by its name; None if it has ended."""
+        known = self.senders.known.get(sender)
+        return known.consumers.get(number) if known is not None else None
 
     def kept_letters(self) -> list[Effect]:
         """The dead letters that a new leader has to publish."""
@@ -424,15 +427,3 @@ class QuorumMachine:
                 runs += [run.index for run in consumer.held.runs]
         parts.append(intervals_of_indexes(runs))
         return joined(parts)
-
-
-def _after(consumer: Consumer, received: int) -> list[Run]:
-    """The messages that a consumer holds and got after a delivery number, in delivery order."""
-    runs: list[Run] = []
-    for run in in_order_of_delivery(consumer.held.runs):
-        lacked = run.delivery + run.count - 1 - received
-        if lacked >= run.count:
-            runs.append(run)
-        elif lacked > 0:
-            runs.append(run.part(run.count - lacked, lacked))
-    return runs

@@ -9,6 +9,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+MESSAGE_BYTES: Final = 100
+"""About what a message takes beside its body."""
 NEVER: Final = 0
 """The expiry time of messages that do not expire."""
 
@@ -49,6 +51,11 @@ class Run:
     def last(self) -> int:
         """The position of the last message."""
         return self.position + self.count - 1
+
+    @property
+    def octets(self) -> int:
+        """About what all of its messages take in memory."""
+        return self.count * (self.size + MESSAGE_BYTES)
 
     def part(self, skipped: int, count: int) -> "Run":
         """A run of some of the messages. skipped: how many are before them."""

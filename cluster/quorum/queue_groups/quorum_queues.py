@@ -98,6 +98,7 @@ class QuorumQueues:
         self.groups = Groups(
             node.name, links, store or MemoryGroupStore(), QueueMachines(), services.clock, random
         )
+        self.groups.call_soon = services.turns.before_batch
         self.groups.changed = self._changed
         self.membership = Membership(
             node.name, self.declared, self.groups.members, services, cluster

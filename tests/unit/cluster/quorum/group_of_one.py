@@ -59,6 +59,11 @@ class GroupOfOne:
                 self._apply(self.machine.entry(command, self.clock.now_ms()))
             self._tell()
 
+    def took(self, session, consumer, octets):
+        for sender in [one for one, of in self.sessions.items() if of == session]:
+            for effect in self.machine.took(sender, consumer, octets):
+                self.client.told(session, [effect], self)
+
     def ask(self, question, answer):
         answer(self.machine.answer(question) if self.is_led else None)
 

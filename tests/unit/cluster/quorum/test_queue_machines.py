@@ -28,6 +28,7 @@ from leveret.cluster.quorum.machine.effects import (
     SenderEnded,
     TimedOut,
     UnknownSender,
+    Withheld,
 )
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.queue_machines import FIGURES, QueueMachines, decode_figures
@@ -40,6 +41,7 @@ EFFECTS = [
     TimedOut(7, 2, [1, 4]),
     UnknownSender(7),
     SenderEnded(7),
+    Withheld(7, 2, [Run(1, 5, 9, 3, 100, 4, delivery=6)]),
 ]
 
 

@@ -1,5 +1,7 @@
 """Groups on three nodes with links and disks: leaders fall, members are away, files come and go."""
 
+import asyncio
+
 import pytest
 
 from leveret.cluster.quorum.groups.group_frames import (
@@ -241,7 +243,7 @@ async def test_bodies_outlive_log_files_and_go_when_they_are_settled(tmp_path):
         await nodes.equal([1])
         # A file that the log gives up at this moment goes with a later round.
         while kept_numbers(node.disk, quorum):
-            await node.store.rounds.free_space([1])
+            await node.store.free_space()
 
 
 @pytest.mark.parametrize("is_found_at_the_start", [True, False])
@@ -288,16 +290,18 @@ async def test_idle_groups_cost_nothing(tmp_path):
         await nodes.led(groups)
         await nodes.equal(groups)
         await until(lambda: not any(node.groups._wakes._heap for node in nodes))
+        loop = asyncio.get_running_loop()
         calls = []
         for node in nodes:
-            for member in node.groups.members.values():
-                member.end_turn = lambda: calls.append(1) or 0
+            node.groups.call_soon = lambda turn: (calls.append(turn), loop.call_soon(turn))
         # What was on its way when the last time had come is done in the first of these.
         for _ in range(2):
             calls.clear()
             sent = octets(nodes)
-            seen = {node: node.groups._checks for node in nodes}
-            await until(lambda seen=seen: all(one.groups._checks >= seen[one] + 2 for one in nodes))
+            seen = {node: node.groups._watch.checks for node in nodes}
+            await until(
+                lambda seen=seen: all(one.groups._watch.checks >= seen[one] + 2 for one in nodes)
+            )
         assert calls == []
         assert not any(node.groups._wakes._timer for node in nodes)
         assert max(octets(nodes)[way] - sent[way] for way in sent) < 100

@@ -27,7 +27,7 @@ class Host:
 
 def watched():
     host, clock = Host(), VirtualClock()
-    watch = LinkWatch(host, clock, lambda: None)
+    watch = LinkWatch(host, clock)
     watch.link_up(SimpleNamespace(name="b"))
     return host, clock, watch
 
