@@ -74,7 +74,6 @@ BROKER_KEYS = (
         metadata_store.khepri.default_timeout
         mirroring_sync_max_throughput motd_file password_hashing_module product.name
         product.version quorum_queue.compute_checksums
-        quorum_queue.property_equivalence.relaxed_checks_on_redeclaration
         runtime_parameters.limits.$category tracing.password tracing.username vhost_max
         vhost_restart_strategy
         """

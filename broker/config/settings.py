@@ -38,6 +38,7 @@ from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import TlsSettings
 from leveret.broker.config.tracing_settings import TracingSettings
 from leveret.broker.config.value_kinds import (
+    BOOLEAN,
     HOST,
     MILLISECONDS,
     NAME,
@@ -170,6 +171,12 @@ class Config:
         MILLISECONDS,
         180_000,
         "How long until a dead letter that was refused or not routed is published again.",
+    )
+    relaxes_redeclaration: bool = setting(
+        "quorum_queue.property_equivalence.relaxed_checks_on_redeclaration",
+        BOOLEAN,
+        False,
+        "Whether a quorum queue may be declared again without its type, or as a classic queue.",
     )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",

@@ -14,7 +14,7 @@ from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.declarations.audit import Act
 from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
-from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, TYPE_ARGUMENT
 from leveret.broker.queues.contract.queue_kinds import queue_type
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.generated_names import generate_name
@@ -184,14 +184,16 @@ def require_same_queue(
     """Raise 405 or 406 unless a queue matches the specification that it is declared with."""
     if queue.owner_connection is not specification.owner:
         raise locked(session, queue)
+    config = session.services.config
     what = resource(QUEUE, queue.name, session.vhost.name)
     require_same("durable", specification.durable, queue.durable, what)
     require_same("auto_delete", specification.auto_delete, queue.auto_delete, what)
     names = queue.kind.arguments
     received, current = queue_type(specification.arguments), queue_type(queue.arguments)
-    if session.services.config.is_as_rabbitmq_4:
+    may_differ = (received, current) == (CLASSIC, QUORUM) and config.relaxes_redeclaration
+    if config.is_as_rabbitmq_4 and not may_differ:
         require_same(TYPE_ARGUMENT, received, current, what)
-    if received == current:
+    if received == current or may_differ:
         # A type that is not given is the same as `classic`.
         names = tuple(name for name in names if name != TYPE_ARGUMENT)
     require_same_arguments(names, specification.arguments, queue.arguments, what)

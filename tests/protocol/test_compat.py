@@ -79,3 +79,19 @@ async def test_another_type_of_a_queue_is_named(node, channel):
         given = "none but current is the value 'quorum' of type 'longstr'"
     with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match=f"received {given}"):
         await channel.declare_queue("q", durable=True)
+
+
+@pytest.mark.parametrize("compat", ["3.12", "4.x"])
+async def test_a_quorum_queue_is_declared_again_as_a_classic_one(compat):
+    config = Config(compat=compat, relaxes_redeclaration=True)
+    async with (
+        EmbeddedBroker(config=config) as embedded,
+        await aio_pika.connect(embedded.url) as connection,
+    ):
+        channel = await connection.channel()
+        quorum = {"x-queue-type": "quorum", "x-max-length": 5}
+        await channel.declare_queue("q", durable=True, arguments=quorum)
+        for again in ({}, {"x-queue-type": "classic"}):
+            await channel.declare_queue("q", durable=True, arguments={**again, "x-max-length": 5})
+        with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match="x-max-length"):
+            await channel.declare_queue("q", durable=True)
