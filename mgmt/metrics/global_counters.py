@@ -36,7 +36,7 @@ class GlobalCounters:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._classic_before = NOTHING_GIVEN
+        self._classic_before = self._quorum_before = NOTHING_GIVEN
 
     async def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
         """Add all global counters to a page."""
@@ -46,6 +46,8 @@ class GlobalCounters:
             counted["returned"], counted["confirmed"], totals.publishers, consumers,
         ), render_labels(PROTOCOL))  # fmt: skip
         quorum = await self._given_by_quorum_queues()
+        # What another node leads now was counted here before.
+        quorum = self._quorum_before = tuple(map(max, quorum, self._quorum_before))
         by_all = (counted[name] for name in GIVEN)
         classic = map(int.__sub__, by_all, quorum)
         self._classic_before = tuple(map(max, classic, self._classic_before))

@@ -55,12 +55,21 @@ def test_a_new_queue_is_led_where_it_was_declared(nodes, queues):
 
 def test_placements_follow_the_leaders_of_a_node_that_dies(nodes, queues):
     a, b, c = nodes
+    a.connect().channel().basic_consume(queues[1], print)
+    other = b.connect().channel()
+
+    def consumers():
+        return other.queue_declare(queues[1], passive=True).method.consumer_count
+
+    assert consumers() == 1
     with ConfirmedPublisher(b, queues[0]) as publisher:
         b.wait_until(lambda: publisher.confirmed, "messages are confirmed")
         a.stop(signal.SIGKILL)
         before = len(publisher.confirmed)
         b.wait_until(lambda: len(publisher.confirmed) > before + 20, "another node leads")
     led_by(b, queues, b, c)
+    b.wait_until(lambda: consumers() == 0, "consumers of the dead node are not counted")
+    other.connection.close()
     a.start()
     assert leaders(a, queues) == leaders(c, queues)
 

@@ -200,30 +200,34 @@ class Leadership:
         if leading.transfer_to:
             return False
         if not one.is_begun:
-            chosen = self._next_leader(leading.progress, one.to, member, led)
+            able = self._able(group, one.to)
+            chosen = self._next_leader(leading.progress, able, member, led)
             if chosen is not None:
                 one.is_begun = member.raft.transfer_to(chosen.name, self._groups.now_ms()) is None
                 led[chosen.node] += 1
                 self._groups.mark(member)
-                return False
-            if self._clock.now_ms() < one.deadline_ms and one.to in ("", *self._nodes.running):
+            if one.is_begun or (able and self._clock.now_ms() < one.deadline_ms):
                 return False
         self._declare(group)
         return True
 
+    def _able(self, group: int, to: str) -> list[QuorumMember]:
+        """The members that may lead once they have all entries. to: the only node; empty: any."""
+        running = self._nodes.running - {self._groups.node}
+        nodes = running & {to} if to else running - self._nodes.under_maintenance
+        return [one for one in self._declared[group].record.members if one.node in nodes]
+
     def _next_leader(
-        self, progress: list[Progress], to: str, member: GroupMember, led: Counter[str]
-    ) -> QuorumMember | None:
-        """A member that can lead now: on the node `to`, else on the node with fewest leaders."""
-        state, record = member.raft.state, self._declared[member.group].record
-        able = {to} if to else self._nodes.running - self._nodes.under_maintenance
+        self, progress: list[Progress], able: list[QuorumMember], member: GroupMember,
+        led: Counter[str],
+    ) -> QuorumMember | None:  # fmt: skip
+        """The member of these that can lead now and whose node has the fewest leaders."""
+        state = member.raft.state
         voters = state.reachable.intersection(state.log.configuration.voters)
         caught_up = {
             one.member for one in progress if one.state == REPLICATING and one.match >= state.commit
         }
-        found = [
-            one for one in record.members if one.node in able and one.name in voters & caught_up
-        ]
+        found = [one for one in able if one.name in voters & caught_up]
         return min(found, key=lambda one: (led[one.node], one.node), default=None)
 
     # A node that should not have leaders

@@ -1,5 +1,6 @@
 """Placements that follow the leaders of a node, and leaders that are handed over."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -165,3 +166,12 @@ def test_a_node_under_maintenance_hands_over_some_queues_at_a_time(node):
         member.follow()
     node.pass_ms(2 * LOOK_MS)
     assert all(member.transfers for member in members)
+
+
+def test_a_queue_without_another_member_is_not_waited_for(node):
+    member = node.lead(1, placed="a")
+    node.running = {"a", "b"}
+    node.under_maintenance = {"b"}
+    node.leadership.set_leaving(True)
+    assert asyncio.run(node.leadership.hand_over_all()) is False
+    assert not member.transfers
