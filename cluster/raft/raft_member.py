@@ -341,14 +341,19 @@ class RaftMember:
         """Remove the entries that differ from the leader's, then append the missing ones."""
         log = self.state.log
         first = max(self._matched, message.previous_index) + 1
-        while first <= min(last, log.last_index):
-            if log.term_of(first) != message.entry_term:
-                self.state.truncate(first)
-                break
+        while first <= min(last, log.last_index) and log.term_of(first) == message.entry_term:
             first = log.end_of_run(first) + 1
-        if first <= last:
-            payloads = message.payloads[first - message.previous_index - 1 :]
-            self.state.append(message.entry_term, message.kind, payloads)
+        if first > last:
+            return
+        if log.term_of(first - 1) > message.entry_term:
+            raise MessageError(
+                f"an entry of term {message.entry_term} is sent to follow one of term "
+                f"{log.term_of(first - 1)}"
+            )
+        if first <= log.last_index:
+            self.state.truncate(first)
+        payloads = message.payloads[first - message.previous_index - 1 :]
+        self.state.append(message.entry_term, message.kind, payloads)
 
     # Elections
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.quorum.groups.awaited_groups import AwaitedGroups
 from leveret.cluster.quorum.groups.group_frames import (
     Announced,
     Answered,
@@ -109,9 +110,7 @@ class Groups:
         self._uses: dict[int, GroupUse] = {}
         self._on_node: dict[str, set[int]] = {}
         self._nodes_of: dict[int, set[str]] = {}
-        self._watchers: dict[int, set[str]] = {}
-        """The nodes that want to know the leader of a group, for groups without a member here yet.
-        """
+        self._awaited = AwaitedGroups()
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = False
         self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
@@ -183,7 +182,7 @@ class Groups:
         member.stop_serving()
         member.damage = "it was removed"
         if is_replaced:
-            self._watchers[group] = member.watchers
+            self._awaited.nodes[group] = member.watchers
         self.sending.removed(member)
         self.receiving.removed(member)
         for node in self._nodes_of.pop(group, ()):
@@ -217,7 +216,7 @@ class Groups:
 
     def _add(self, group: int, me: str, stored: Stored, machine: GroupMachine) -> GroupMember:
         member = self.members[group] = GroupMember(self, group, me, stored, machine, self._random)
-        member.watchers |= self._watchers.pop(group, set())
+        member.watchers |= self._awaited.take(group)
         member.raft.wake(self.now_ms())
         self.members_changed(member)
         self.mark(member)
@@ -391,10 +390,7 @@ class Groups:
         self.receiving.link_down(node)
         for member in self.members.values():
             member.link_down(node)
-        for group, watchers in list(self._watchers.items()):
-            watchers.discard(node)
-            if not watchers:
-                del self._watchers[group]
+        self._awaited.link_down(node)
         for member, other in self._members_with(node):
             member.raft.link_down(other, now_ms)
             self.mark(member)
@@ -475,7 +471,7 @@ class Groups:
             if isinstance(item, Question):
                 self.send_item(node, Answered(item.group, item.number, None))
             elif isinstance(item, Find):
-                self._watchers.setdefault(item.group, set()).add(node)
+                self._awaited.add(item.group, node)
         elif isinstance(item, Find):
             member.watch(node)
         else:

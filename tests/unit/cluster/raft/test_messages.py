@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from leveret.cluster.raft.configuration import Configuration
-from leveret.cluster.raft.entry_log import Stored
+from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.messages import (
     Acknowledgement,
     Answer,
@@ -92,3 +92,13 @@ def test_entries_that_cannot_be_are_refused_and_change_nothing(entries):
     with pytest.raises(ValueError):
         member.received("a", entries, 2)
     assert (member.state.log.last_index, member.state.commit) == (0, 0)
+
+
+def test_entries_of_an_earlier_term_than_the_committed_ones_before_them_are_refused():
+    stored = Stored(Configuration(("a", "b")), 2, runs=(StoredRun(1, 3, 2, DATA, []),))
+    member = RaftMember(5, "b", stored, lambda: 0.5)
+    member.link_up("a", 1)
+    member.received("a", Entries(5, 2, 3, 2, 3, 0, DATA, []), 2)
+    with pytest.raises(MessageError, match="to follow one of term 2"):
+        member.received("a", Entries(5, 2, 3, 0, 3, 1, DATA, [b"of term 1"]), 3)
+    assert (member.state.log.last_index, member.state.commit) == (3, 3)
