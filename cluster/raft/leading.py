@@ -70,7 +70,7 @@ class Leading:
         self.transfer_to = ""
         self._first = state.log.last_index + 1
         self._progress: dict[str, Progress] = {}
-        self._removed: list[tuple[int, str]] = []
+        self._removed = _removed_by_the_last_change(state)
         self._quorum_lost_ms = self._transfer_ms = self._quiet_ms = 0
         self._is_told_to_take = False
         self._set_members()
@@ -425,3 +425,16 @@ class Leading:
             self._end_snapshot(one)
             state.send(one.member, NotLeading(state.group, state.term))
         state.log.forget_payloads(state.log.last_index + 1)
+
+
+def _removed_by_the_last_change(state: MemberState) -> list[tuple[int, str]]:
+    """Return the members to tell of their removal once it is committed, with its index.
+
+    An earlier leader has proposed it. If it has removed itself, the others send it nothing else.
+    """
+    log = state.log
+    index = log.configuration_index
+    if index <= state.commit:
+        return []
+    before = log.configuration_at(index - 1)[1]
+    return [(index, one) for one in before.members if one not in log.configuration.members]

@@ -80,7 +80,9 @@ class Progress:
         sent = self._sent
         while sent and sent[0].last <= match:
             self.in_flight -= sent.popleft().size
-        self.next = max(self.next, self.match + 1)
+        if self.next <= self.match:
+            # What is being read may be discarded by now, and is not needed.
+            self.next, self.reading = self.match + 1, 0
         if self.state == PROBING:
             self.state = REPLICATING
 

@@ -146,6 +146,20 @@ def test_a_leader_that_removes_itself_and_restarts_knows_that_it_was_a_voter():
     assert group.status("b").role == "removed"
 
 
+def test_a_leader_that_does_not_know_of_its_successor_is_told_that_it_has_removed_itself():
+    """The next leader has the removal, and sends nothing to a member that it does not have."""
+    group = RaftByHand("abc", leader="a")
+    change(group, "a", None)
+    group.deliver()  # The others have the entry, and lose their answers.
+    for name in "bc":
+        node = group.nodes[name]
+        node.machine.received("b", AskVote(5, 50, False, 99, 99, 99), node.clock)
+        group.carry_out(node)
+    group.settle()
+    assert group.leader in "bc"
+    assert group.status("a").role == "removed"
+
+
 def test_a_removed_member_can_be_replaced_while_two_of_three_are_there():
     group = RaftByHand("abcd", members="abc", leader="a")
     group.stop("c")

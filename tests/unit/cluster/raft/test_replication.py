@@ -238,6 +238,17 @@ def test_entries_that_were_read_before_a_link_fell_are_not_sent():
     assert sent_to(leader, "b") == []
 
 
+def test_entries_that_a_member_has_by_now_need_not_be_read():
+    """They may be discarded before they are read, and then nobody answers the read."""
+    leader = elected("abc", (1, 9, 1, DATA), term=1)
+    leader.received("b", Mismatch(5, 2, 9, 3, 1), 2_000)
+    leader.take_outputs()
+    leader.received("b", Acknowledgement(5, 2, 3), 2_000)
+    assert [one.first for one in leader.take_outputs() if isinstance(one, Read)] == [4]
+    leader.received("b", Acknowledgement(5, 2, 7), 2_001)
+    assert [one.first for one in leader.take_outputs() if isinstance(one, Read)] == [8]
+
+
 def test_a_second_leader_of_a_term_is_refused():
     leader = elected("abc", (1, 9, 1, DATA), term=1)
     term, last = leader.state.term, leader.state.log.last_index
