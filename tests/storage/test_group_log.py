@@ -133,6 +133,23 @@ async def test_a_file_is_copied_again_if_its_round_has_failed(tmp_path):
     await node.stop()
 
 
+async def test_truncated_entries_do_not_come_back_with_a_snapshot(tmp_path):
+    node = GroupNode(tmp_path)
+    node.create(1)
+    node.append(1, *[b"old %d" % number for number in range(1, 6)])
+    await node.node_log.sync()
+    node.truncate(1, 3)
+    node.term(1, "b")
+    node.append(1, b"new 3", b"new 4")
+    node.apply(1)
+    await node.store.rounds.free_space([1])
+    node = await restarted(node)
+    state = node.log.groups[1]
+    assert (state.last, state.snapshot.index) == (4, 4)
+    assert [node.read(1, index) for index in (2, 3, 4)] == [b"old 2", b"new 3", b"new 4"]
+    await node.stop()
+
+
 async def test_kept_files_go_when_their_entries_are_settled(tmp_path):
     node = GroupNode(tmp_path)
     node.create(1)

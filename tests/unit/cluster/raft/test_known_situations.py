@@ -32,7 +32,7 @@ are named at each test; those of others are shown by tests beside this file:
     canonical/raft 199              a_restart_voids_entries_that_end_before_the_snapshot
     hashicorp/raft 524              a_member_that_was_away_when_it_was_removed_is_told_...
     hashicorp/raft 472              a_member_votes_once_in_a_term_and_again_for_the_same_candidate
-    etcd 22442                      storage: truncated_entries_do_not_come_back_with_a_snapshot
+    etcd 22442                      storage/test_group_log: truncated_entries_do_not_come_back...
     NuRaft 185                      a_member_that_has_lost_what_was_on_its_disk_is_noticed
 """
 
