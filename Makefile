@@ -8,8 +8,8 @@
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
 # make sim    run the simulated cluster; SEEDS says how many runs, FIRST with which one to begin
-# make jepsen  use mirrored queues of a real cluster while its nodes fail; MINUTES, SEED, MODE and
-#             NODES say for how long and how (needs root)
+# make jepsen  use replicated queues of a real cluster while its nodes fail; MINUTES, SEED, MODE,
+#             NODES and QUEUES say for how long and how (needs root)
 # make sim-ring   run the simulated ring of guaranteed multicast, in the same way
 # make sim-raft   run the simulated group of a quorum queue, in the same way
 # make sim-quorum  run the simulated quorum queue with its clients, in the same way
@@ -44,6 +44,7 @@ FIRST ?= 1
 MINUTES ?= 5
 MODE ?= pause_minority
 NODES ?= 3
+QUEUES ?= mirrored
 
 .PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum jepsen fuzz lint format pictures bench clean
 
@@ -136,7 +137,8 @@ sim-quorum: $(BIN)/.test-ready
 	$(BIN)/python -m tests.sim.quorum_scenario --seeds $(SEEDS) --first $(FIRST) --least 1
 
 jepsen: $(BIN)/.test-ready compile
-	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES)
+	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES) \
+	    --queues $(QUEUES)
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run

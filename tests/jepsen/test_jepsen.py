@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cluster.namespaces import why_not
-from tests.jepsen.plan import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
-from tests.jepsen.queue_kinds import MIRRORED
+from tests.jepsen.plan import IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
+from tests.jepsen.queue_kinds import MIRRORED, QUORUM
 from tests.jepsen.run import Run, run
 
 WHY_NOT = why_not()
@@ -16,8 +16,12 @@ SECONDS = 20.0
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 @pytest.mark.parametrize(
     "wanted",
-    [Run(1, PAUSE_MINORITY, 3, SECONDS, 1), Run(3, PAUSE_IF_ALL_DOWN, 3, SECONDS, 1)],
-    ids=lambda wanted: wanted.mode,
+    [
+        Run(1, PAUSE_MINORITY, 3, SECONDS, 1),
+        Run(3, PAUSE_IF_ALL_DOWN, 3, SECONDS, 1),
+        Run(2, IGNORE, 3, SECONDS, 1, QUORUM),
+    ],
+    ids=["mirrored, pause_minority", "mirrored, pause_if_all_down", "quorum, ignore"],
 )
 def test_nothing_that_was_confirmed_is_lost(tmp_path, wanted):
     lines = []
