@@ -65,11 +65,11 @@ class Progress:
         return self.state == PROBING and self.asked == NOT_ASKED
 
     def sent(self, last: int, size: int) -> None:
-        """Note a sent message with entries up to `last`, or a probe without any."""
-        assert self.in_flight < WINDOW_BYTES, "RF11: the window is full"
+        """Note a sent message with entries up to `last`, or one without any."""
         if self.state == PROBING:
             self.asked = self.next - 1
         if last >= self.next:
+            assert self.in_flight < WINDOW_BYTES, "RF11: the window is full"
             self.next = last + 1
             self.in_flight += size
             self._sent.append(_Sent(last, size))

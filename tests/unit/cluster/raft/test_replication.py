@@ -152,6 +152,16 @@ def test_a_full_window_waits_for_an_acknowledgement():
     assert (one.may_send(), one.in_flight) == (True, 5)
 
 
+def test_a_message_without_entries_needs_no_window():
+    """The last one of a quiet group says what is committed, also to a member that is slow."""
+    one = Progress("b", 1)
+    one.acknowledged(0)
+    one.sent(1, WINDOW_BYTES)
+    assert not one.may_send()
+    one.sent(1, 0)
+    assert (one.in_flight, one.next) == (WINDOW_BYTES, 2)
+
+
 def test_a_member_that_is_asked_gets_one_message_at_a_time():
     one = Progress("b", 4)
     assert one.may_send()
