@@ -23,7 +23,6 @@ QUORUM_QUEUE = QueueKind(
     policy_wins=frozenset(("overflow", "expires")),
     credit_max=CREDIT_MAX,
     is_replicated=True,
-    knows_deliveries=True,
     may_be_transient=False,
     may_be_exclusive=False,
     may_be_auto_delete=False,

@@ -48,8 +48,6 @@ from leveret.storage.queue.chained_queue import ChainedQueue
 from leveret.storage.queue.transient_queue import TransientQueue
 from leveret.storage.store.store import Store
 
-LETTERS_LEVEL = 2
-"""The level of a quorum queue's storage id that has its dead letters; its messages have 0 and 1."""
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
@@ -271,41 +269,26 @@ class VirtualHost:
 
     def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
         """Make the backing queue of a new queue, with the messages that a restart found."""
-        knows_deliveries = queue.kind.knows_deliveries
         if levels is None:
-            return self._make_queue_level(queue, 0, knows_deliveries)
+            return self._make_queue_level(queue, 0)
         found = self._levels_of(queue.storage_id, levels.highest) if queue.durable else []
-        return PriorityQueue(
-            levels, lambda level: self._make_queue_level(queue, level, knows_deliveries), found
-        )
+        return PriorityQueue(levels, lambda level: self._make_queue_level(queue, level), found)
 
-    def _make_queue_level(
-        self, queue: QueueClient, level: int, knows_deliveries: bool
-    ) -> BackingQueue:
-        tail = self.make_part(queue, level, False, knows_deliveries)
+    def _make_queue_level(self, queue: QueueClient, level: int) -> BackingQueue:
+        tail = self.make_part(queue, level, False)
         store = self._store
         if store is None or not queue.durable or not store.has_head(queue.storage_id, level):
             return tail
-        head = self.make_part(queue, level, True, knows_deliveries)
+        head = self.make_part(queue, level, True)
         given = head.given_positions()
         return ChainedQueue(head, tail, max([end for _, end in given], default=0))
 
-    def make_part(
-        self, queue: QueueClient, level: int, is_head: bool, knows_deliveries: bool = False
-    ) -> BackingQueue:
+    def make_part(self, queue: QueueClient, level: int, is_head: bool) -> BackingQueue:
         """A level of a queue, or the head or tail of a chain (storage/queue/chained_queue.py)."""
         title, is_lazy = resource(QUEUE, queue.name, self.name), queue.options.is_lazy
         return self._make_level(
-            queue.storage_id, level, title, queue.durable, is_lazy, knows_deliveries, is_head
+            queue.storage_id, level, title, queue.durable, is_lazy, False, is_head
         )
-
-    def has_letters(self, queue: QueueClient) -> bool:
-        """Whether a restart found dead letters that a queue keeps."""
-        return LETTERS_LEVEL in self._levels_of(queue.storage_id, LETTERS_LEVEL)
-
-    def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
-        """Make the backing queue of a queue's dead letters, with those that a restart found."""
-        return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
 
     def make_dead_letter_worker(
         self, queue: QueueClient, letters: DeadLetterSource

@@ -13,11 +13,10 @@ from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
-from leveret.broker.queues.dead_letters.retained import RetainedDeadLetters
-from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
 from leveret.broker.sessions.outdated_targets import DELETED_MAX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.patience import until
@@ -26,8 +25,8 @@ from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
 
 KINDS = (
-    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, RetainedDeadLetters, PriorityQueue,
-    QueueOptions, QuorumQueue, TieredQueue,
+    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, PriorityQueue, QueueOptions,
+    QuorumQueueClient, TieredQueue,
 )  # fmt: skip
 COUNT, FEW = 20, 5
 """Of each kind that are made, and of all kinds that may be there for something else."""

@@ -21,7 +21,7 @@ from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import Placement
-from leveret.broker.queues.contract.priority_levels import PriorityLevels, priority_levels
+from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
@@ -57,8 +57,6 @@ class ClassicQueue(Actor):
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     what: its name, for texts.
     is_plain: runs are published unchecked, since there is no limit or time to live.
-    levels: those that all queues of the kind have; None if the arguments decide.
-    elects_by_priority: the single active consumer is the one of the highest priority.
     """
 
     __slots__ = (
@@ -100,8 +98,6 @@ class ClassicQueue(Actor):
     is_exchange: ClassVar[bool] = False
     is_down: ClassVar[bool] = False
     kind: ClassVar[QueueKind] = CLASSIC_QUEUE
-    levels: ClassVar[PriorityLevels | None] = None
-    elects_by_priority: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -129,9 +125,9 @@ class ClassicQueue(Actor):
         self.bindings: dict[Any, Any] = {}
         self.is_deleted = False
         self.demand: Demand | None = None
-        self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
+        self.ring = ConsumerRing(self.options.single_active_consumer)
         priority_max = self.declared.max_priority
-        levels = priority_levels(priority_max) if priority_max else self.levels
+        levels = priority_levels(priority_max) if priority_max else None
         self.backing = owner.make_backing(self, levels) if backing is None else backing
         self.what = resource(QUEUE, name, owner.name)
         self.reads = FailedReads(
@@ -398,10 +394,6 @@ class ClassicQueue(Actor):
             self._deaths.enforce_limits()
         if self.ring.has_candidates:
             self._turns.wake(self)
-
-    def as_published(self, message: Message) -> Message:
-        """Return the form in which a message of the queue is dead-lettered."""
-        return message
 
     # Consumers
 

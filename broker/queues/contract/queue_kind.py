@@ -65,7 +65,6 @@ class QueueKind:
     locator: the key of a policy that chooses the node of a new queue; the argument is the key with
     the prefix `x-`.
     has_inspection: operators may read and take messages from anywhere in it.
-    knows_deliveries: only delivered messages count as redelivered, even after the node was killed.
     removes_messages: an ack removes a message. Otherwise the queue is a log: each consumer reads it
     from an offset on, within a prefetch limit, and operations that take messages out or give them
     back are refused.
@@ -82,7 +81,6 @@ class QueueKind:
     is_replicated: bool = False
     locator: str = "queue-leader-locator"
     has_inspection: bool = False
-    knows_deliveries: bool = False
     may_be_transient: bool = True
     may_be_exclusive: bool = True
     may_be_auto_delete: bool = True

@@ -25,12 +25,6 @@ class QueueOwner(Protocol):
     def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
         """Make the backing queue of a queue, with the messages that a restart found."""
 
-    def has_letters(self, queue: QueueClient) -> bool:
-        """Whether a restart found retained dead letters of a queue."""
-
-    def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
-        """Make the backing queue of a queue's dead letters, with those that a restart found."""
-
     def make_dead_letter_worker(
         self, queue: QueueClient, letters: DeadLetterSource
     ) -> DeadLetterWorker:

@@ -1,8 +1,8 @@
 """The two sides of at-least-once dead-lettering: the queue that retains letters, and its worker.
 
-The queue (retained.py) knows where its letters are stored. The worker (worker.py), which belongs to
-the virtual host, knows exchanges and routes. It takes letters, publishes them, and settles each
-when every target queue has confirmed it.
+The queue (cluster/quorum/queue_groups/dead_letters.py) knows where its letters are stored. The
+worker (worker.py), which belongs to the virtual host, knows exchanges and routes. It takes letters,
+publishes them, and settles each when every target queue has confirmed it.
 """
 
 from typing import NamedTuple, Protocol

@@ -1,11 +1,10 @@
 """Handles messages that die in a queue: expired, dropped by a limit, or rejected by a client.
 
-Each goes to the queue's dead-letter exchange, if it has one; a queue may retain it until it has
-arrived at its targets (retained.py). Messages that die in one turn for one reason are dead-lettered
-together. A policy may make a million messages die at once, or a client may reject as many with one
-method, so each turn of the queue handles only as many deaths as its budget of work allows
-(broker/runtime/turns.py). Until its turn comes, a message stays where it was: the queue is longer
-than its limit, and rejected messages are unacked.
+Each goes to the queue's dead-letter exchange, if it has one. Messages that die in one turn for one
+reason are dead-lettered together. A policy may make a million messages die at once, or a client may
+reject as many with one method, so each turn of the queue handles only as many deaths as its budget
+of work allows (broker/runtime/turns.py). Until its turn comes, a message stays where it was: the
+queue is longer than its limit, and rejected messages are unacked.
 """
 
 from collections import deque
@@ -36,28 +35,16 @@ class DyingQueue(QueueClient, Protocol):
     def have_turn(self) -> None:
         """Request a turn, which calls `DeadLettering.go_on`."""
 
-    def as_published(self, message: Message) -> Message:
-        """Return the form in which a message of the queue is dead-lettered."""
-
-
-class RetainsDeadLetters(Protocol):
-    """Keeps dead letters until they are confirmed (retained.py)."""
-
-    is_wanted: bool
-
-    def add(self, message: Message, reason: str) -> None:
-        """A message has died. It is given as it was published."""
-
 
 class DeadLettering:
     """The dead-lettering of one queue. is_behind: deaths are left for the queue's next turn.
 
-    expiry: watches the head of the queue. keeper: None if the queue keeps no dead letters.
+    expiry: watches the head of the queue.
     """
 
     __slots__ = (
         "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
-        "keeper", "reads",
+        "reads",
     )  # fmt: skip
 
     def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
@@ -68,7 +55,6 @@ class DeadLettering:
         self._rejected: deque[Entry] = deque()
         self._waiting: list[Callable[[], object]] = []
         self.is_behind = False
-        self.keeper: RetainsDeadLetters | None = None
         self.reads = queue.reads
         self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
 
@@ -132,11 +118,7 @@ class DeadLettering:
         """Dead-letter messages that died together, and count their work."""
         if not messages:
             return
-        messages = [self._queue.as_published(message) for message in messages]
-        if self.keeper is not None and self.keeper.is_wanted:
-            for message in messages:
-                self.keeper.add(message, reason)
-        elif self._options.dead_letter_exchange is not None:
+        if self._options.dead_letter_exchange is not None:
             self._owner.dead_letter(self._queue, messages, reason)
         else:
             self._owner.note_discarded(self._queue, reason, len(messages))

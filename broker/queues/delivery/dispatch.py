@@ -83,12 +83,11 @@ class ConsumerRing:
     """
 
     __slots__ = (
-        "_elects_by_priority", "_rings", "_standby", "active", "consumers", "is_single_active",
+        "_rings", "_standby", "active", "consumers", "is_single_active",
     )  # fmt: skip
 
-    def __init__(self, is_single_active: bool = False, elects_by_priority: bool = True) -> None:
+    def __init__(self, is_single_active: bool = False) -> None:
         self.is_single_active = is_single_active
-        self._elects_by_priority = elects_by_priority
         self._rings = PriorityRings()
         self._standby = PriorityRings()
         self.consumers: dict[Consumer, None] = {}
@@ -98,7 +97,7 @@ class ConsumerRing:
         """Add a consumer, which is assumed to have room."""
         self.consumers[consumer] = None
         if self.is_single_active:
-            self._standby.add(consumer, self._rank(consumer))
+            self._standby.add(consumer, consumer.priority)
             self._elect()
         else:
             self._enter(consumer)
@@ -106,7 +105,7 @@ class ConsumerRing:
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer, which must be there."""
         del self.consumers[consumer]
-        self._standby.discard(consumer, self._rank(consumer))
+        self._standby.discard(consumer, consumer.priority)
         self._rings.discard(consumer, consumer.priority)
         consumer.is_waiting = False
         if consumer is self.active:
@@ -174,10 +173,6 @@ class ConsumerRing:
             return False
         # An exclusive consumer is the only one.
         return len(self.consumers) != 1 or not next(iter(self.consumers)).is_exclusive
-
-    def _rank(self, consumer: Consumer) -> int:
-        """The rank by which a single active consumer is elected."""
-        return consumer.priority if self._elects_by_priority else 0
 
     def _elect(self) -> None:
         """The first consumer is active, or the first one of the highest priority."""

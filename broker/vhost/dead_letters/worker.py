@@ -1,8 +1,8 @@
 """Dead-lettering at least once: publishes the dead letters kept by one queue, with confirms.
 
 Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
-it, and there was at least one. Until then it is in its source: queues/dead_letters/retained.py or,
-if the queue has several members, cluster/quorum/queue_groups/dead_letters.py.
+it, and there was at least one. Until then it is in its source
+(cluster/quorum/queue_groups/dead_letters.py).
 
 Not promised: that a target gets a letter only once. After a crash all unsettled letters are
 published again.

@@ -5,7 +5,7 @@ import pytest
 from leveret.broker.declarations.values import Policy
 from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
-from leveret.broker.queues.quorum.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 
 
 def policy(definition):

@@ -42,9 +42,6 @@ class FakeVhost:
     def lives_here(self, queue):
         return True
 
-    def has_letters(self, queue):
-        return False
-
     def dead_letter(self, queue, messages, reason):
         self.dead += [(message.body, reason) for message in messages]
 

@@ -4,7 +4,6 @@ import pytest
 
 from leveret.broker.queues.classic.classic_queue import TURN_MESSAGES_MAX, ClassicQueue
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
 from tests.unit.broker.queues.fakes import (
     FakeConsumer,
     FakeVhost,
@@ -41,16 +40,8 @@ def consumer_of(queue, credit=1000, priority=0, tag="c"):
     return subscribed(queue, consumer)
 
 
-def quorum_queue(vhost):
-    return QuorumQueue(vhost, specified({"x-queue-type": ("S", "quorum")}, durable=True))
-
-
-KINDS = pytest.mark.parametrize("make", [declared, quorum_queue])
-
-
-@KINDS
-def test_an_empty_queue_with_a_consumer_wants_messages(vhost, make):
-    queue = make(vhost)
+def test_an_empty_queue_with_a_consumer_wants_messages(vhost):
+    queue = declared(vhost)
     watch = Watch(queue)
     assert not watch.is_wanted
     consumer = consumer_of(queue)
@@ -59,16 +50,14 @@ def test_an_empty_queue_with_a_consumer_wants_messages(vhost, make):
     assert watch.told == [True, False]
 
 
-@KINDS
-def test_a_later_watcher_starts_with_the_current_demand(vhost, make):
-    queue = make(vhost)
+def test_a_later_watcher_starts_with_the_current_demand(vhost):
+    queue = declared(vhost)
     consumer_of(queue)
     assert Watch(queue).is_wanted
 
 
-@KINDS
-def test_it_wants_nothing_while_it_has_messages_itself(vhost, make):
-    queue = make(vhost)
+def test_it_wants_nothing_while_it_has_messages_itself(vhost):
+    queue = declared(vhost)
     publish(queue, b"1", b"2")
     watch = Watch(queue)
     consumer_of(queue)
@@ -77,9 +66,8 @@ def test_it_wants_nothing_while_it_has_messages_itself(vhost, make):
     assert watch.told == [True]
 
 
-@KINDS
-def test_a_busy_consumer_wants_nothing_until_it_has_room_again(vhost, make):
-    queue = make(vhost)
+def test_a_busy_consumer_wants_nothing_until_it_has_room_again(vhost):
+    queue = declared(vhost)
     watch, consumer = Watch(queue), consumer_of(queue, credit=1)
     publish(queue, b"1")
     vhost.turns.run_round()

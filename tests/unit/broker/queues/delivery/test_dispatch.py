@@ -242,9 +242,8 @@ def test_the_work_for_a_consumer_does_not_grow_with_their_number(is_single_activ
     assert CountedConsumer.looked < 20 * len(consumers)
 
 
-@pytest.mark.parametrize("elects_by_priority", [False, True])
-def test_the_next_single_active_consumer(elects_by_priority):
-    ring = ConsumerRing(True, elects_by_priority)
+def test_the_next_single_active_consumer():
+    ring = ConsumerRing(True)
     first, low, high, last = (FakeConsumer(str(one), priority=one) for one in (1, 0, 5, 5))
     for consumer in (first, low, high, last):
         ring.add(consumer)
@@ -252,5 +251,5 @@ def test_the_next_single_active_consumer(elects_by_priority):
     while ring.consumers:
         elected.append(ring.active)
         ring.remove(ring.active)
-    assert elected == ([first, high, last, low] if elects_by_priority else [first, low, high, last])
+    assert elected == [first, high, last, low]
     assert ring.active is None

@@ -1,5 +1,7 @@
 """Dead-lettering at least once: when a letter is published, tried again, settled and counted."""
 
+from collections import deque
+
 import pytest
 
 from leveret.broker.amqp.content import encode_address
@@ -8,26 +10,59 @@ from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations.values import Policy, PutPolicy
 from leveret.broker.policies.parameters import POLICY
 from leveret.broker.queues.classic.classic_factory import ClassicFactory
+from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.broker.queues.dead_letters.header import EXPIRED
-from leveret.broker.queues.dead_letters.retained import DEATH
-from leveret.broker.queues.quorum.quorum_queue import QuorumQueue
+from leveret.broker.queues.contract.retained_dead_letters import RetainedDeadLetter
+from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, REJECTED
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
-from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.turns import WORK_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.vhost.dead_letters.worker import REASONS_MAX
-from leveret.storage.contract.backing_queue import Unreadable
-from leveret.storage.messages.message import Address, Message
+from leveret.storage.messages.message import Address, Entry, Message
 from leveret.storage.queue.transient_queue import TransientQueue
 from tests.declaring import Declared
 from tests.storage.reading import ready_entries
 from tests.turns_by_hand import TurnsByHand
-from tests.unit.broker.queues.fakes import FakePublisher, got
+from tests.unit.broker.queues.fakes import got
 from tests.unit.broker.vhost.test_virtual_host import exchange, queue
 
 HEADER = read_header(encode_properties({"headers": {"own": ("I", 1)}}))
 RETRY_S = 181
+
+
+class KeepingQueue(ClassicQueue):
+    """A queue that keeps its dead letters in memory: a `DeadLetterSource`."""
+
+    kind = QUORUM_QUEUE
+    worker = None
+
+    def __init__(self, owner, specification, backing=None):
+        super().__init__(owner, specification, backing)
+        self.letters, self.taken = deque(), set()
+        self.worker = owner.make_dead_letter_worker(self, self)
+
+    def die(self, message, reason):
+        entry = Entry(message, len(self.letters), False, 0)
+        self.letters.append(RetainedDeadLetter(entry, message, reason))
+        self.worker.wake()
+
+    def apply(self, options):
+        super().apply(options)
+        if self.worker is not None:
+            self.worker.look_again()
+
+    @property
+    def has_ready(self):
+        return bool(self.letters)
+
+    def take(self):
+        if not self.letters:
+            return None
+        letter = self.letters.popleft()
+        self.taken.add(id(letter))
+        return letter
+
+    def settle(self, letter):
+        self.taken.remove(id(letter))
 
 
 @pytest.fixture
@@ -38,7 +73,7 @@ def declared():
 @pytest.fixture
 def vhost(declared):
     vhost = declared.vhost()
-    vhost.kinds.add(ClassicFactory(QUORUM_QUEUE, QuorumQueue))
+    vhost.kinds.add(ClassicFactory(QUORUM_QUEUE, KeepingQueue))
     return vhost
 
 
@@ -53,15 +88,18 @@ def source(vhost, name="source", exchange_name="dlx", **arguments):
 
 def publish(vhost, to, *bodies, publisher=None, ttl_ms=None, header=HEADER):
     for number, body in enumerate(bodies, 1):
-        message = Message(Address("", to.name, encode_address("", to.name)), header, body)
-        to.publish(publication_of([message], ttl_ms, publisher, number))
+        to.publish(publication_of([message_to(to.name, body, header)], ttl_ms, publisher, number))
     vhost.turns.run()
 
 
-def kill(vhost, of, *bodies, header=HEADER):
-    """Publish messages and reject them."""
-    publish(vhost, of, *bodies, header=header)
-    of.discard([got(of) for _ in bodies])
+def message_to(name, body, header=HEADER):
+    return Message(Address("", name, encode_address("", name)), header, body)
+
+
+def kill(vhost, of, *bodies, header=HEADER, reason=REJECTED):
+    """Messages die."""
+    for body in bodies:
+        of.die(message_to(of.name, body, header), reason)
     vhost.turns.run()
 
 
@@ -71,7 +109,7 @@ def bodies(of):
 
 def dlx(vhost, of):
     """The letters that a queue keeps, and how many were confirmed."""
-    return of.figures.counts().dlx, vhost.counts.kept_confirmed["quorum"]
+    return len(of.letters) + len(of.taken), vhost.counts.kept_confirmed["quorum"]
 
 
 def later(vhost, seconds=RETRY_S):
@@ -117,18 +155,6 @@ class SlowBacking(TransientQueue):
             confirm()
 
 
-class UnluckyBacking(TransientQueue):
-    """A backing queue of which the first read fails."""
-
-    failures = 1
-
-    def fetch(self, count, ack_required):
-        if self.failures:
-            self.failures -= 1
-            raise Unreadable("no file handle is free")
-        return super().fetch(count, ack_required)
-
-
 class AwayQueue:
     """A queue on a node that is down, or has what was published in memory. held: its bodies."""
 
@@ -164,9 +190,7 @@ class TestRouting:
         dead = exchange(vhost, "dlx", durable=True)
         of = source(vhost)
         kill(vhost, of, b"a", b"bc")
-        counts = of.figures.counts()
-        assert (counts.messages, counts.ready, counts.dlx) == (2, 0, 2)
-        assert of.figures.status().dlx_bytes == 3
+        assert dlx(vhost, of) == (2, 0)
         target = bound(vhost, "target", dead)
         vhost.turns.run()
         assert (bodies(target), dlx(vhost, of)) == ([b"a", b"bc"], (0, 2))
@@ -195,7 +219,7 @@ class TestRouting:
         names = [f"passed {number}" for number in range(REASONS_MAX + 5)]
         for name in names:
             bound(vhost, name, dead)
-        publish(vhost, of, b"a", ttl_ms=0, header=died_in(names))
+        kill(vhost, of, b"a", header=died_in(names), reason=EXPIRED)
         assert caplog.text.count("in a cycle") == REASONS_MAX
         assert caplog.text.count("(further reasons are not logged)") == 1
         later(vhost)
@@ -207,7 +231,7 @@ class TestRouting:
 
     def test_it_waits_while_it_would_go_in_a_cycle(self, declared, vhost):
         of = source(vhost, exchange_name="")
-        publish(vhost, of, b"a", ttl_ms=0)
+        kill(vhost, of, b"a", reason=EXPIRED)
         assert (bodies(of), dlx(vhost, of)) == ([], (1, 0))
         target = queue(vhost, "target")
         put_policy(declared, {"dead-letter-routing-key": "target"})
@@ -221,17 +245,13 @@ class TestRouting:
 
     def test_the_letter_says_how_the_message_died(self, vhost):
         target = queue(vhost, "target")
-        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target", x_delivery_limit=0)
-        publish(vhost, of, b"a")
-        of.requeue([got(of)])
-        vhost.turns.run()
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        kill(vhost, of, b"a", reason=DELIVERY_LIMIT)
         (entry,) = ready_entries(target.backing)
         headers = entry.message.header.headers
         ((_, death),) = headers["x-death"][1]
         assert (death["reason"], death["queue"]) == (("S", "delivery_limit"), ("S", "source"))
         assert headers["own"] == ("I", 1)
-        assert DEATH not in headers
-        assert vhost.counts.kept == {("quorum", "delivery_limit"): 1}
 
     def test_an_exchange_may_delay_it(self, vhost):
         arguments = {"x-delayed-type": ("S", "fanout")}
@@ -314,77 +334,3 @@ class TestConfirms:
         disk.sync()
         vhost.turns.run()
         assert (len(disk.waiting), dlx(vhost, of)) == (8, (8, 32))
-
-    def test_very_many_die_in_several_turns(self, vhost):
-        queue(vhost, "target")
-        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
-        count = 1000
-        publish(vhost, of, *[b"x"] * count)
-        vhost.turns.work_left = WORK_MAX
-        of.discard([got(of) for _ in range(count)])
-        assert 0 < of.figures.counts().unacked < count
-        vhost.turns.run()
-        assert dlx(vhost, of) == (0, count)
-
-
-class TestTheQueue:
-    @pytest.mark.parametrize(
-        "lacking", [{"x_overflow": "drop-head"}, {"x_dead_letter_strategy": "at-most-once"}]
-    )
-    def test_without_the_preconditions_letters_are_published_at_most_once(self, vhost, lacking):
-        exchange(vhost, "dlx", durable=True)
-        of = source(vhost, **lacking)
-        kill(vhost, of, b"a")
-        assert dlx(vhost, of) == (0, 0)
-        assert vhost.counts.dead_lettered == {("quorum", "rejected"): 1}
-
-    def test_letters_count_for_the_limit(self, vhost):
-        of = source(vhost, x_max_length=1, x_message_ttl=0)
-        publisher = FakePublisher()
-        publish(vhost, of, b"a", b"b", b"c", publisher=publisher)
-        assert (dlx(vhost, of), publisher.refused) == ((2, 0), [3])
-        bound(vhost, "target", exchange(vhost, "dlx", durable=True))
-        vhost.turns.run()
-        publish(vhost, of, b"d", publisher=publisher)
-        assert publisher.refused == [3]
-
-    def test_another_strategy_drops_letters(self, declared, vhost, caplog):
-        caplog.set_level("INFO")
-        of = source(vhost, x_dead_letter_strategy="")
-        put_policy(declared, {"dead-letter-strategy": "at-least-once"})
-        kill(vhost, of, *[b"x"] * 40)
-        assert dlx(vhost, of) == (40, 0)
-        put_policy(declared, {"dead-letter-strategy": "at-most-once"})
-        assert dlx(vhost, of) == (0, 0)
-        assert "40 retained dead letters, with bodies of 40 bytes, are dropped" in caplog.text
-        target = bound(vhost, "target", exchange(vhost, "dlx", durable=True))
-        vhost.turns.run()
-        assert bodies(target) == []
-
-    def test_a_purge_leaves_letters(self, vhost):
-        of = source(vhost)
-        kill(vhost, of, b"a")
-        publish(vhost, of, b"b")
-        purged = Answer()
-        of.purge(purged)
-        assert (purged.result(), dlx(vhost, of)) == (1, (1, 0))
-
-    def test_letters_that_cannot_be_read_are_read_later(self, vhost, caplog):
-        target = queue(vhost, "target")
-        unlucky = UnluckyBacking()
-        vhost.make_letters_backing = lambda of: unlucky
-        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
-        kill(vhost, of, b"a")
-        assert (bodies(target), dlx(vhost, of)) == ([], (1, 0))
-        assert "the dead letters of queue 'source' in vhost '/': no file handle" in caplog.text
-        later(vhost, 1)
-        assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
-
-    def test_they_go_with_their_queue(self, vhost):
-        dead = exchange(vhost, "dlx", durable=True)
-        of = source(vhost)
-        kill(vhost, of, b"a")
-        vhost.delete_queue(of)
-        target = bound(vhost, "target", dead)
-        later(vhost)
-        assert bodies(target) == []
